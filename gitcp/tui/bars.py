@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
@@ -40,9 +42,13 @@ class Bar(Widget):
         self.line = line
         self.refresh()
 
+    def fit(self, width: int) -> Line:  # noqa: ARG002
+        """Return the line for this width."""
+        return self.line
+
     def render_line(self, y: int) -> Strip:  # noqa: ARG002
         width = self.size.width
-        parts = fitted(self.line, width)
+        parts = fitted(self.fit(width), width)
         return Strip([Segment(text, STYLES[role]) for text, role in parts], width)
 
 
@@ -57,7 +63,20 @@ class Keybar(Bar):
 
     def show(self, keys: Sequence[Key], last: Sequence[Key] = ()) -> None:
         """Show these keys, as many as fit, and the `last` ones at the right."""
-        self.tell(Line(((" ", ""), *_words(keys)), _words(last)))
+        self._keys, self._last = tuple(keys), tuple(last)
+        self.refresh()
+
+    def fit(self, width: int) -> Line:
+        """Return as many keys as have room, each whole."""
+        right = _words(self._last)
+        room = width - 1 - _size(right)
+        fitting = tuple(accumulate(map(_words, ((key,) for key in self._keys))))
+        left = next((parts for parts in reversed(fitting) if _size(parts) <= room), ())
+        return Line(((" ", ""), *left), right)
+
+
+def _size(parts: Iterable[Part]) -> int:
+    return sum(cell_len(text) for text, _ in parts)
 
 
 def _words(keys: Sequence[Key]) -> tuple[Part, ...]:

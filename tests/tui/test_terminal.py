@@ -70,6 +70,17 @@ def test_resume(shop: Shop, tmp_path: Path) -> None:
 
 
 @needs_tmux
+def test_copy(shop: Shop) -> None:
+    """`y` puts the id into the clipboard of the terminal (OSC 52), and says so."""
+    with shop.project.guard(), terminal(shop.project.root) as shown:
+        shown.tmux("set-option", "-g", "set-clipboard", "on")
+        shown.until("driver in place")
+        shown.press("j", "j", "y")
+        shown.until("copied e7baae82@5")
+        assert shown.tmux("show-buffer") == "e7baae82@5"
+
+
+@needs_tmux
 def test_new_checkpoint(shop: Shop) -> None:
     """A checkpoint that is made meanwhile appears, and the cursor stays on its own."""
     with terminal(shop.project.root) as shown:
