@@ -366,9 +366,16 @@ class Run(Value):
     output: str = ""
 
 
+NOBODY = ""
+"""In the place of a session's name: a person, or a program that no agent started."""
+
+
+UNCLAIMED = "unclaimed"
+
+
 class Claim(NamedTuple):
     """Who changed a path: each of `sessions`, and perhaps those in `possible`: if `sessions` is
-    empty, at least one of them. NOBODY stands for a person, or a program that no agent started.
+    empty, at least one of them.
     """
 
     sessions: frozenset[str] = frozenset()
@@ -379,8 +386,17 @@ class Claim(NamedTuple):
         sessions = self.sessions | other.sessions
         return Claim(sessions, (self.possible | other.possible) - sessions)
 
-
-NOBODY = ""
+    def __str__(self) -> str:
+        """Return it in words: `by 91c0de55`, `by 91c0de55 or 7a20b1c4`, `unclaimed`."""
+        if self == (frozenset((NOBODY,)), frozenset()):
+            return UNCLAIMED
+        sessions, possible = (
+            [name or "someone else" for name in sorted(names, key=lambda name: (not name, name))]
+            for names in self
+        )
+        either = " or ".join(possible)
+        perhaps = f", perhaps {either}" if sessions and possible else ""
+        return f"by {' and '.join(sessions) or either}{perhaps}"
 
 
 class Authors(Value):

@@ -517,7 +517,9 @@ def _rolled_back(project: Project) -> list[str]:
     for text in "abc":
         other.write("a.txt", text)
         other.gitcp("save", text, check=0)
-    return [other.gitcp("rollback", how, "--json", check=0).out for how in ("--dry-run", "--yes")]
+    printed = [other.gitcp("diff", "1", "2", "--json", check=0).out]
+    ways = ("--dry-run", "--yes")
+    return printed + [other.gitcp("rollback", how, "--json", check=0).out for how in ways]
 
 
 def _adopted(project: Project) -> list[str]:
@@ -748,6 +750,7 @@ def everything() -> Any:
             Handoff("t", ("d",), ("f",), ("n",), ("a",)),
             {"p": 1},
             ("c",),
+            CheckpointId("alpha", 1),
         ),
         snapshot=snapshot,
         conversation=Conversation(

@@ -12,9 +12,9 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import PATHS, REVISION, argument, flag, json_option, session_option, takes
 from gitcp.cli.output import GREEN, RED, Styled
+from gitcp.history import authors, revisions
 from gitcp.history import diff as op
-from gitcp.history import revisions
-from gitcp.model import Capture, Checkpoint, Conversation
+from gitcp.model import Capture, Checkpoint, Claim, Conversation
 from gitcp.worktree.paths import display
 
 
@@ -55,8 +55,10 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict[st
     with _compared(
         context, a, b, paths, text=not (given["as_json"] or given["name_only"])
     ) as difference:
+        by = authors.between(context.store, a, b) if b is not None else {}
         for change in difference.changes if given["as_json"] else ():
-            context.output.document(objects.document("diff", objects.change(change)))
+            fields = objects.change(change, by.get(change.path))
+            context.output.document(objects.document("diff", fields))
         if given["as_json"]:
             return bool(difference.changes)
         if given["name_only"]:
@@ -66,7 +68,15 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict[st
             width = context.output.width
             options = [f"--stat={width}" if width else "--stat"] if given["stat"] else []
             rendering.patch(context.output, difference.text(*options))
+            if b is not None and (given["stat"] or context.output.terminal):
+                _print_others(context, difference, authors.foreign(by, b.id.session))
         return bool(difference.changes)
+
+
+def _print_others(context: Context, difference: op.Comparison, by: dict[bytes, Claim]) -> None:
+    """Print who else changed the paths that differ: not into a pipe that expects a patch."""
+    paths = {change.path for change in difference.changes}
+    rendering.others(context.output, {path: by[path] for path in by.keys() & paths})
 
 
 def _compared(

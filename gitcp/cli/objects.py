@@ -12,7 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitcp import wire
-from gitcp.model import Agent, Checkpoint, Conversation, Entry, FileChange, Handoff, Run, Skip
+from gitcp.model import (
+    NOBODY,
+    Agent,
+    Checkpoint,
+    Claim,
+    Conversation,
+    Entry,
+    FileChange,
+    Handoff,
+    Run,
+    Skip,
+)
 from gitcp.wire import Json
 
 if TYPE_CHECKING:
@@ -155,13 +166,14 @@ def skipped(skips: Iterable[Skip]) -> list[Json]:
     ]
 
 
-def change(change: FileChange) -> Json:
-    """Return the fields of a changed path."""
+def change(change: FileChange, by: Claim | None = None) -> Json:
+    """Return the fields of a changed path; `by` is null if it is not recorded who changed it."""
     return {
         "path": wire.encode_path(change.path),
         "kind": change.kind.value,
         "old": _entry(change.old),
         "new": _entry(change.new),
+        "by": wire.encode_claim(by) if by else None,
     }
 
 
@@ -248,10 +260,21 @@ def why_line(path: bytes, origin: LineOrigin) -> Json:
         "text": _utf8(origin.text),
         "checkpoint": str(made.id) if made else None,
         "began": origin.began,
-        "prompt": made.conversation.digest.last_prompt if made and made.conversation else None,
+        "prompt": prompt_of(origin),
+        "by": wire.encode_claim(origin.by) if origin.by else None,
         "changed": [],
         "missing": None,
     }
+
+
+def prompt_of(origin: LineOrigin) -> str | None:
+    """Return the prompt that a line was written for; None if another session wrote it."""
+    made, by = origin.made, origin.by
+    if made is None or made.conversation is None:
+        return None
+    names = by.sessions | by.possible if by is not None else frozenset()
+    is_others = bool(names - {NOBODY}) and made.id.session not in names
+    return None if is_others else made.conversation.digest.last_prompt
 
 
 def why_path(path: bytes, history: PathHistory) -> Json:
@@ -263,6 +286,7 @@ def why_path(path: bytes, history: PathHistory) -> Json:
         "checkpoint": str(history.changed[0].id) if history.changed else None,
         "began": False,
         "prompt": None,
+        "by": None,
         "changed": [str(summary.id) for summary in history.changed],
         "missing": history.missing or None,
     }

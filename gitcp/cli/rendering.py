@@ -4,13 +4,14 @@ note.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gitcp import humanize, wire
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Output, Styled
-from gitcp.model import FileChange, Handoff, Kind, Note, Run, Skip
+from gitcp.model import UNCLAIMED, Claim, FileChange, Handoff, Kind, Note, Run, Skip
+from gitcp.value import EMPTY
 from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
@@ -103,15 +104,32 @@ def items(output: Output, title: str, texts: Sequence[str]) -> None:
             output.line("  " + text.replace("\n", "\n  "))
 
 
-def changed(output: Output, changes: Sequence[FileChange], most: int | None = None) -> None:
-    """Print changed paths, one a line, each with its kind of change."""
+def changed(
+    output: Output,
+    changes: Sequence[FileChange],
+    most: int | None = None,
+    by: Mapping[bytes, Claim] = EMPTY,
+) -> None:
+    """Print changed paths, one a line, each with its kind of change, and who made it."""
     for change in changes if most is None else changes[:most]:
+        path = f"{SIGNS[change.kind]}  {display(change.path)}"
         output.line(
             "  ",
-            Styled(f"{SIGNS[change.kind]}  {display(change.path)}", COLOURS.get(change.kind, "")),
+            Styled(path, COLOURS.get(change.kind, "")),
+            Styled(f"  {by[change.path]}" if change.path in by else "", DIM),
         )
     if most is not None and len(changes) > most:
         output.line(f"  … and {len(changes) - most:,} more")
+
+
+def others(output: Output, by: Mapping[bytes, Claim]) -> None:
+    """Print the paths that others changed as well, or instead; nothing if there are none. Without
+    hooks everything is unclaimed, which is not said of each path.
+    """
+    paths = [path for path in sorted(by) if str(by[path]) != UNCLAIMED]
+    width = max((len(display(path)) for path in paths), default=0)
+    lines = [f"{display(path).ljust(width)}  {by[path]}" for path in paths]
+    items(output, "Changed by others", humanize.listed(lines, LAST_LINES))
 
 
 def skipped(skip: Skip) -> str:

@@ -22,7 +22,7 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import BOLD, Styled
 from gitcp.errors import BadValue, RevisionNotFound
-from gitcp.history import revisions, show
+from gitcp.history import authors, revisions, show
 from gitcp.history.diff import compare, staged, tree_before
 from gitcp.model import Checkpoint, Conversation
 from gitcp.worktree.paths import display
@@ -82,11 +82,19 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
     elif given["raw"]:
         context.output.data(show.metadata(context.store, checkpoint))
     elif given["as_json"]:
-        fields = objects.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
-        context.output.document(objects.document("checkpoint", fields))
+        _print_json(context, checkpoint)
     else:
         with context.output.paged(context.core_pager):
             _print(context, checkpoint, given)
+
+
+def _print_json(context: Context, checkpoint: Checkpoint) -> None:
+    store = context.store
+    changes = compare(store, tree_before(store, checkpoint), checkpoint.root).changes
+    by = authors.changed_by(store, checkpoint)
+    fields = objects.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
+    fields["changes"] = [objects.change(change, by.get(change.path)) for change in changes]
+    context.output.document(objects.document("checkpoint", fields))
 
 
 def _print_file(context: Context, checkpoint: Checkpoint, path: bytes) -> None:
@@ -150,7 +158,8 @@ def _print_whole(context: Context, checkpoint: Checkpoint) -> None:
     changes = compare(store, tree_before(store, checkpoint), checkpoint.root).changes
     if changes:
         output.line(Styled(f"Changed ({len(changes):,})", BOLD))
-        rendering.changed(output, changes, MOST)
+        by = authors.foreign(authors.changed_by(store, checkpoint), checkpoint.id.session)
+        rendering.changed(output, changes, MOST, by)
     _print_peculiar(context, checkpoint)
     if checkpoint.conversation is not None:
         _print_conversation(context, checkpoint.conversation)

@@ -12,11 +12,14 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, argument, json_option, session_option, takes
 from gitcp.cli.output import BOLD, YELLOW, Styled
 from gitcp.history import why as op
+from gitcp.history.authors import Line, foreign
 from gitcp.history.why import LineOrigin, PathHistory
+from gitcp.model import UNCLAIMED, Claim
 from gitcp.worktree.paths import display
 
 PLACE = re.compile(r"(.+):([0-9]{1,9})", re.DOTALL)
 MOST = 20
+SOMEBODY = "unclaimed: written by you or a script, by no session that gitcp knows of"
 
 
 @takes(
@@ -71,7 +74,8 @@ def _print_line(context: Context, path: bytes, line: LineOrigin) -> None:
     output.line(
         f"{verb} ", Styled(str(made.id), YELLOW), f"{label}  ({when}, {made.trigger.value})"
     )
-    prompt = made.conversation.digest.last_prompt if made.conversation else None
+    if line.by is not None and line.by != Claim(frozenset((made.id.session,))):
+        output.line(f"written {line.by}" if str(line.by) != UNCLAIMED else SOMEBODY)
     name = shlex.quote(os.fsdecode(path))
     if line.began:
         base = made.snapshot.base.commit
@@ -79,7 +83,7 @@ def _print_line(context: Context, path: bytes, line: LineOrigin) -> None:
             "before that: ", f"git blame {base[:10]} -- {name}" if base else "not in any commit"
         )
         return
-    if prompt:
+    if prompt := objects.prompt_of(line):
         output.line(f"prompt: {prompt}")
     output.line(f"see: gitcp diff {made.id}~1 {made.id} -- {name}")
 
@@ -87,10 +91,14 @@ def _print_line(context: Context, path: bytes, line: LineOrigin) -> None:
 def _print_path(context: Context, path: bytes, known: PathHistory) -> None:
     output, now = context.output, context.host.now()
     output.line(Styled(display(path), BOLD), f"  {known.missing}" if known.missing else "")
+    made_by = Line(context.store)
     for summary in known.changed[:MOST]:
+        claims = made_by.changed_by(made_by.read(summary.commit))
+        by = foreign(claims, summary.id.session).get(path)
         output.line(
             f"  {context.id_of(summary.commit, summary.id)}",
             f"  {summary.subject}  ({humanize.ago(summary.created, now)})",
+            f"  {by}" if by else "",
         )
     if len(known.changed) > MOST:
         output.line(f"  … and {len(known.changed) - MOST:,} more: --json lists them")

@@ -8,7 +8,7 @@ changed since its parent is the union of the transitions in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from gitcp.errors import Refused
 from gitcp.git import trees
@@ -73,6 +73,17 @@ def changed_by(store: Store, checkpoint: Checkpoint) -> dict[bytes, Claim]:
     return Line(store).changed_by(checkpoint)
 
 
+def between(store: Store, old: Checkpoint, new: Checkpoint) -> dict[bytes, Claim]:
+    """Return who changed files from one checkpoint to a later one, as far as recorded."""
+    return Line(store).between(old, new)
+
+
+def foreign(claims: Mapping[bytes, Claim], session: str) -> dict[bytes, Claim]:
+    """Return the claims that are not simply the session's own."""
+    own = Claim(frozenset((session,)))
+    return {path: claim for path, claim in claims.items() if claim != own}
+
+
 class Step(Value):
     """One step of the line, `before` None for its first checkpoint. `is_whole` is False if
     checkpoints in between were dropped.
@@ -82,6 +93,16 @@ class Step(Value):
     after: Checkpoint
     changes: tuple[FileChange, ...]
     is_whole: bool
+
+    @property
+    def sides(self) -> tuple[Checkpoint | None, Checkpoint]:
+        """The checkpoints before and after."""
+        return self.before, self.after
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it is known who made the changes, if there are any."""
+        return self.after.authors is not None or not self.changes
 
     def claims(self) -> dict[bytes, Claim]:
         """Return who made the changes. What is not recorded, the session may have changed."""
@@ -121,14 +142,21 @@ class Line:
 
     def changed_by(self, checkpoint: Checkpoint) -> dict[bytes, Claim]:
         """Return who changed the paths since the checkpoint's parent, as far as recorded."""
-        claims: dict[bytes, Claim] = {}
-        if checkpoint.authors is None:
-            return claims
+        if checkpoint.parent is not None:
+            return self.between(self.read(checkpoint.parent), checkpoint)
         base = checkpoint.snapshot.base.commit
-        for number, step in enumerate(self.steps(checkpoint.commit)):
-            if step.after.commit == checkpoint.parent or number == LONGEST:
-                break
-            if checkpoint.parent is None and step.after.snapshot.base.commit != base:
+        return self._union(checkpoint, lambda each: each.snapshot.base.commit != base)
+
+    def between(self, old: Checkpoint, new: Checkpoint) -> dict[bytes, Claim]:
+        """Return who changed files from one checkpoint to a later one, as far as recorded."""
+        return self._union(
+            new, lambda each: each.commit == old.commit or each.created < old.created
+        )
+
+    def _union(self, newest: Checkpoint, ends: Callable[[Checkpoint], bool]) -> dict[bytes, Claim]:
+        claims: dict[bytes, Claim] = {}
+        for number, step in enumerate(self.steps(newest.commit)):
+            if ends(step.after) or not step.is_recorded or number == LONGEST:
                 break
             for path, claim in step.claims().items():
                 claims[path] = claims[path].joined(claim) if path in claims else claim

@@ -9,9 +9,9 @@ import shlex
 
 from gitcp.errors import BadValue, GitFailed
 from gitcp.git import trees
-from gitcp.history import history
+from gitcp.history import authors, history
 from gitcp.history.diff import base_tree
-from gitcp.model import GITLINK, RESERVED, TREE, Checkpoint, Oid
+from gitcp.model import GITLINK, RESERVED, TREE, Checkpoint, Claim, Oid
 from gitcp.store import Store, Summary
 from gitcp.value import Value
 from gitcp.worktree import rules
@@ -25,13 +25,15 @@ BLAME = ("blame", "--porcelain", "--no-textconv", "--first-parent", "--ignore-re
 class LineOrigin(Value):
     """The origin of a line: the checkpoint that added it; None if none has it yet.
 
-    `began`: it existed when the session began, so gitcp does not know who added it.
+    `began`: it existed when the session began, so gitcp does not know who added it. `by` is who
+    wrote it, None if that is not recorded: sessions in one working tree save each other's changes.
     """
 
     number: int
     text: str
     made: Checkpoint | None
     began: bool = False
+    by: Claim | None = None
 
 
 class PathHistory(Value):
@@ -47,11 +49,7 @@ def line(store: Store, last: Checkpoint, path: bytes, number: int) -> LineOrigin
     Raises BadValue if there is no such file or line.
     """
     entry = trees.lookup(store.reader, last.root, path)
-    stored = (
-        _lines(store.reader.read_blob(entry.oid))
-        if entry and entry.mode not in (TREE, GITLINK)
-        else None
-    )
+    stored = _lines(store.reader.read_blob(entry.oid)) if entry and is_file(entry.mode) else None
     with Writer(store.repo.root) as tree:
         data = WorktreeView(tree).read(path)
     current = stored if data is None else _lines(data)
@@ -66,8 +64,39 @@ def line(store: Store, last: Checkpoint, path: bytes, number: int) -> LineOrigin
     position = _stored_position(stored, current, number - 1) if stored is not None else None
     if position is None:
         return LineOrigin(number, text, None)
-    made = store.read(_blame(store, last, path, position + 1))
-    return LineOrigin(number, text, made, began=made.parent is None)
+    commit, position = _blame(store, last, path, position + 1)
+    made = store.read(commit)
+    first, by = _written(store, made, path, position)
+    return LineOrigin(number, text, first or made, made.parent is None and first is None, by)
+
+
+def _written(
+    store: Store, made: Checkpoint, name: bytes, position: int
+) -> tuple[Checkpoint | None, Claim | None]:
+    """Return the first checkpoint of any session in the working tree that has a line of `made`, and
+    who wrote it; None if that is not recorded.
+    """
+    for step in authors.Line(store).steps(made.commit):
+        if made.parent == step.after.commit or not step.is_recorded:
+            break
+        sides = [each and trees.lookup(store.reader, each.root, name) for each in step.sides]
+        if sides[0] == sides[1]:
+            continue
+        before, after = (
+            _lines(store.reader.read_blob(each.oid)) if each and is_file(each.mode) else []
+            for each in sides
+        )
+        earlier = _stored_position(before, after, position)
+        if earlier is None:
+            is_known = step.before is not None or made.parent is not None
+            return (step.after, step.claims().get(name)) if is_known else (None, None)
+        position = earlier
+    return None, None
+
+
+def is_file(mode: int) -> bool:
+    """Return whether an entry of this mode is a blob."""
+    return mode not in (TREE, GITLINK)
 
 
 def path(store: Store, last: Checkpoint, name: bytes) -> PathHistory:
@@ -98,7 +127,8 @@ def _stored_position(stored: list[bytes], current: list[bytes], number: int) -> 
     return None
 
 
-def _blame(store: Store, last: Checkpoint, name: bytes, number: int) -> Oid:
+def _blame(store: Store, last: Checkpoint, name: bytes, number: int) -> tuple[Oid, int]:
+    """Return the checkpoint of the session that added a line, and the line's index there."""
     span = f"{number},{number}"
     try:
         output = store.repo.git(*BLAME, "-L", span, last.commit, "--", name)
@@ -106,7 +136,8 @@ def _blame(store: Store, last: Checkpoint, name: bytes, number: int) -> Oid:
         raise BadValue(
             f"git cannot find the origin of line {number} of {display(name)}: {error}"
         ) from None
-    return Oid(output.partition(b" ")[0].decode("ascii"))
+    commit, original = output.split(b" ", 2)[:2]
+    return Oid(commit.decode("ascii")), int(original) - 1
 
 
 def _why_missing(store: Store, last: Checkpoint, name: bytes, changed: Summary | None) -> str:

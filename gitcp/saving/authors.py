@@ -189,16 +189,18 @@ class _Evidence:
 
     def _of_written(self, change: FileChange) -> SessionClaim:
         time = self._time(change)
-        naming = [
-            work
-            for work in self._naming.get(change.path, ())
-            if work.certain and (time is None or work.start <= time)
+        naming = [work for work in self._naming.get(change.path, ()) if work.certain]
+        ended = [
+            work for work in naming if work.end is not None and (time is None or work.start <= time)
         ]
-        certain = frozenset(work.session for work in naming)
+        certain = frozenset(work.session for work in ended)
         if time is None or time < self._since:
             return (certain, frozenset()) if certain else self._anybody(None)
-        if any(work.covers(time) for work in naming):
+        if any(work.covers(time) for work in ended):
             return certain, frozenset()
+        running = frozenset(w.session for w in naming if w.end is None and w.covers(time))
+        if running:
+            return (certain | running, frozenset()) if len(running) == 1 else (certain, running)
         late, perhaps = self._at(change.path, time)
         return certain | late, perhaps - certain - late
 

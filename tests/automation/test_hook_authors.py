@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 from agents_at_work import ALPHA, BETA, AgentAtWork, Codex
@@ -134,3 +135,62 @@ def test_a_person_saves(project: Project, crowd: tuple[AgentAtWork, Codex]) -> N
     claims = authors.changed_by(store, store.read(tip))
     assert claims[b"a"] == Claim(frozenset({alpha.name}))
     assert claims[b"c"] == Claim(frozenset({"mine"}))
+
+
+def test_shown(project: Project, crowd: tuple[AgentAtWork, Codex]) -> None:
+    """`show`, `log --stat`, `diff` and `why` name who else changed a file, and JSON all of them."""
+    alpha, beta = crowd
+    alpha.prompt("Make it work.")
+    with alpha.tool("Edit", {"file_path": str(project.root / "a")}):
+        project.write("a", "alpha\n")
+        project.write("b", "b\na person\n")
+        beta.edits("c", "beta\n")
+    alpha.edits("b", "b\na person\nalpha\n")
+    alpha.stop()
+
+    def out(*args: str) -> str:
+        return project.gitcp(*args, check=0).out
+
+    changed = "Changed (3)\n  M  a\n  M  b  unclaimed\n  M  c  by bbbbbbbb\n"
+    assert changed in out("show", "aaaaaaaa@3")
+    others = "Changed by others\n  b  by aaaaaaaa and someone else\n  c  by bbbbbbbb\n"
+    assert others in out("log", "--stat")
+    assert others in out("diff", "aaaaaaaa@1", "aaaaaaaa@5", "--stat")
+    assert "Changed by" not in out("diff", "aaaaaaaa@1", "aaaaaaaa@5")
+    by = {each["path"]: each["by"]["sessions"] for each in show_json(project)}
+    assert by == {"a": [alpha.name], "b": [""], "c": [beta.name]}
+
+
+def show_json(project: Project) -> Any:
+    """The changes of a checkpoint, which `diff --json` has too."""
+    diff = project.json_lines("diff", "aaaaaaaa@2", "aaaaaaaa@3")
+    changes = project.json("show", "aaaaaaaa@3")["changes"]
+    assert [each["by"] for each in changes] == [each["by"] for each in diff]
+    return changes
+
+
+def test_why(project: Project, crowd: tuple[AgentAtWork, Codex]) -> None:
+    """A line is explained by who wrote it, whatever session saved it first."""
+    alpha, beta = crowd
+    alpha.prompt("Make it work.")
+    with alpha.tool("Edit", {"file_path": str(project.root / "a")}):
+        project.write("b", "b\na person\n")
+        beta.edits("b", "b\na person\nbeta\n")
+        project.write("c", "c\na person\n")
+        beta.edits("a", "beta\n")
+        project.write("a", "beta\nalpha\n")
+    alpha.stop()
+
+    def lines(place: str) -> list[str]:
+        return project.gitcp("why", place, "--session", alpha.name, check=0).out.splitlines()
+
+    assert lines("a:1")[1].startswith("added by bbbbbbbb@3")
+    assert lines("a:2")[1].startswith("added by aaaaaaaa@3")
+    assert lines("a:2")[2] == "prompt: Make it work."
+    assert lines("c:2")[2].startswith("unclaimed: ")
+    assert lines("b:1")[1].startswith("older than the session")
+    assert project.json("why", "a:1", "--session", alpha.name)["by"] == {
+        "sessions": [beta.name],
+        "possible": [],
+    }
+    assert lines("a")[1].endswith("  by aaaaaaaa and bbbbbbbb")

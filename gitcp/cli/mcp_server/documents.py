@@ -207,13 +207,23 @@ class Entry(TypedDict):
     oid: str
 
 
+class By(TypedDict):
+    """Who changed a path: each of `sessions`, and perhaps those in `possible`; an empty string
+    stands for nobody known.
+    """
+
+    sessions: list[str]
+    possible: list[str]
+
+
 class Change(TypedDict):
-    """A path that differs."""
+    """A path that differs. `by` is null if it is not recorded who changed it."""
 
     path: JsonPath
     kind: str
     old: Entry | None
     new: Entry | None
+    by: By | None
 
 
 class Differences(Document):
@@ -266,6 +276,7 @@ class Origin(Document):
     text: str | None
     checkpoint: str | None
     began: bool
+    by: By | None
     prompt: str | None
     changed: list[str]
     missing: str | None

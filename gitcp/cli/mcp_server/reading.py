@@ -10,6 +10,7 @@ from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.mcp_server import arguments
 from gitcp.cli.mcp_server.documents import MOST_BYTES, bounded
+from gitcp.history import authors
 from gitcp.history import diff as diff_op
 from gitcp.history import find as find_op
 from gitcp.history import show as show_op
@@ -81,13 +82,27 @@ def diff(context: Context, given: arguments.Diff) -> Json:
     """Return the paths that differ, and the patch."""
     with compared(context, given) as found:
         patch = found.text()
-        changes = [objects.change(change) for change in found.changes]
+        changes = changed(context, given, found)
     fields: Json = {
         "changes": changes,
         "patch": patch[:MOST_BYTES].decode("utf-8", "replace"),
         "cut": len(patch) > MOST_BYTES,
     }
     return bounded("differences", fields)
+
+
+def changed(context: Context, given: arguments.Diff, found: Comparison) -> list[Json]:
+    """Return the paths that differ, with who changed them between two checkpoints."""
+    by = (
+        authors.between(
+            context.store,
+            context.checkpoint(given.old, given.session),
+            context.checkpoint(given.new, given.session),
+        )
+        if given.new is not None
+        else {}
+    )
+    return [objects.change(change, by.get(change.path)) for change in found.changes]
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.mcp_server.arguments import Diff, nearest
 from gitcp.cli.mcp_server.documents import MOST_BYTES, bounded
-from gitcp.cli.mcp_server.reading import compared
+from gitcp.cli.mcp_server.reading import changed, compared
 from gitcp.errors import BadValue
 from gitcp.git import trees
 from gitcp.git.object_format import FULL_NAME
@@ -151,9 +151,10 @@ def _parse(uri: str) -> Address:
 
 def _diff(context: Context, address: Address) -> Json:
     old, *new = address.names
-    with compared(context, Diff(old=old, new=new[0] if new else None)) as found:
+    given = Diff(old=old, new=new[0] if new else None)
+    with compared(context, given) as found:
         patch = found.text()
-        changes = [objects.change(change) for change in found.changes]
+        changes = changed(context, given, found)
     end = min(address.start + MOST_BYTES, len(patch))
     if end < len(patch):
         end = patch.rfind(b"\n", address.start, end) + 1 or end
