@@ -399,7 +399,9 @@ def test_widths(project: Project, browser: Browser, tmp_path: Path, width: int) 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
 def test_prints(worked: Path, browser: Browser, scripts: bool) -> None:
-    """On paper there is everything that is not folded, without scripts too."""
+    """On paper there is everything, folded or not, without scripts too; a long page is cut in no
+    place, and light.
+    """
     browser.resize(900, 1200)
     browser.send("Emulation.setScriptExecutionDisabled", value=not scripts)
     try:
@@ -407,11 +409,20 @@ def test_prints(worked: Path, browser: Browser, scripts: bool) -> None:
         pdf = browser.send("Page.printToPDF", printBackground=True)["data"]
         browser.prefer("light", "print")
         text = browser.run("document.querySelector('main').innerText")
+        folded = browser.run("document.querySelectorAll('.fold:not([open])').length")
+        drawn = browser.run(
+            "[...document.querySelectorAll('.fold pre')].every(each => each.checkVisibility("
+            "{contentVisibilityAuto: true}) && each.getBoundingClientRect().height > 10)"
+        )
+        back = browser.run("getComputedStyle(document.body).colorScheme")
     finally:
         browser.send("Emulation.setScriptExecutionDisabled", value=False)
         browser.prefer("light")
 
     assert len(pdf) > 10_000
+    assert folded > 10
+    assert drawn
+    assert back == "light"
     assert all(
         f"Prompt {number}\n" in text and f"Answer {number}\n" in text for number in range(1, 13)
     )

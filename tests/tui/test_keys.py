@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gitcp.review.pages.view import HELP
 from gitcp.tui import keys
 from gitcp.tui.app import Panes
 
@@ -22,9 +23,26 @@ def test_page() -> None:
     ]
 
     table = (*keys.KEYS, *keys.PLAN, *keys.SCOPES, keys.TRUST)
-    assert shown == [
-        (key.written, _said(key), key.command if key in keys.ACTS else "") for key in table
-    ]
+    rows = [(key.written, _said(key), key.command if key in keys.ACTS else "") for key in table]
+    assert shown == [*rows, *((" ".join(names), what, "") for names, what in HELP)]
+
+
+def test_one_scheme() -> None:
+    """What both the interface and the page of `gitcp view` do has the same key in both."""
+    of_page = {name: what for names, what in HELP for name in names}
+    same = {
+        "j": "next",
+        "k": "previous",
+        "g": "first",
+        "G": "last",
+        "/": "search",
+        "?": "every key",
+    }
+    same |= {"n": "next match", "N": "previous match"}
+    ours = {key.written.split(" ")[0]: key.about for key in keys.KEYS}
+    for name, words in same.items():
+        assert words.split()[0] in ours[name]
+        assert words.split()[0] in of_page[name]
 
 
 def _said(key: keys.Key) -> str:

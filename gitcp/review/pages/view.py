@@ -21,7 +21,7 @@ HELP = (
     (("t",), "unfold or fold all thinking"),
     (("o",), "unfold or fold all tool calls and their output"),
     (("d",), "light or dark"),
-    (("?",), "this help"),
+    (("?",), "every key"),
 )
 
 TOGETHER = 16
