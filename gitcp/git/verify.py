@@ -144,9 +144,13 @@ def _oid(digits: bytes) -> Oid:
 # ---------------------------------------------------------------- packs
 
 
-def unsound_files(directories: Iterable[Path], object_format: ObjectFormat) -> list[Path]:
+def unsound_files(
+    directories: Iterable[Path],
+    object_format: ObjectFormat,
+    sound: Collection[Path] = (),
+) -> list[Path]:
     """Return the packs, indexes and other lookup files of git in these objects directories that do
-    not match their checksums.
+    not match their checksums. Those that are known to be `sound` are not read.
     """
     patterns = (
         "pack/*.idx",
@@ -160,7 +164,7 @@ def unsound_files(directories: Iterable[Path], object_format: ObjectFormat) -> l
         for directory in directories
         for pattern in patterns
         for path in sorted(directory.glob(pattern))
-        if not _is_sound(path, object_format)
+        if path not in sound and not is_sound(path, object_format)
     ]
 
 
@@ -170,7 +174,7 @@ def concerns(path: Path, used: Collection[bytes], object_format: ObjectFormat) -
     A pack does if it contains one. Any other file may hide one.
     """
     index = path.with_suffix(".idx")
-    if path.suffix != ".pack" or not _is_sound(index, object_format):
+    if path.suffix != ".pack" or not is_sound(index, object_format):
         return True
     try:
         names = PackIndex(index, object_format)
@@ -179,7 +183,7 @@ def concerns(path: Path, used: Collection[bytes], object_format: ObjectFormat) -
     return not names.is_usable or any(oid in names for oid in used)
 
 
-def _is_sound(path: Path, object_format: ObjectFormat) -> bool:
+def is_sound(path: Path, object_format: ObjectFormat) -> bool:
     """Return whether a file ends in the hash of all its other bytes. A missing file was repacked
     meanwhile.
     """
@@ -206,7 +210,7 @@ def changed_in(unsound: Iterable[Path], object_format: ObjectFormat) -> frozense
     packs = (
         path
         for path in unsound
-        if path.suffix == ".pack" and _is_sound(path.with_suffix(".idx"), object_format)
+        if path.suffix == ".pack" and is_sound(path.with_suffix(".idx"), object_format)
     )
     return frozenset(name for path in packs for name in _changed_in(path, object_format.raw))
 

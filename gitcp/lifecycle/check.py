@@ -23,6 +23,8 @@ from gitcp.conversation.sums import Sums
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import damage, loose, promised, refs, trees, verify
 from gitcp.git.repo import Repository
+from gitcp.lifecycle import verified
+from gitcp.lifecycle.verified import Verified
 from gitcp.model import TREE, Checkpoint, CheckpointId, Conversation, Oid, Stream
 from gitcp.store import Store
 from gitcp.value import Value
@@ -54,33 +56,55 @@ class Problem(Value):
 class CheckReport(Value):
     """The number of checkpoints and objects, and all problems.
 
-    `promised` is the number of objects that, in a partial clone, only a remote has.
+    `promised` is the number of objects that, in a partial clone, only a remote has; `unchanged`
+    the number of those that were not read, because the last check did.
     """
 
     checkpoints: int
     objects: int
     problems: tuple[Problem, ...]
     promised: int = 0
+    unchanged: int = 0
 
     @property
     def ok(self) -> bool:
         return not self.problems
 
 
-def check(store: Store) -> CheckReport:
-    """Check everything that the checkpoints of this repository depend on.
+def check(store: Store, *, everything: bool = False) -> CheckReport:
+    """Check everything that the checkpoints of this repository depend on: what the last check found
+    intact and has not changed since is not read again, except with `everything`.
 
     Never raises for damage. Writes the list of damaged objects: the next save stores them
     again if it has their content.
     """
     repo = store.repo
-    bad_files = verify.unsound_files(store.objects.stored.directories, repo.object_format)
-    run_state = _Check(repo, verify.changed_in(bad_files, repo.object_format))
+    before = Verified()
+    if not everything and not damage.known(repo.common_dir):
+        before = verified.load(repo)
+    run_state, report = _checked(store, before)
+    if not report.ok and before.commits:
+        before = Verified()  # to find all that needs what is damaged
+        run_state, report = _checked(store, before)
+    damage.replace(repo, run_state.damaged)
+    if report.ok and not report.promised:
+        commits = {bytes.fromhex(oid) for oid in run_state.links}
+        objects = run_state.seen - {bytes.fromhex(repo.object_format.empty_tree)}
+        directories = store.objects.stored.directories
+        verified.save(repo, directories, objects, commits | run_state.kept)
+    return report
+
+
+def _checked(store: Store, before: Verified) -> tuple[_Check, CheckReport]:
+    repo = store.repo
+    directories = store.objects.stored.directories
+    bad_files = verify.unsound_files(directories, repo.object_format, before.packs)
+    run_state = _Check(repo, verify.changed_in(bad_files, repo.object_format), before)
+    run_state.read_again()
     run_state.walk_refs()
     run_state.read_checkpoints()
     on_remote = run_state.drop_promised()
     problems = [*run_state.problems, *run_state.damage()]
-    damage.replace(repo, run_state.damaged)
     unreadable = verify.unshared(repo)
     if unreadable is not None:
         problems.append(Problem(*unreadable))
@@ -89,7 +113,13 @@ def check(store: Store) -> CheckReport:
             problems.append(
                 Problem(os.path.relpath(path, repo.common_dir), "does not match its checksum")
             )
-    return CheckReport(len(run_state.links), len(run_state.seen) - 1, tuple(problems), on_remote)
+    return run_state, CheckReport(
+        checkpoints=len(run_state.links) + len(run_state.kept),
+        objects=len(run_state.seen) - 1,
+        problems=tuple(problems),
+        promised=on_remote,
+        unchanged=len(before.intact),
+    )
 
 
 class _Link(NamedTuple):
@@ -107,22 +137,25 @@ class _Check:
     `links` are all checkpoints, each chain from its tip. `damaged` are objects with what is
     wrong. `lost` are unreadable commits with the checkpoint after them. `doubts` are
     problems that count only if no damaged object explains them. `changed` are objects
-    (raw names) that differ between packs.
+    (raw names) that differ between packs. `kept` are the commits of checkpoints that are intact
+    because they were `before`.
     """
 
-    def __init__(self, repo: Repository, changed: frozenset[bytes]) -> None:
+    def __init__(self, repo: Repository, changed: frozenset[bytes], before: Verified) -> None:
         self.repo = repo
         self.changed = changed
+        self.before = before
+        self.kept: frozenset[bytes] = frozenset()
         self.store = self._new_store()
         self.commits: dict[Oid, _Link | None] = {}
         self.links: dict[Oid, _Link] = {}
-        # git knows it without having it
         self.loose = {
             bytes.fromhex(oid)
             for directory in self.store.objects.stored.directories
             for oid in loose.listed(directory)
         }
-        self.seen: set[bytes] = {bytes.fromhex(repo.object_format.empty_tree)}
+        # git knows the empty tree without having it
+        self.seen = {bytes.fromhex(repo.object_format.empty_tree), *before.intact}
         self.problems: list[Problem] = []
         self.damaged: dict[Oid, str] = {}
         self.lost: list[tuple[Oid, CheckpointId]] = []
@@ -136,10 +169,21 @@ class _Check:
 
     # ------------------------------------------------------------ refs and chains
 
+    def read_again(self) -> None:
+        """Read the objects that were intact, and have been moved since."""
+        wanted = [Oid(name.hex()) for name in self.before.stale]
+        for oid, content in self.store.reader.read_each(wanted):
+            if isinstance(content, StoreDamaged):
+                self.damaged[oid] = str(content)
+            elif self._has_changed(oid):
+                self.damaged[oid] = "a bit of its file changed"
+            else:
+                self.seen.add(bytes.fromhex(oid))
+
     def walk_refs(self) -> None:
         """Read every ref and every commit that refs reach."""
         scan = verify.read_refs(self.repo.common_dir, refs.PREFIX)
-        self._read_commits(scan.refs.values())
+        self._read_commits(frozenset(scan.refs.values()))
         for ref, problem in scan.faults:
             self.problems.append(Problem(ref, problem, tuple(map(_format_id, _last_id(ref)))))
         for name, oid in scan.refs.items():
@@ -152,12 +196,10 @@ class _Check:
                 self._report("packed-refs", f"has {name} at {scan.peeled[name]} instead of {tip}")
             self._walk_chain(name, tip)
             session = _session_of(name)
-            if tip in self.links and session is not None and self.links[tip].id.session != session:
-                self._report(
-                    name,
-                    f"points to {self.links[tip].id}, a checkpoint of another session",
-                    self.links[tip],
-                )
+            link = self.links.get(tip) or self.commits.get(tip)
+            if link is not None and session is not None and link.id.session != session:
+                problem = f"points to {link.id}, a checkpoint of another session"
+                self._report(name, problem, link)
         for name, oid in scan.near.items():
             if _is_checkpoint(self.store, oid):
                 self._report(
@@ -203,18 +245,23 @@ class _Check:
                 return
             if after is not None:
                 self._compare(after, link)
-            if visited:
+            if visited or bytes.fromhex(oid) in self.kept:
                 return
             self.links[oid] = after = link
             oid = link.parent
 
-    def _read_commits(self, tips: Iterable[Oid]) -> None:
-        """Read the commits that git lists; one that it does not list is read when it is reached."""
+    def _read_commits(self, tips: frozenset[Oid]) -> None:
+        """Read the tips and the new commits that git lists; one that it does not list is read when
+        it is reached.
+        """
         try:
             listed = self.repo.git("rev-list", "--stdin", input="\n".join(tips).encode())
         except GitFailed:  # git lists all or nothing
             return
-        commits = dict.fromkeys((Oid(line.decode()) for line in listed.splitlines()), "commit")
+        every = [Oid(line.decode()) for line in listed.splitlines()]
+        self.kept = self.before.commits.intersection(map(bytes.fromhex, every))
+        new = [oid for oid in every if oid in tips or bytes.fromhex(oid) not in self.kept]
+        commits = dict.fromkeys(new, "commit")
         for oid, _, data in self._read_each(commits):
             self.commits[oid] = self._parsed(oid, data)
 

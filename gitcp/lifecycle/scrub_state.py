@@ -20,6 +20,7 @@ CACHES = frozenset(
         "config",
         "policy",
         "scanned",
+        "verified",
         "limits.json",
         "hooked",
         "view.html",

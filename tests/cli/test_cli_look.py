@@ -306,7 +306,15 @@ def test_check(worked: Project) -> None:
     """A whole store is said to be whole, with how much was looked at."""
     assert worked.gitcp("check", check=0).out.startswith("OK: 3 checkpoints, ")
     found = worked.json("check")
-    assert list(found) == ["schema", "ok", "checkpoints", "objects", "promised", "problems"]
+    assert list(found) == [
+        "schema",
+        "ok",
+        "checkpoints",
+        "objects",
+        "promised",
+        "unchanged",
+        "problems",
+    ]
     assert (found["schema"], found["ok"], found["problems"]) == ("gitcp.check/1", True, [])
 
 

@@ -5,10 +5,11 @@ clean.
 from __future__ import annotations
 
 import gc
+import os
 import random
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from gitcp import wire
+from gitcp.fastpath import fingerprint
 from gitcp.git import refs, trees
+from gitcp.git.reader import ObjectReader
 from gitcp.lifecycle.check import CheckReport, Problem, check
 from gitcp.model import (
     FILE,
@@ -64,8 +67,13 @@ class Kept:
     store: Store
 
     def check(self) -> CheckReport:
-        """As a process of its own would check it: nothing is remembered from before."""
-        return check(open_store(self.project))
+        """What is found when everything is read; what is read after the last check must be enough
+        to find the same.
+        """
+        rest = check(open_store(self.project))
+        whole = check(open_store(self.project), everything=True)
+        assert replace(rest, unchanged=0) == whole
+        return whole
 
     def path(self, oid: str) -> Path:
         return self.store.repo.common_dir / "objects" / oid[:2] / oid[2:]
@@ -168,11 +176,12 @@ def named(report: CheckReport, name: str) -> set[str]:
 
 
 def test_an_untouched_store(kept: Kept) -> None:
-    """Nothing is wrong, nothing is written, and what is counted is what git counts."""
+    """Nothing is wrong, only that is recorded, and what is counted is what git counts."""
     with kept.project.guard():
-        before = sorted(kept.store.repo.common_dir.rglob("*"))
+        before = set(kept.store.repo.common_dir.rglob("*"))
         report = check(kept.store)
-        assert sorted(kept.store.repo.common_dir.rglob("*")) == before
+        written = set(kept.store.repo.common_dir.rglob("*")) - before
+        assert [path.name for path in written] == ["verified"]
 
     assert report == CheckReport(checkpoints=6, objects=len(kept.holders()) + 2, problems=())
     assert report.ok
@@ -187,6 +196,59 @@ def test_a_packed_store(kept: Kept, how: list[str]) -> None:
     kept.project.git(*how)
 
     assert kept.check() == before
+
+
+def test_what_did_not_change_is_not_read_again(kept: Kept) -> None:
+    """Of a pack that was verified nothing is read, touched or not; what came since is."""
+    kept.project.git("gc", "--quiet")
+    first = check(open_store(kept.project))
+    assert (first.ok, first.unchanged) == (True, 0)
+    [pack] = kept.project.root.glob(".git/objects/pack/*.pack")
+    os.utime(pack)
+    kept.project.write("new.txt", "new\n")
+    kept.project.gitcp("save", "--session", "alpha", check=0)
+
+    names: list[Oid] = []
+    read_each = ObjectReader.read_each
+
+    def noting(reader: ObjectReader, oids: Iterable[Oid]) -> Iterator[object]:
+        names.extend(wanted := list(oids))
+        return read_each(reader, wanted)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ObjectReader, "read_each", noting)
+        report = check(open_store(kept.project))
+
+    assert (report.ok, report.checkpoints, report.unchanged) == (True, 7, first.objects)
+    assert 0 < len(names) < 20
+
+
+def test_a_bit_that_changed_with_its_times_unchanged(kept: Kept) -> None:
+    """A disk that forgets tells nobody: reading everything finds it, and it alone can."""
+    kept.project.git("gc", "--quiet")
+    assert check(open_store(kept.project)).ok
+    known = fingerprint.at
+    [pack] = kept.project.root.glob(".git/objects/pack/*.pack")
+    before = known(str(pack))
+    data = bytearray(pack.read_bytes())
+    data[len(data) // 2] ^= 1
+    pack.chmod(0o644)
+    pack.write_bytes(data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fingerprint, "at", lambda path: before if path == str(pack) else known(path))
+        assert check(open_store(kept.project)).ok
+        assert not check(open_store(kept.project), everything=True).ok
+    assert not check(open_store(kept.project)).ok
+
+
+def test_objects_that_vanished_since(kept: Kept) -> None:
+    """What was intact and is gone is missed, though no new checkpoint needs it."""
+    kept.project.git("gc", "--quiet")
+    assert check(open_store(kept.project)).ok
+    for path in kept.project.root.glob(".git/objects/pack/*.idx"):
+        path.rename(path.with_suffix(".away"))
+    assert not check(open_store(kept.project)).ok
 
 
 def test_a_repository_without_checkpoints(project: Project) -> None:
