@@ -142,13 +142,15 @@ class Conversion(AtPath):
     """How a file's bytes are derived from its blob, as git's checkout would do it.
 
     `eol` is "crlf" or "". `ident`: `$Id$` is expanded. `encoding` is the working-tree encoding or
-    "". `lfs`: the blob is an LFS pointer to the bytes in the repository's LFS store.
+    "". `lfs`: the blob is an LFS pointer to the bytes in the repository's LFS store. `segments`: it
+    is a pointer to their segments (gitcp.git.segmented).
     """
 
     eol: str = ""
     ident: bool = False
     encoding: str = ""
     lfs: bool = False
+    segments: bool = False
 
 
 class Submodule(AtPath):

@@ -35,7 +35,9 @@ FILES = {
     "total": NATURAL,
     "skipped": [{"path": PATH, "reason": str, "detail": str}],
     "raw": [PATH],
-    "converted": [{"path": PATH, "eol": str, "ident": bool, "encoding": str, "lfs": bool}],
+    "converted": [
+        {"path": PATH, "eol": str, "ident": bool, "encoding": str, "lfs": bool, "segments": bool}
+    ],
     "empty_directories": [PATH],
     "modes": [{"path": PATH, "mode": str}],
     "submodules": [{"path": PATH, "commit": str}],

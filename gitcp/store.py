@@ -8,6 +8,7 @@
     .gitcp/state/…                    a framework's data (gitcp.langgraph)
     .gitcp/staged/<path>              index entries that differ from the files
     .gitcp/conflicts/<stage>/<path>   unmerged index entries
+    .gitcp/outputs/<path>/…           segments of a file that only grows (gitcp.git.segmented)
 
 A session is a ref; each commit of its chain has at most one parent. Objects are written first, the
 ref moves last.
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from gitcp import wire
 from gitcp.errors import AlreadyExists, DiskFull, GitFailed, Refused, StoreBusy, StoreDamaged
-from gitcp.git import locks, refs, shared, trees
+from gitcp.git import locks, refs, segmented, shared, trees
 from gitcp.git.fsync import FULL, make_own_directory, open_shared
 from gitcp.git.object_format import FULL_NAME
 from gitcp.git.objects import Objects
@@ -51,6 +52,7 @@ STEPS = b"steps"
 STATE = b"state"
 STAGED = b"staged"
 CONFLICTS = b"conflicts"
+OUTPUTS = b"outputs"
 
 _OID = FULL_NAME.encode("ascii")
 HEAD = re.compile(rb"tree (%s)\n(?:parent (%s)\n)?author ([^\n]*)" % (_OID, _OID))
@@ -323,11 +325,32 @@ class Store:
             reserved[STEPS] = Entry(TREE, checkpoint.steps)
         if checkpoint.state is not None:
             reserved[STATE] = Entry(TREE, checkpoint.state.tree)
+        if segments := self.segments(checkpoint.snapshot):
+            reserved[OUTPUTS] = Entry(TREE, trees.build(self.writer, trees.nest(segments)))
         holder = self.writer.write_tree(
             [TreeEntry(name, *entry) for name, entry in reserved.items()]
         )
         files = self.reader.read_tree(checkpoint.snapshot.tree)
         return self.writer.write_tree([*files, TreeEntry(RESERVED, TREE, holder)])
+
+    def segments(self, snapshot: Snapshot) -> dict[bytes, Entry]:
+        """Return the tree of segments of each file that is stored so, by path. Raises
+        StoreDamaged.
+        """
+        found = {}
+        for path in (each.path for each in snapshot.converted if each.segments):
+            entry = trees.lookup(self.reader, snapshot.tree, path)
+            if entry is not None:
+                tree = segmented.pointer(self.reader, entry.oid).tree
+                found[path] = Entry(TREE, tree)
+        return found
+
+    def lost_segments(self, checkpoint: Checkpoint) -> Iterator[bytes]:
+        """Yield the files whose segments are not in the checkpoint's tree. Raises StoreDamaged."""
+        for path, entry in self.segments(checkpoint.snapshot).items():
+            stored = b"/".join((RESERVED, OUTPUTS, path))
+            if trees.lookup(self.reader, checkpoint.root, stored) != entry:
+                yield path
 
     def _index_trees(self, checkpoint: Checkpoint, before: Checkpoint | None) -> dict[bytes, Entry]:
         reserved = self._reserved(before.root) if before and not self.freshener.damaged else []
@@ -570,7 +593,7 @@ def message(checkpoint: Checkpoint) -> str:
     """Return the commit message: a subject, and trailers for listings."""
     snapshot, conversation = checkpoint.snapshot, checkpoint.conversation
     trailers = {
-        "Gitcp-Format": str(wire.FORMAT),
+        "Gitcp-Format": str(wire.format_of(checkpoint)),
         "Gitcp-Session": checkpoint.id.session,
         "Gitcp-Number": str(checkpoint.id.number),
         "Gitcp-Trigger": checkpoint.trigger.value,

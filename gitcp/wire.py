@@ -1,4 +1,4 @@
-"""JSON: `checkpoint.json`, format 1, and the output of `--json`. Sole user of orjson and json.
+"""JSON: `checkpoint.json`, format 1 or 2, and the output of `--json`. Sole user of orjson and json.
 
 Empty values are omitted. Unknown fields are kept in `Checkpoint.extra` and written back.
 An unknown format is an error.
@@ -46,7 +46,9 @@ from gitcp.model import (
 )
 from gitcp.schema import CHECKPOINT, ID, misfit
 
-FORMAT = 1
+FORMAT = 2
+"""The newest format. It differs from the first in files stored as segments alone."""
+
 READABLE = range(1, FORMAT + 1)
 KNOWN = frozenset(CHECKPOINT)
 LISTS = ("decisions", "failed", "next", "active")
@@ -174,7 +176,12 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         raise BadValue(f"invalid {field} in {checkpoint.id}; no checkpoint was made")
     text = json.dumps({**checkpoint.extra, **fields}, indent=2, sort_keys=True, ensure_ascii=False)
     body = text.encode("utf-8", "backslashreplace")
-    return b'{\n  "format": %d,%s\n' % (FORMAT, body[1:])
+    return b'{\n  "format": %d,%s\n' % (format_of(checkpoint), body[1:])
+
+
+def format_of(checkpoint: Checkpoint) -> int:
+    """Return the oldest format whose readers understand a checkpoint."""
+    return FORMAT if any(each.segments for each in checkpoint.snapshot.converted) else 1
 
 
 def decode_checkpoint(
@@ -437,7 +444,8 @@ def _encode_conversion(conversion: Conversion) -> Json:
         "eol": conversion.eol,
         "encoding": conversion.encoding,
     }
-    return _present({**fields, "ident": conversion.ident or None, "lfs": conversion.lfs or None})
+    flags = {name: getattr(conversion, name) or None for name in ("ident", "lfs", "segments")}
+    return _present({**fields, **flags})
 
 
 def _decode_conversion(fields: Json) -> Conversion:
@@ -447,6 +455,7 @@ def _decode_conversion(fields: Json) -> Conversion:
         fields.get("ident", False),
         fields.get("encoding", ""),
         fields.get("lfs", False),
+        fields.get("segments", False),
     )
 
 

@@ -6,7 +6,7 @@ that say which they are; now and then the pipeline saves a checkpoint with its p
 killed with SIGKILL at random moments, and at one record exactly (the 7,000,001st of 10,000,000),
 and started again. In the end every record must be in the files once, in order, byte for byte.
 With `one`, all records go into one file that grows far beyond the size limit: the pipeline names
-it as its output. All of it:
+it as one that it only appends to. All of it:
 
     python tests/pipeline.py 10000000 20
     python tests/pipeline.py 10000000 5 one
@@ -34,9 +34,6 @@ FILES = 100
 SAVES = 200
 """So many files are written in all, and so many checkpoints saved."""
 
-SAVES_OF_ONE = 20
-"""Each save stores the one file as a whole."""
-
 BATCH = 1000
 
 
@@ -45,10 +42,10 @@ def work(records: int, *, one: bool = False, killed_at: int = -1) -> None:
     and knows nothing of other kills.
     """
     session = gitcp.open(".").session(SESSION)
-    session.resume(outputs="out-00000.bin")
+    session.resume(appends="out-00000.bin")
     position = int(session.position.get("record", 0))
     per_file = records if one else max(1, records // FILES)
-    per_save = max(1, records // (SAVES_OF_ONE if one else SAVES))
+    per_save = max(1, records // SAVES)
     while position < records:
         end = min(records, position + min(BATCH, per_save), (position // per_file + 1) * per_file)
         end = min(end, (position // per_save + 1) * per_save)
@@ -61,7 +58,7 @@ def work(records: int, *, one: bool = False, killed_at: int = -1) -> None:
             out.write(array.array("Q", range(position, end)).tobytes())
         position = end
         if position % per_save == 0 or position == records:
-            session.save(position={"record": position}, outputs=name)
+            session.save(position={"record": position}, appends=name)
 
 
 def differing(directory: Path, records: int) -> str:

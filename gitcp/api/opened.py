@@ -46,6 +46,7 @@ class SaveOptions(TypedDict, total=False):
     tags: Sequence[str]
     include: Sequence[str]
     outputs: Files
+    appends: Files
     force: bool
 
 
@@ -93,6 +94,7 @@ class Opened:
         tags: Sequence[str] = (),
         include: Sequence[str] = (),
         outputs: Files = (),
+        appends: Files = (),
         force: bool = False,
     ) -> Saved:
         """Save files and conversation. On any error, raises a GitcpError and makes no checkpoint.
@@ -102,8 +104,9 @@ class Opened:
         Without, works like `gitcp save`. If nothing changed, returns the last checkpoint.
 
         `outputs` are files that the program writes, relative to the directory that was opened: they
-        are saved whatever their size, ignored or not. Raises Refused if `position` is given and
-        another file that changed would be left out.
+        are saved whatever their size, ignored or not. `appends` are those that the program only
+        appends to: of a large one, a save stores what is new. Raises Refused if `position` is given
+        and another file that changed would be left out.
 
         Values of `position` are JSON values, and come back as they were given (tuples as lists);
         values of `facts` are stored as text.
@@ -121,6 +124,7 @@ class Opened:
             agent=agent.name if isinstance(agent, Agent) else agent,
             limits=settings.limits(store.repo, tuple(include)),
             outputs=inside(self, outputs),
+            appends=inside(self, appends),
             force=force,
             choice=choice,
         )

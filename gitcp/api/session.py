@@ -76,19 +76,21 @@ class Session:
         """Save to this session. See Checkpoints.save."""
         return self.opened.save(label, session=self.name, **given)
 
-    def resume(self, *, outputs: Files = ()) -> Report | None:
+    def resume(self, *, outputs: Files = (), appends: Files = ()) -> Report | None:
         """Restore the files that belong to the position, for the program to continue there.
 
         They are those of the checkpoint that set it, whatever was saved since; without a position,
         those of the last checkpoint that is not a safety checkpoint (before a restore). Results of
         steps stay. The current state is saved first, and an interrupted restore is finished. If
         there is no checkpoint yet, one is made, and None is returned. `outputs` are files that the
-        program writes: see Checkpoints.save. Raises Refused, with nothing changed, if another file
-        that changed since is left out of checkpoints: it would stay as it is; and
-        RevisionNotFound if the checkpoint that set the position no longer exists.
+        program writes, `appends` those that it only appends to: see Checkpoints.save. Raises
+        Refused, with nothing changed, if another file that changed since is left out of
+        checkpoints: it would stay as it is; and RevisionNotFound if the checkpoint that set the
+        position no longer exists.
         """
         store = self.opened.store()
-        position.name_outputs(store.repo, inside(self.opened, outputs))
+        named = (inside(self.opened, files) for files in (outputs, appends))
+        position.name_outputs(store.repo, *named)
         if journal.unfinished(store.repo) is not None:
             restore.finish(
                 store, lambda id: self.opened.request(store, self._resumed(store, id)), forward=True

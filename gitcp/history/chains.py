@@ -9,7 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 from gitcp.errors import StoreDamaged
-from gitcp.git import refs, trees
+from gitcp.git import refs, segmented, trees
 from gitcp.git.trees import is_content
 from gitcp.history import diff, history
 from gitcp.model import RESERVED, Entry, FileChange, Oid
@@ -157,7 +157,7 @@ class Lines:
         # missing in a partial clone, or collected: its lines are unknown
         except StoreDamaged:
             return None
-        if len(data) > LARGEST or b"\0" in data[:BINARY_HEAD]:
+        if len(data) > LARGEST or b"\0" in data[:BINARY_HEAD] or segmented.decode(data):
             return None
         return tuple(data.removesuffix(b"\n").split(b"\n")) if data else ()
 

@@ -16,11 +16,12 @@ from typing import NamedTuple
 from gitcp import adapters
 from gitcp.conversation.segments import NAME
 from gitcp.errors import GitFailed, StoreDamaged
+from gitcp.git import segmented
 from gitcp.git.promised import is_partial
 from gitcp.git.trees import is_content
 from gitcp.history import history
 from gitcp.model import RESERVED, Checkpoint, Note, Oid
-from gitcp.store import CONVERSATION, METADATA, Store, Summary
+from gitcp.store import CONVERSATION, METADATA, OUTPUTS, Store, Summary
 from gitcp.value import Value
 from gitcp.wire import position_texts
 from gitcp.worktree.paths import display
@@ -44,6 +45,9 @@ PLACE_BY_ROLE = {
 BINARY_HEAD = 8000
 STREAM = re.compile(
     re.escape(RESERVED + b"/" + CONVERSATION + b"/") + rb"(.+?)/(" + NAME.pattern + rb")"
+)
+GROWING = re.compile(
+    re.escape(RESERVED + b"/" + OUTPUTS + b"/") + rb"(.+)/[0-9a-f]{4,}/[0-9a-f]{2}"
 )
 
 
@@ -139,7 +143,7 @@ def _readable_changes(store: Store, tips: list[Oid]) -> Iterable[history.Changed
 
 def _stream(path: bytes) -> bytes:
     """Return the stream that a segment belongs to, else the path itself."""
-    match = STREAM.fullmatch(path)
+    match = STREAM.fullmatch(path) or GROWING.fullmatch(path)
     return match[1] if match else b"/" + path
 
 
@@ -177,6 +181,8 @@ class _Search:
             return "files" in self._places
         if path == RESERVED + b"/" + METADATA:
             return "notes" in self._places
+        if GROWING.fullmatch(path):
+            return "files" in self._places
         return STREAM.fullmatch(path) is not None and bool(
             self._places & {"prompts", "answers", "tools"}
         )
@@ -198,12 +204,17 @@ class _Search:
         elif path == RESERVED + b"/" + METADATA:
             for name, text in _texts(self._checkpoint(commit).note):
                 self._match(commit, "notes", name.encode(), text, key=(name, text))
-        elif b"\0" not in data[:BINARY_HEAD]:
-            self._lines(commit, "files", path, data)
+        elif b"\0" not in data[:BINARY_HEAD] and not segmented.decode(data):
+            growing = GROWING.fullmatch(path)
+            self._lines(commit, "files", growing[1] if growing else path, data, growing is None)
 
-    def _lines(self, commit: Oid, kind: str, where: bytes, data: bytes) -> None:
+    def _lines(
+        self, commit: Oid, kind: str, where: bytes, data: bytes, is_whole: bool = True
+    ) -> None:
+        """Search lines; they have numbers if `data` is the whole file."""
         for number, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), 1):
-            self._match(commit, kind, where, line, key=(where, line), line=number)
+            found_at = number if is_whole else None
+            self._match(commit, kind, where, line, key=(where, line), line=found_at)
 
     def _conversation(self, commit: Oid, stream: bytes, data: bytes) -> None:
         """Search the messages in new segments; a rewritten segment repeats old messages, which are

@@ -10,7 +10,7 @@ from gitcp import adapters
 from gitcp.adapters.base import Message
 from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, RevisionNotFound
-from gitcp.git import trees
+from gitcp.git import segmented, trees
 from gitcp.model import (
     GITLINK,
     RESERVED,
@@ -64,6 +64,8 @@ def file(store: Store, checkpoint: Checkpoint, path: bytes) -> bytes | Listing:
         return Listing(tuple(e.name + b"/" if e.mode == TREE else e.name for e in entries))
     blob = store.reader.read_blob(entry.oid)
     conversion = next((c for c in checkpoint.snapshot.converted if c.path == path), None)
+    if conversion and conversion.segments:
+        return b"".join(segmented.content(store.reader, entry.oid))
     return (
         convert.checkout(blob, entry.oid, conversion, store.repo.common_dir / "lfs")
         if conversion

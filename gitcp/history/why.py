@@ -49,6 +49,12 @@ def line(store: Store, last: Checkpoint, path: bytes, number: int) -> LineOrigin
     Raises BadValue if there is no such file or line.
     """
     entry = trees.lookup(store.reader, last.root, path)
+    if any(each.path == path and each.segments for each in last.snapshot.converted):
+        raise BadValue(
+            f"{display(path)} is a large file that a program appends to: who added its lines is "
+            "not known",
+            hint=f"gitcp why {shlex.quote(display(path))}",
+        )
     stored = _lines(store.reader.read_blob(entry.oid)) if entry and is_file(entry.mode) else None
     with Writer(store.repo.root) as tree:
         data = WorktreeView(tree).read(path)

@@ -28,6 +28,7 @@ from gitcp.lifecycle.verified import Verified
 from gitcp.model import TREE, Checkpoint, CheckpointId, Conversation, Oid, Stream
 from gitcp.store import Store
 from gitcp.value import Value
+from gitcp.worktree.paths import display
 
 TOGETHER = 128
 """Number of checkpoints that are read together, with a new reader: it caches every tree it read."""
@@ -311,6 +312,8 @@ class _Check:
                 checkpoint = self._checkpoint(oid, link)
                 if checkpoint is not None and checkpoint.conversation is not None:
                     self._conversation(link, checkpoint.conversation)
+                if checkpoint is not None:
+                    self._segments(link, checkpoint)
 
     def _read_ahead(self, commits: Iterable[Oid]) -> None:
         """Read again together what makes up the checkpoints; if that fails, each is read alone."""
@@ -396,6 +399,14 @@ class _Check:
             if actual != (stream.bytes, stream.sha256):
                 problem = f"stream {stream.name} ({actual[0]} bytes) does not match its checksum"
                 self._report(conversation.tree, problem, link)
+
+    def _segments(self, link: _Link, checkpoint: Checkpoint) -> None:
+        """Check that segments are where their pointers need them; their blobs are read already."""
+        try:
+            for path in self.store.lost_segments(checkpoint):
+                self._report(checkpoint.root, f"lacks the segments of {display(path)}", link)
+        except StoreDamaged as error:
+            self.doubts.append((link, checkpoint.root, str(error)))
 
     def _join(self, tree: Oid, stream: Stream) -> tuple[int, str]:
         """Return the size and checksum of a stream, read completely."""

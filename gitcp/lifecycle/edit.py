@@ -7,14 +7,14 @@ The result depends only on the checkpoint itself, so editing it again gives the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from gitcp import adapters, progress, readme
 from gitcp.conversation import segments
 from gitcp.conversation.segments import Segment
 from gitcp.conversation.sums import Sums
-from gitcp.git import trees
+from gitcp.git import segmented, trees
 from gitcp.model import (
     GITLINK,
     RESERVED,
@@ -72,6 +72,7 @@ class Editor:
         self.changed: list[Oid] = []
         self._roots: dict[tuple[Oid, bytes], tuple[Oid, bytes]] = {}
         self._blobs: dict[Oid, Oid] = {}
+        self._growing: dict[Oid, Oid] = {}
         self._trees: dict[Oid, Oid] = {}
         self._names: dict[Oid, Mapping[bytes, bytes]] = {}
         self._groups: dict[tuple[Oid, ...], tuple[tuple[Oid, int], ...]] = {}
@@ -190,7 +191,33 @@ class Editor:
         edited: Snapshot = self._edit_value(
             replace(remaining, staged=staged, conflicts=conflicts), remaining.tree
         )
-        return replace(edited, tree=self._tree(remaining.tree))
+        tree = self._tree(remaining.tree)
+        for path, pointer in self._pointers(remaining).items():
+            tree = trees.put(self.store.objects, tree, path, pointer)
+        return replace(edited, tree=tree)
+
+    def _pointers(self, before: Snapshot) -> dict[bytes, Entry]:
+        """Return the new pointers of edited files that are stored as segments, by edited path."""
+        pointers = {}
+        for path in (each.path for each in before.converted if each.segments):
+            entry = trees.lookup(self.store.reader, before.tree, path)
+            oid = self._segmented(entry.oid) if entry else None
+            if entry and oid and oid != entry.oid:
+                pointers[self._path(before.tree, path)] = Entry(entry.mode, oid)
+        return pointers
+
+    def _segmented(self, oid: Oid) -> Oid:
+        """Return the pointer of an edited file that is stored as segments."""
+        tree = segmented.pointer(self.store.reader, oid).tree
+        if bytes.fromhex(tree) in self.edit.clean:
+            return oid
+        if oid not in self._growing:
+            parts = _whole_lines(segmented.content(self.store.reader, oid))
+            if self.edit.across:
+                parts = iter([b"".join(parts)])
+            chunks = map(self.edit.text, parts)
+            self._growing[oid] = segmented.store_chunks(self.store.objects, chunks)
+        return self._growing[oid]
 
     def _entry(self, entry: IndexEntry) -> IndexEntry:
         stored = not entry.intent_to_add and entry.mode != GITLINK
@@ -257,7 +284,7 @@ class Editor:
             return oid
         if oid not in self._blobs:
             data = self.store.reader.read_blob(oid)
-            edited = self.edit.text(data)
+            edited = data if segmented.decode(data) else self.edit.text(data)
             self._blobs[oid] = oid if edited == data else self.store.writer.write_blob(edited)
         return self._blobs[oid]
 
@@ -386,6 +413,20 @@ class Editor:
 
     def _begins_with(self, stored: tuple[Segment, ...], before: tuple[Segment, ...]) -> bool:
         return stored[: len(before)] == before and self._ends_line(before[-1].oid)
+
+
+def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in parts that end with a line."""
+    rest = b""
+    for chunk in chunks:
+        lines, end, begun = chunk.rpartition(b"\n")
+        if end:
+            yield rest + lines + end
+            rest = begun
+        else:
+            rest += chunk
+    if rest:
+        yield rest
 
 
 def _path_of(value: Any) -> bytes:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from gitcp.errors import GitcpError, StoreDamaged
+from gitcp.git import segmented
 from gitcp.git.index import git_mode
 from gitcp.model import SYMLINK, Conversion, Entry, Oid
 from gitcp.restoring.plan import FileStep
@@ -44,6 +45,9 @@ class Contents:
                 continue
             try:
                 self._read_ahead(step.new.oid)
+                if step.conversion is not None and step.conversion.segments:
+                    for _ in segmented.content(self._objects.reader, step.new.oid):
+                        pass
                 readable.add(step.new.oid)
             except StoreDamaged as error:
                 lost[step.path] = error
@@ -66,6 +70,8 @@ class Contents:
         """
         if conversion is None:
             return self._blob(entry.oid)
+        if conversion.segments:
+            return segmented.content(self._objects.reader, entry.oid)
         if conversion.lfs:
             return self._lfs_object(b"".join(self._blob(entry.oid)), entry.oid)
         return iter(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitcp.errors import GitFailed
-from gitcp.git import trees
+from gitcp.git import segmented, trees
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry
@@ -135,11 +135,11 @@ def merge_entry(
     read = objects.reader.read_blob
     # of another file type: it has no line in common
     base = read(after.oid) if after.mode in REGULAR else b""
-    merged = (
-        lines(change.path, base, read(ours.oid), read(before.oid)) if ours.mode in REGULAR else None
-    )
-    if merged is None and ours.mode not in REGULAR:
+    if ours.mode not in REGULAR:
         return "a symlink with another target since"
+    versions = base, read(ours.oid), read(before.oid)
+    is_pointer = any(map(segmented.decode, versions))  # to content that is not here
+    merged = None if is_pointer else lines(change.path, *versions)
     if merged is None:
         return "binary, and changed since"
     text, marked = merged

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from gitcp import wire
 from gitcp.errors import StoreDamaged
+from gitcp.git import segmented
 from gitcp.git.fsync import make_own_directory
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
@@ -167,7 +168,10 @@ def completed(store: Store, objects: Objects, taken: Taken, written: Written) ->
     if not files and not empty:
         return CompletedSnapshot(taken, written, frozenset(), changed)
     for file, _ in files.values():
-        if not objects.freshener.freshen(file.entry.oid):
+        if file.conversion and file.conversion.segments:
+            chunks = segmented.content(store.reader, file.entry.oid)
+            segmented.store_chunks(objects, chunks)  # what is stored is freshened
+        elif not objects.freshener.freshen(file.entry.oid):
             objects.writer.write_blob(store.reader.read_blob(file.entry.oid))
     stamps = {path: stamp for path, (_, stamp) in files.items()}
     snapshot = _with_files(
@@ -343,7 +347,7 @@ def _decode_rules(field: Any) -> bytes | None:
 
 def _encode(path: bytes, file: File) -> list[object]:
     how = file.conversion
-    conversion = [how.eol, how.ident, how.encoding, how.lfs] if how else None
+    conversion = [how.eol, how.ident, how.encoding, how.lfs, how.segments] if how else None
     return [wire.encode_path(path), file.entry.mode, file.entry.oid, file.bits, conversion]
 
 

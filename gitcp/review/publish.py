@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitcp.errors import BadValue, Refused
-from gitcp.git import trees, worktrees
+from gitcp.git import segmented, trees, worktrees
 from gitcp.history import show
 from gitcp.model import (
     FILE,
@@ -25,8 +25,10 @@ from gitcp.model import (
     FileChange,
     Oid,
     SkipReason,
+    Snapshot,
 )
 from gitcp.restoring import trust
+from gitcp.restoring.plan import Side
 from gitcp.review import links
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
@@ -256,7 +258,7 @@ class _Branch:
         """
         snapshot = checkpoint.snapshot
         uncaptured = tuple(s.path for s in snapshot.skipped if s.reason is not SkipReason.RESERVED)
-        saved = dict(trees.walk(self.store.reader, snapshot.tree))
+        saved = {**dict(trees.walk(self.store.reader, snapshot.tree)), **self._joined(snapshot)}
         files, conflicts = dict(self.base), []
         for change in _changes(self.origin, saved):
             if _covers((RESERVED, *uncaptured), change.path):
@@ -271,6 +273,16 @@ class _Branch:
         if conflicts:
             raise _conflict(self.request.checkpoint, conflicts)
         return files
+
+    def _joined(self, snapshot: Snapshot) -> Files:
+        """Return the files that are stored as segments, each as one blob."""
+        side, reader = Side(self.store.reader, snapshot), self.store.reader
+        found = {}
+        for path in (each.path for each in snapshot.converted if each.segments):
+            if (entry := side.entry(path)) is not None:
+                data = b"".join(segmented.content(reader, entry.oid))
+                found[path] = Entry(entry.mode, self.store.writer.write_blob(data))
+        return found
 
     def _scan_files(self, files: Files, id: CheckpointId) -> Files:
         """Scan new files, and redact them if requested."""

@@ -23,15 +23,19 @@ SLACK = 1.0
 """Seconds. A checkpoint's time has whole seconds: what changed in the same one may be in it."""
 
 
-def name_outputs(repo: Repository, named: Collection[bytes]) -> None:
+def name_outputs(
+    repo: Repository, named: Collection[bytes], appends: Collection[bytes] = ()
+) -> None:
     """Add files that a program writes to the list of this working tree: every snapshot captures
-    them from now on. Raises BadValue for one that is there and is not a file.
+    them from now on, and stores only what is new of those that it only `appends` to. Raises
+    BadValue for one that is there and is not a file.
     """
-    root = os.fsencode(repo.root)
-    for path in named:
+    root, written = os.fsencode(repo.root), {*named, *appends}
+    for path in sorted(written):
         _check_kind(root, path)
     try:
-        outputs.add(repo, named)
+        outputs.add(repo, written)
+        outputs.add(repo, appends, outputs.GROWING)
     except OSError as error:
         raise GitcpError(
             f"cannot write the list of outputs: {error.strerror}; nothing was changed"

@@ -66,11 +66,12 @@ class SaveRequest(Value):
     step results apply; and `since`, to scan only what the restore changed. `complete` adds to a
     snapshot what the scan could not see.
 
-    `outputs` are files that are never left out. `run` is the command that was run, `step` the one
-    that ended, `results` are those of steps, and `compensated` maps compensations to outcomes
-    (existing keys win). `state` is a framework's. With `files`, a known snapshot, no file is read.
-    `parent` is not read again if it is still the last checkpoint. `patience` is the seconds to wait
-    for the running agent's conversation to appear on disk.
+    `outputs` are files that are never left out, `appends` those that are only appended to. `run` is
+    the command that was run, `step` the one that ended, `results` are those of steps, and
+    `compensated` maps compensations to outcomes (existing keys win). `state` is a framework's. With
+    `files`, a known snapshot, no file is read. `parent` is not read again if it is still the last
+    checkpoint. `patience` is the seconds to wait for the running agent's conversation to appear on
+    disk.
     """
 
     cwd: Path
@@ -91,6 +92,7 @@ class SaveRequest(Value):
     run: Run | None = None
     step: StepName | None = None
     outputs: tuple[bytes, ...] = ()
+    appends: tuple[bytes, ...] = ()
     results: tuple[Result, ...] = ()
     compensated: Mapping[str, str] = EMPTY
     state: State | None = None
@@ -230,10 +232,11 @@ def _set_tags(store: Store, names: tuple[str, ...], made: Checkpoint) -> None:
 def _take(store: Store, request: SaveRequest, live: Container[Oid]) -> Taken:
     if request.files is not None:
         return known(request.files)
-    if named := (*request.outputs, *request.limits.outputs):
-        position.name_outputs(store.repo, named)
+    outputs = (*request.outputs, *request.appends)
+    if named := (*outputs, *request.limits.outputs):
+        position.name_outputs(store.repo, named, request.appends)
     taken = take(store.repo, store.objects, request.limits, live, request.since)
-    position.check_outputs(store, request.outputs, taken)
+    position.check_outputs(store, outputs, taken)
     return request.complete(taken) if request.complete else taken
 
 

@@ -13,12 +13,12 @@ from itertools import pairwise
 
 from gitcp import progress
 from gitcp.errors import SecretsFound
-from gitcp.git import promised
+from gitcp.git import promised, trees
 from gitcp.model import GITLINK, RESERVED, TREE, CheckpointId, Oid
 from gitcp.secrets import scan, scan_cache
 from gitcp.secrets.external_scanner import ExternalFinding, Pieces, pieces
 from gitcp.state import settings
-from gitcp.store import CONVERSATION, Store
+from gitcp.store import CONVERSATION, OUTPUTS, Store
 from gitcp.value import Value
 from gitcp.worktree.paths import display
 
@@ -31,6 +31,7 @@ CUT = "…".encode()
 SCANNING = ("scanning for secrets", "checkpoints")
 
 STREAMS = RESERVED + b"/" + CONVERSATION + b"/"
+GROWING = RESERVED + b"/" + OUTPUTS + b"/"
 
 
 class Finding(Value):
@@ -312,6 +313,9 @@ class _Run:
             clean &= self._boundaries(
                 [child for _, mode, child in entries if mode not in (TREE, GITLINK)], path
             )
+        elif path.startswith(GROWING):
+            leaves = [entry.oid for _, entry in trees.walk(self.store.reader, oid)]
+            clean &= self._boundaries(leaves, path)
         self._remember(key, path, clean=clean)
         return clean
 
@@ -343,7 +347,7 @@ class _Run:
                 self.store.reader.read_blob(after),
             )
             whole = first[-OVERLAP:] + second[:OVERLAP] if first[-1:] != b"\n" else b""
-            if self._scan(whole, "conversation", path):
+            if self._scan(whole, _kind(path), path):
                 self.clean.add(key)
             else:
                 clean = False
@@ -381,5 +385,7 @@ def _finding(
 
 def _kind(path: bytes) -> str:
     if not path.startswith(RESERVED + b"/"):
+        return "file"
+    if path.startswith(GROWING):
         return "file"
     return "conversation" if path.startswith(STREAMS) else "metadata"

@@ -6,6 +6,8 @@ conversations. A session is accepted or rejected as a whole.
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
+
 from gitcp import progress
 from gitcp.conversation import segments
 from gitcp.conversation.segments import Segment
@@ -19,6 +21,7 @@ from gitcp.model import (
     RESERVED,
     SYMLINK,
     TREE,
+    Checkpoint,
     Conversation,
     Oid,
     Stream,
@@ -97,6 +100,15 @@ class _Validation:
             )
         if checkpoint.conversation is not None:
             self._conversation(checkpoint.conversation)
+        self._segments(checkpoint)
+
+    def _segments(self, checkpoint: Checkpoint) -> None:
+        with suppress(StoreDamaged) if promised.is_partial(self.store.repo) else nullcontext():
+            for path in self.store.lost_segments(checkpoint):
+                raise StoreDamaged(
+                    f"remote checkpoint {checkpoint.id} lacks the segments of "
+                    f"{paths.display(path)}; rejected"
+                )
 
     def _conversation(self, conversation: Conversation) -> None:
         for stream in conversation.streams:

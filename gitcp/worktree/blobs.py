@@ -20,7 +20,7 @@ from gitcp.git.trees import lookup
 from gitcp.model import SYMLINK, Oid, SkipReason
 from gitcp.worktree.attributes import Attributes, ConversionHints
 from gitcp.worktree.reading import Unstable, blocks, consume, read, reason, settled
-from gitcp.worktree.records import RAW, File, Record
+from gitcp.worktree.records import RAW, SEGMENTS, File, Record
 
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
@@ -35,15 +35,22 @@ CONVERT_UP_TO = 64 << 20
 SEED_FROM = 200
 """From this number of files on, reading blob sizes from git is cheaper than reading the files."""
 
+SEGMENT_ABOVE = 1 << 20
+"""Files larger than this many bytes that are only appended to are stored as segments."""
+
 LFS = ("", False, "", True)
+
+
+class _Shorter(Exception):
+    """A file has fewer bytes than it had."""
 
 
 class Job:
     """A file to capture: its location and lstat result. `slots` are its index entries, () if
-    untracked.
+    untracked; `known` is what was captured of it last.
     """
 
-    __slots__ = ("attributes", "name", "record", "slots", "status")
+    __slots__ = ("attributes", "known", "name", "record", "slots", "status")
 
     def __init__(
         self,
@@ -51,13 +58,14 @@ class Job:
         name: bytes,
         status: os.stat_result,
         slots: tuple[Slot, ...],
-        attributes: tuple[str, ...] | None,
+        known: File | None,
     ) -> None:
         self.record = record
         self.name = name
         self.status = status
         self.slots = slots
-        self.attributes = attributes
+        self.known = known
+        self.attributes: tuple[str, ...] | None = known.attributes if known else None
 
     @property
     def path(self) -> bytes:
@@ -72,7 +80,8 @@ class Job:
 
 class Blobs:
     """Captures files into the object store. `index` is passed if this scan read it with its stat
-    data.
+    data. `appends` are files that programs only append to; `trusted` returns whether all that a
+    remembered file needs is stored.
     """
 
     def __init__(
@@ -84,6 +93,8 @@ class Blobs:
         index: Index | None,
         file_mode: bool,
         started: int,
+        appends: frozenset[bytes],
+        trusted: Callable[[File], bool],
     ) -> None:
         self._repo = repo
         self._objects = objects
@@ -91,6 +102,8 @@ class Blobs:
         self._index = index
         self._file_mode = file_mode
         self._started = started
+        self._appends = appends
+        self._trusted = trusted
         self._root = os.fsencode(repo.root) + b"/"
         self._advance: progress.Advance = progress.ignore
 
@@ -204,6 +217,8 @@ class Blobs:
         path = self._root + job.path
         if stat.S_ISLNK(job.status.st_mode):
             return self._capture_link(job, path)
+        if job.status.st_size > SEGMENT_ABOVE and not job.slots and job.path in self._appends:
+            return self._capture_segments(job, path)
         if job.status.st_size > STREAM_ABOVE:
             return not self._hints.may_convert_any() and self._stream(job)
         data, status = read(path, job.status)
@@ -220,6 +235,37 @@ class Blobs:
             raise Unstable
         self._record(job, status, bytes.fromhex(self._objects.writer.write_blob(target)))
         return True
+
+    def _capture_segments(self, job: Job, path: bytes) -> bool:
+        """Capture a file that is only appended to: of one that can be what it was and more, only
+        the end is read.
+        """
+        known = job.known
+        oid, status = consume(path, job.status, lambda file, now: self._store(file, now, known))
+        self._record(job, status, bytes.fromhex(oid), SEGMENTS)
+        self._advance(status.st_size)
+        return True
+
+    def _store(self, file: int, status: os.stat_result, known: File | None) -> Oid | None:
+        """Store the segments of an open file; None if it was cut short meanwhile."""
+        from gitcp.git import segmented  # few programs name such files
+
+        def read(start: int, size: int) -> bytes:
+            data = os.pread(file, size, start)
+            if len(data) != size:
+                raise _Shorter
+            return data
+
+        size, stored = status.st_size, None
+        try:
+            if known and known.how == SEGMENTS and known.inode == status.st_ino:
+                reader = self._objects.reader
+                stored = segmented.pointer(reader, Oid(known.oid.hex()))
+                is_continued = segmented.is_continued(reader, stored, read, size)
+                stored = stored if is_continued and self._trusted(known) else None
+            return segmented.store(self._objects, read, size, stored)
+        except _Shorter:
+            return None
 
     def _stream(self, job: Job, how: str | None = None) -> bool:
         objects = self._objects

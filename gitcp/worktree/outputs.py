@@ -15,22 +15,24 @@ from gitcp.git.fsync import read_own, replace_file
 from gitcp.git.repo import Repository
 
 NAME = "outputs"
+GROWING = "appends"
+"""The list of those outputs that programs only append to."""
 
 
-def read(repo: Repository) -> tuple[bytes, ...]:
+def read(repo: Repository, name: str = NAME) -> tuple[bytes, ...]:
     """Return the outputs of this working tree, relative to its root; none if the list is lost."""
     try:
-        data = read_own(repo.git_dir / "gitcp" / NAME)
+        data = read_own(repo.git_dir / "gitcp" / name)
     except OSError:
         return ()
     return tuple(path for path in data.split(b"\0") if path)
 
 
-def add(repo: Repository, paths: Iterable[bytes]) -> None:
+def add(repo: Repository, paths: Iterable[bytes], name: str = NAME) -> None:
     """Add outputs to this working tree. Raises OSError."""
-    before = read(repo)
+    before = read(repo, name)
     if missing := {*paths}.difference(before):
-        replace_file(repo.state_dir / NAME, b"\0".join(sorted({*before, *missing})))
+        replace_file(repo.state_dir / name, b"\0".join(sorted({*before, *missing})))
 
 
 def patterns(paths: Iterable[bytes]) -> tuple[str, ...]:

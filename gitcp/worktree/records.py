@@ -22,6 +22,8 @@ from gitcp.model import GITLINK, RESERVED, Oid, SkipReason
 
 USUAL_BITS = frozenset((0o644, 0o755, 0o664, 0o775))
 RAW = "raw"
+SEGMENTS = ("", False, "", False, True)
+"""How a file that is stored as segments is read: the fields of its Conversion after the path."""
 
 
 class Stamp(NamedTuple):

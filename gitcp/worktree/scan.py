@@ -51,8 +51,8 @@ class Scope(Value):
 
     `own` are this repository's git directories, `outputs` files that are captured whatever their
     size. `past` is the previous scan, used to find unchanged files; `trusted` returns whether a
-    remembered blob may be reused. A `deep` scan visits everything and has the index; otherwise it
-    visits the given directories, and has the index only if it changed.
+    remembered file's objects may be reused. A `deep` scan visits everything and has the index;
+    otherwise it visits the given directories, and has the index only if it changed.
     """
 
     root: bytes
@@ -63,7 +63,7 @@ class Scope(Value):
     max_dependency_files: int
     index: Index | None
     past: Past
-    trusted: Callable[[bytes], bool]
+    trusted: Callable[[File], bool]
     deep: bool
     started: int
 
@@ -320,9 +320,7 @@ class Scan:
                 mode = self._blobs.mode(status.st_mode, slots)
                 record.files[name] = known if known.mode == mode else known._replace(mode=mode)
             else:
-                self._jobs.append(
-                    Job(record, name, status, slots, known.attributes if known else None)
-                )
+                self._jobs.append(Job(record, name, status, slots, known))
 
     def _unchanged_files(
         self, record: Record, entries: Iterable[os.DirEntry[bytes]], old: Record | None
@@ -372,7 +370,7 @@ class Scan:
         return True
 
     def _is_unchanged(self, known: File, status: os.stat_result) -> bool:
-        return known.settled and known.stamp == stamp_of(status) and self._scope.trusted(known.oid)
+        return known.settled and known.stamp == stamp_of(status) and self._scope.trusted(known)
 
     def _capture(self, least: int = 0) -> None:
         if len(self._jobs) >= least:

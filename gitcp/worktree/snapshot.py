@@ -20,7 +20,7 @@ from gitcp.worktree import nested, outputs, state
 from gitcp.worktree.assembly import write_trees
 from gitcp.worktree.basis import Basis, basis_of
 from gitcp.worktree.reading import settled, tick
-from gitcp.worktree.records import Line, Past, Record, Stamp
+from gitcp.worktree.records import SEGMENTS, File, Line, Past, Record, Stamp
 from gitcp.worktree.summary import snapshot_of, totals_of
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gitcp.git.objects import Objects
     from gitcp.git.repo import Repository
     from gitcp.worktree.attributes import ConversionHints
+    from gitcp.worktree.blobs import Blobs
     from gitcp.worktree.scan import Scan
     from gitcp.worktree.state import Memory
 
@@ -319,6 +320,17 @@ class _Snapshotter:
             directories.add(directory)
         return directories
 
+    def _is_trusted(self, file: File) -> bool:
+        """Return whether a remembered file's objects are stored, and will stay."""
+        if self._is_live:
+            return True
+        oid = Oid(file.oid.hex())
+        if file.how != SEGMENTS:
+            return self._objects.freshener.freshen(oid)
+        from gitcp.git import segmented
+
+        return segmented.is_stored(self._objects, oid)
+
     def _scan(
         self,
         past: Past,
@@ -328,15 +340,11 @@ class _Snapshotter:
         deep: bool,
     ) -> tuple[Scan, ConversionHints]:
         from gitcp.worktree.attributes import ConversionHints
-        from gitcp.worktree.blobs import Blobs
         from gitcp.worktree.include import Include
         from gitcp.worktree.scan import Scan, Scope
 
         repo, basis, objects = self._repo, self._basis, self._objects
         hints = ConversionHints(repo, basis.words | words)
-        blobs = Blobs(
-            repo, objects, hints, index=index, file_mode=basis.file_mode, started=self._started
-        )
         scope = Scope(
             root=self._root,
             own=frozenset(
@@ -351,10 +359,22 @@ class _Snapshotter:
             max_dependency_files=self._limits.max_dependency_files,
             index=index,
             past=past,
-            trusted=(lambda _: True)
-            if self._is_live
-            else (lambda oid: objects.freshener.freshen(Oid(oid.hex()))),
+            trusted=self._is_trusted,
             deep=deep,
             started=self._started,
         )
-        return Scan(scope, basis, objects, blobs, hints), hints
+        return Scan(scope, basis, objects, self._blobs(hints, index), hints), hints
+
+    def _blobs(self, hints: ConversionHints, index: Index | None) -> Blobs:
+        from gitcp.worktree.blobs import Blobs
+
+        return Blobs(
+            self._repo,
+            self._objects,
+            hints,
+            index=index,
+            file_mode=self._basis.file_mode,
+            started=self._started,
+            appends=frozenset(outputs.read(self._repo, outputs.GROWING)),
+            trusted=self._is_trusted,
+        )

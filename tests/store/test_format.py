@@ -182,7 +182,7 @@ def test_newer_format(project: Project) -> None:
     else.
     """
     made = save(open_store(project), SaveRequest(project.root, session="alpha")).checkpoint
-    data = wire.encode_checkpoint(made).replace(b'"format": %d' % wire.FORMAT, b'"format": 7777', 1)
+    data = wire.encode_checkpoint(made).replace(b'"format": 1', b'"format": 7777', 1)
     _rewrite(project, "refs/gitcp/sessions/alpha", data)
 
     with pytest.raises(FormatTooNew, match=f"format 7777; this gitcp reads up to {wire.FORMAT}"):
