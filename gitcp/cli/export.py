@@ -9,7 +9,7 @@ from typing import Any
 
 from gitcp import humanize, wire
 from gitcp.adapters import CONVERTIBLE
-from gitcp.cli import objects, output_file
+from gitcp.cli import conversion_view, objects, output_file
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
@@ -27,7 +27,6 @@ from gitcp.cli.options import (
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.model import Checkpoint
-from gitcp.restoring.converting import NAMES, Converted
 from gitcp.sharing import export as op
 from gitcp.sharing.export import Exported, ExportRequest, Format
 from gitcp.state import settings
@@ -154,7 +153,7 @@ def _fields(request: ExportRequest, path: Path, made: Exported) -> wire.Json:
         "sha256": sha256(made.data).hexdigest(),
         "checkpoints": made.checkpoints,
         "redacted": len({finding.id for finding in made.redacted}),
-        "converted": _conversion_fields(made.converted) if made.converted else None,
+        "converted": conversion_view.fields(made.converted) if made.converted else None,
     }
 
 
@@ -170,26 +169,7 @@ def _print(context: Context, checkpoint: Checkpoint, name: str, made: Exported) 
 def _say_changes(context: Context, made: Exported) -> None:
     """Say what was redacted, and what a conversion left out."""
     if made.converted is not None:
-        _say_omitted(context, made.converted)
+        conversion_view.say_omitted(context, made.converted)
     if made.redacted:
         count = humanize.count(len({finding.id for finding in made.redacted}), "secret")
         context.output.say(f"{count} redacted; the stored checkpoints are unchanged")
-
-
-def _say_omitted(context: Context, converted: Converted) -> None:
-    """Print what was converted, and what is not in it."""
-    names = NAMES[converted.source.name], NAMES[converted.agent.name]
-    count = humanize.count(converted.messages, "message")
-    context.output.say(f"converted {count} from {names[0]} to {names[1]}")
-    for what, number in sorted(converted.omitted.items()):
-        context.output.say(f"  not included: {number:,} {what}")
-
-
-def _conversion_fields(converted: Converted) -> wire.Json:
-    """Return a conversion as JSON fields."""
-    return {
-        "from": {"agent": converted.source.name, "session_id": converted.source.session_id},
-        "to": {"agent": converted.agent.name, "session_id": converted.agent.session_id},
-        "messages": converted.messages,
-        "omitted": dict(converted.omitted),
-    }

@@ -6,16 +6,19 @@ import os
 import shlex
 import shutil
 import subprocess
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gitcp import wire
+from gitcp.adapters import CONVERTIBLE
 from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
+    OneOf,
     argument,
     flag,
     json_option,
+    option,
     session_option,
     takes,
     trust_option,
@@ -28,9 +31,19 @@ from gitcp.restoring.placing import Placed
 from gitcp.restoring.restore import RestoreRequest
 from gitcp.value import replace
 
+if TYPE_CHECKING:
+    from gitcp.restoring.converting import Handover
+
 
 @takes(
     argument("revision", REVISION, required=False, metavar="[REV]"),
+    option(
+        "--with",
+        target="agent",
+        metavar="AGENT",
+        kind=OneOf(CONVERTIBLE),
+        help="convert the conversation and resume it with another agent",
+    ),
     flag("--print", target="only_print", help="print the command and change nothing"),
     yes_option,
     trust_option,
@@ -44,13 +57,20 @@ def command(context: Context, /, **given: Any) -> None:
     if it is missing. With REV, restores files and conversation first, after asking. With --json,
     prints the command and does not start the agent.
 
+    With --with, the conversation becomes a transcript of another agent, in a session of its own,
+    and that agent is started. What has no place there is listed. The conversation itself stays.
+
       gitcp resume
       gitcp resume 12
+      gitcp resume --with codex
       gitcp resume --session e7ba --print
     """
     request = _request(context, given)
     if not given["only_print"]:
         trust.require(context.store, request.target, trusted=given["trust"])
+    if given["agent"]:
+        _run_with(context, replace(request, conversation=False), given)
+        return
     plan = op.plan(context.store, request)
     placed = resume.continuing(plan.placed, request.target)
     if given["only_print"]:
@@ -62,8 +82,7 @@ def command(context: Context, /, **given: Any) -> None:
         _print(context, request, here or placed, given, needed=bool(plan) and here is None)
         return
     if not given["as_json"]:
-        for each in (*placed.prepare, placed.command):
-            _require(context, each[0])
+        _require_programs(context, placed)
     if plan:
         if not given["yes"]:
             restore_view.agree(context, request, plan)
@@ -102,13 +121,7 @@ def _print(
 ) -> None:
     """The command; with what comes before it, if something must be restored."""
     if given["as_json"]:
-        fields: wire.Json = {
-            "checkpoint": str(request.target.id),
-            "restore": needed,
-            "directory": objects.path(placed.directory),
-            "resume": objects.resume(placed),
-        }
-        context.output.document(objects.document("resume", fields))
+        context.output.document(_document(request, placed, needed=needed))
     elif needed:
         context.output.say("note: a restore is needed first, which can change the command")
         target = request.target.id
@@ -116,6 +129,26 @@ def _print(
         context.output.line(shlex.join(["gitcp", "resume", *meant]))
     else:
         context.output.line(restore_view.continuation(context, placed))
+
+
+def _document(
+    request: RestoreRequest, placed: Placed, *, needed: bool, converted: wire.Json | None = None
+) -> wire.Json:
+    """Return what `--json` prints."""
+    fields: wire.Json = {
+        "checkpoint": str(request.target.id),
+        "restore": needed,
+        "directory": objects.path(placed.directory),
+        "resume": objects.resume(placed),
+        "converted": converted,
+    }
+    return objects.document("resume", fields)
+
+
+def _require_programs(context: Context, placed: Placed) -> None:
+    """Raise GitcpError if a command that resumes the agent is not on PATH."""
+    for each in (*placed.prepare, placed.command):
+        _require(context, each[0])
 
 
 def _require(context: Context, program: str) -> None:
@@ -149,3 +182,60 @@ def _start(context: Context, placed: Placed) -> NoReturn:
         os.execvpe(placed.command[0], placed.command, env)  # noqa: S606 -- a list, and no shell
     except OSError as error:
         raise GitcpError(f"{placed.command[0]} cannot be started: {error.strerror}") from None
+
+
+# ---------------------------------------------------------------- with another agent
+
+
+def _run_with(context: Context, request: RestoreRequest, given: dict[str, Any]) -> None:
+    """Restore the files that are requested, convert the conversation, and start the other agent."""
+    from gitcp.cli import conversion_view  # rarely used
+    from gitcp.restoring import converting
+
+    handover = converting.plan(context.store, request.target, given["agent"], request.cwd)
+    plan = op.plan(context.store, request)
+    if given["only_print"]:
+        _print_with(context, request, handover, given, needed=bool(plan) or handover.placed.changes)
+        return
+    if not given["as_json"]:
+        _require_programs(context, handover.placed)
+        conversion_view.say_omitted(context, handover.converted)
+    if plan:
+        if not given["yes"]:
+            restore_view.agree(context, request, plan)
+        report = op.restore(context.store, request, plan)
+        if not given["as_json"]:
+            restore_view.print_report(context, report, plan.effects, back="undo")
+        if report.failed:
+            context.output.say("the agent was not started: not everything was restored")
+            restore_view.end_as(report)
+    converting.write(context.store, handover)
+    if given["as_json"]:
+        _print_with(context, request, handover, given, needed=False)
+    else:
+        _start(context, handover.placed)
+
+
+def _print_with(
+    context: Context,
+    request: RestoreRequest,
+    handover: Handover,
+    given: dict[str, Any],
+    *,
+    needed: bool,
+) -> None:
+    """Print the command; if something must be written first, the one that does both."""
+    from gitcp.cli import conversion_view
+
+    if given["as_json"]:
+        converted = conversion_view.fields(handover.converted)
+        placed = handover.placed
+        context.output.document(_document(request, placed, needed=needed, converted=converted))
+        return
+    conversion_view.say_omitted(context, handover.converted)
+    if not needed:
+        context.output.line(restore_view.continuation(context, handover.placed))
+        return
+    target = request.target.id
+    meant = [str(target)] if given["revision"] is not None else ["--session", target.session]
+    context.output.line(shlex.join(["gitcp", "resume", *meant, "--with", given["agent"]]))

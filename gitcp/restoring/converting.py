@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from uuid import uuid5
+from typing import NamedTuple
+from uuid import uuid4, uuid5
 
 from gitcp import adapters
 from gitcp.adapters import conversion
@@ -19,10 +20,13 @@ from gitcp.dialogue import Dialogue, Item, Text
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.model import Agent, Checkpoint, Note
 from gitcp.restoring import placing
+from gitcp.restoring.placing import Placed
 from gitcp.restoring.restore_notice import handoff_lines
+from gitcp.state import conversions
 from gitcp.state.conversions import Conversion, Inserted
 from gitcp.store import Store
 from gitcp.value import Value, replace
+from gitcp.worktree.paths import display
 
 NAMES = {
     "claude-code": "Claude Code",
@@ -32,6 +36,13 @@ NAMES = {
     "opencode": "opencode",
 }
 """The agents, as people call them."""
+
+
+class Handover(NamedTuple):
+    """A converted conversation, and where it goes."""
+
+    converted: Converted
+    placed: Placed
 
 
 class Converted(Value):
@@ -46,6 +57,40 @@ class Converted(Value):
     messages: int
     omitted: Mapping[str, int]
     record: Conversion
+
+
+def plan(store: Store, checkpoint: Checkpoint, agent: str, cwd: Path) -> Handover:
+    """Return a checkpoint's conversation as another agent's, and where it would go. Writes nothing.
+
+    What was converted before is appended to. If the agent has continued that session, a new one is
+    made. Raises what `check` and the adapter's `place` raise.
+    """
+    source = check(checkpoint, agent)
+    assert checkpoint.conversation is not None
+    path = placing.directory(store, checkpoint.conversation, source) or cwd
+    before = conversions.last(store.repo, source.name, source.session_id, agent)
+    handover = _placed(store, convert(store, checkpoint, agent, path, before), path)
+    if handover.placed.session_id != handover.converted.agent.session_id:
+        again = convert(store, checkpoint, agent, path, session_id=str(uuid4()))
+        handover = _placed(store, again, path)
+    return handover
+
+
+def _placed(store: Store, converted: Converted, path: Path) -> Handover:
+    adapter = adapters.load(converted.agent.name)
+    placement = adapter.place(converted.stored, path, store.repo.host, new_id=str(uuid4()))
+    return Handover(converted, Placed(adapter.NAME, converted.messages, placement, path))
+
+
+def write(store: Store, handover: Handover) -> None:
+    """Write the transcript and record the conversion. Raises Refused if a file cannot be written,
+    or changed since the plan was made.
+    """
+    unwritten = placing.write(handover.placed)
+    if unwritten is not None:
+        raise Refused(f"{display(unwritten.path)}: {unwritten.reason}")
+    session_id = handover.placed.session_id or handover.converted.record.session_id
+    conversions.record(store.repo, replace(handover.converted.record, session_id=session_id))
 
 
 def check(checkpoint: Checkpoint, agent: str) -> Agent:
@@ -69,12 +114,18 @@ def check(checkpoint: Checkpoint, agent: str) -> Agent:
 
 
 def convert(
-    store: Store, checkpoint: Checkpoint, agent: str, cwd: Path, before: Conversion | None = None
+    store: Store,
+    checkpoint: Checkpoint,
+    agent: str,
+    cwd: Path,
+    before: Conversion | None = None,
+    session_id: str | None = None,
 ) -> Converted:
     """Return a checkpoint's conversation as a transcript of another agent, for the directory `cwd`.
 
     With the conversion `before`, the result begins with what that one wrote, as far as the
-    conversation still does. Writes nothing. Raises what `check` raises.
+    conversation still does. `session_id` is the new session's id (default: always the same for the
+    same conversation and agent). Writes nothing. Raises what `check` raises.
     """
     source = check(checkpoint, agent)
     assert checkpoint.conversation is not None
@@ -87,7 +138,8 @@ def convert(
         )
     record = _record(store, source, agent, checkpoint, dialogue, before)
     if before is None:
-        record = replace(record, model=adapters.model(agent, cwd, store.repo.host))
+        model = adapters.model(agent, cwd, store.repo.host)
+        record = replace(record, model=model, session_id=session_id or record.session_id)
     whole = replace(dialogue, items=_with_notes(dialogue.items, record.notes))
     target = Target(record.session_id, os.path.realpath(cwd), record.began, record.model)
     written = adapters.converter(agent).write(whole, target)

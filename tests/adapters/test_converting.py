@@ -4,16 +4,22 @@ again as the same, but for what is listed.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
 import pytest
 import test_adapter_claude_code as claude_lines
 import test_adapter_codex as codex_lines
 import test_adapter_copilot as copilot_lines
 import test_adapter_gemini as gemini_lines
-from dialogues import AGENTS, dialogues, flat, target, through
+import transcripts
+from dialogues import AGENTS, BEGAN, dialogues, flat, target, through
 from hypothesis import given, settings
 
-from gitcp.adapters import converter
+from gitcp.adapters import converter, load
 from gitcp.adapters.base import Stored
+from gitcp.adapters.conversion import stored
 from gitcp.dialogue import (
     ANSWERS,
     BRANCHES,
@@ -33,7 +39,10 @@ from gitcp.dialogue import (
     Result,
     Text,
 )
-from gitcp.model import Agent, Stream
+from gitcp.model import Agent, Host, Stream
+from gitcp.value import replace
+
+from driver import SOURCE
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -69,14 +78,17 @@ def test_a_dialogue_that_grows_grows_at_the_end(agent: str, dialogue: Dialogue) 
     assert long.startswith(short)
 
 
+UPDATE = bool(os.environ.get("UPDATE_DOCS"))
+
+
 def read(agent: str, *lines: bytes, **streams: bytes) -> Dialogue:
     """A transcript of these lines as a dialogue."""
     contents = {"main": b"".join(lines), **streams}
-    stored = tuple(
+    streams_read = tuple(
         (Stream(name, len(data), ""), lambda data=data: iter([data]))
         for name, data in contents.items()
     )
-    return converter(agent).read(Stored(Agent(agent, "s1"), stored))
+    return converter(agent).read(Stored(Agent(agent, "s1"), streams_read))
 
 
 # ---------------------------------------------------------------- what every dialogue holds
@@ -259,3 +271,70 @@ def test_copilot_events() -> None:
     after = read("copilot", *copilot_lines.EVENTS)
     assert [item.text() for item in after.items] == ["Before: a file was made.", "now another  "]
     assert after.omitted == {NOTICES: 1, EARLIER: 3}
+
+
+# ---------------------------------------------------------------- every pair
+
+
+def converted(tmp_path: Path, source: str) -> Dialogue:
+    """The conversation of transcripts.py, as this agent keeps it."""
+    home, cwd = tmp_path / source, tmp_path / "work"
+    cwd.mkdir(exist_ok=True)
+    session_id = transcripts.write(source, home, cwd)
+    (found,) = load(source).find(cwd, Host({}, home, lambda: BEGAN))
+    assert found.session_id == session_id
+    capture = load(source).capture(found)
+    sources = tuple(
+        replace(each, data=each.data if each.path is None else each.path.read_bytes())
+        for each in capture.sources
+    )
+    return converter(source).read(stored(replace(capture, sources=sources)))
+
+
+@pytest.mark.parametrize("source", AGENTS)
+def test_the_same_from_every_agent(tmp_path: Path, source: str) -> None:
+    """What five agents keep in five ways is one dialogue, and converted to any other and back it
+    says the same.
+    """
+    dialogue = converted(tmp_path, source)
+    said = [entry[1] for entry in flat(dialogue.items) if entry[0] in ("user", "said")]
+    results = [call.result.text() for item in dialogue.items for call in item.calls()]
+
+    assert said == [
+        transcripts.SUMMARY,
+        transcripts.PROMPT,
+        transcripts.SAYS,
+        transcripts.NEXT,
+        transcripts.DONE,
+    ]
+    assert results == [transcripts.LISTED, transcripts.FAILED, transcripts.FOUND]
+    assert [aside.items[0].text() for aside in dialogue.asides] == [transcripts.INNER]
+    assert transcripts.SEAL not in repr(dialogue)
+    for agent in AGENTS:
+        back = through(source, through(agent, dialogue))
+        assert [entry[1] for entry in flat(back.items) if entry[0] in ("user", "said")] == said
+        assert [call.result.text() for item in back.items for call in item.calls()] == results
+
+
+def test_pairs_in_the_guide(tmp_path: Path) -> None:
+    """The table in agents.md says what each pair leaves out."""
+    rows = [f"| from | {' | '.join(AGENTS)} |", "|---" * (len(AGENTS) + 1) + "|"]
+    for source in AGENTS:
+        dialogue = converted(tmp_path, source)
+        cells = [
+            "" if agent == source else _left_out(converter(agent).write(dialogue, target()).omitted)
+            for agent in AGENTS
+        ]
+        rows.append(f"| {source} | {' | '.join(cells)} |")
+    path = SOURCE / "docs" / "agents.md"
+    head, _, rest = path.read_text("utf-8").partition("<!-- pairs -->\n")
+    shown, _, end = rest.partition("<!-- end of pairs -->")
+    made = "\n" + "\n".join(rows) + "\n\n"
+    if UPDATE:
+        path.write_text(f"{head}<!-- pairs -->\n{made}<!-- end of pairs -->{end}", "utf-8")
+    else:
+        assert shown == made
+
+
+def _left_out(omitted: Mapping[str, int]) -> str:
+    return ", ".join(sorted(what.partition(" (")[0] for what in omitted)) or "nothing"
