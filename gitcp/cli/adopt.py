@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from gitcp.adopting.apply import apply
+from gitcp.adopting import personal
+from gitcp.adopting.apply import Adopted, apply
 from gitcp.adopting.memory import Memory
-from gitcp.adopting.plan import STORED, AdoptRequest, pending, plan
+from gitcp.adopting.plan import STORED, AdoptPlan, AdoptRequest, pending, plan
 from gitcp.cli import adopt_view, confirm
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import PATH, WORDS, flag, json_option, option, takes, yes_option
+from gitcp.conversation.segments import LARGEST
 from gitcp.fastpath import discovery
+from gitcp.history.text_index import MANY
 
 NO_CHANGE = "nothing was stored"
 
@@ -63,8 +66,25 @@ def command(context: Context, /, **given: Any) -> None:
         lines = adopt_view.lines(context, planned)
         confirm.ask(context, "Store?", lines, nobody=NO_CHANGE, no=f"not stored: {NO_CHANGE}")
     results = apply(context.host, planned, memory) if unknown else []
+    _tidy(context, planned, results)
     adopt_view.report(context, planned, results, as_json=given["as_json"])
     end(IN_PART if any(each.failed for each in results) else 0)
+
+
+def _tidy(context: Context, planned: AdoptPlan, results: list[Adopted]) -> None:
+    """Start in the background what is due in each store: packing, and indexing for a search."""
+    for share in planned.shares:
+        stored = [each for each in results if each.store == share.path and each.checkpoint]
+        store = share.store or personal.find(context.host)
+        if store is None or not stored:
+            continue
+        from gitcp.cli import indexing
+        from gitcp.lifecycle import housekeeping
+
+        if stored[-1].checkpoint is not None:
+            housekeeping.after_save(store, stored[-1].checkpoint.id)
+        if sum(each.item.listed.bytes for each in stored) > MANY * LARGEST:
+            indexing.begin(store)
 
 
 def _is_inside(context: Context) -> bool:

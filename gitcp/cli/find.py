@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from gitcp import humanize
-from gitcp.cli import objects
+from gitcp.cli import indexing, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     NUMBER,
@@ -23,6 +23,7 @@ from gitcp.cli.options import (
 from gitcp.cli.output import CYAN, DIM, RED, YELLOW, Styled
 from gitcp.errors import BadValue
 from gitcp.history.find import PLACES, Hit, Needle, find
+from gitcp.history.text_index import MANY, TextIndex
 from gitcp.worktree.paths import display
 
 AROUND = 60
@@ -70,11 +71,18 @@ def command(context: Context, /, **given: Any) -> None:
     """
     store = context.store
     tips = [context.viewed_tip(given["session"])] if given["session"] else context.readable_tips()
-    hits = find(store, tips, _needle(given), given["places"])[: given["limit"]]
+    index = TextIndex(store.repo)
+    hits = find(store, tips, _needle(given), given["places"], index)[: given["limit"]]
     if given["as_json"]:
         for hit in hits:
             context.output.document(objects.document("find", objects.hit(hit)))
-        return
+    else:
+        _print_all(context, hits)
+    if index.missing > MANY:
+        indexing.begin(context.store)
+
+
+def _print_all(context: Context, hits: list[Hit]) -> None:
     if not hits:
         context.output.say("no matches")
     with context.output.paged(context.core_pager) if hits else nullcontext():

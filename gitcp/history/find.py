@@ -20,6 +20,7 @@ from gitcp.git import segmented
 from gitcp.git.promised import is_partial
 from gitcp.git.trees import is_content
 from gitcp.history import history
+from gitcp.history.text_index import TextIndex
 from gitcp.model import RESERVED, Checkpoint, Note, Oid
 from gitcp.store import CONVERSATION, METADATA, OUTPUTS, Store, Summary
 from gitcp.value import Value
@@ -52,7 +53,9 @@ GROWING = re.compile(
 
 
 class Needle:
-    """The text to search for: literal, or a regular expression."""
+    """The text to search for: literal, or a regular expression. `words`, or words with these parts,
+    are in every match, in any case.
+    """
 
     def __init__(self, text: str, *, regex: bool = False, ignore_case: bool = False) -> None:
         self._pattern = re.compile(
@@ -62,6 +65,7 @@ class Needle:
         # JSON may escape other characters, but not letters, digits and spaces.
         runs = [] if regex else re.findall(r"[A-Za-z0-9 ]+", text)
         probe = max(runs, key=len, default="").encode("ascii")
+        self.words = tuple(probe.lower().split())
         self._probe = probe.lower() if ignore_case else probe
 
     def may_be_in(self, data: bytes) -> bool:
@@ -101,9 +105,14 @@ class _NewBlob(NamedTuple):
 
 
 def find(
-    store: Store, tips: Iterable[Oid], needle: Needle, places: Sequence[str] = PLACES
+    store: Store,
+    tips: Iterable[Oid],
+    needle: Needle,
+    places: Sequence[str] = PLACES,
+    index: TextIndex | None = None,
 ) -> list[Hit]:
     """Return every hit behind `tips`, newest first. Of several chains, a damaged one is skipped.
+    With an index, segments of conversations that cannot contain the text are not read.
 
     Raises StoreDamaged or GitFailed if the only chain is damaged.
     """
@@ -120,9 +129,9 @@ def find(
             if is_content(entry.mode) and entry.oid not in seen and search.wants(path):
                 seen.add(entry.oid)
                 new.append(_NewBlob(commit, path, entry.oid))
-    for _, group in groupby(
-        _read(store, new), key=lambda item: (item[0].commit, _stream(item[0].path))
-    ):
+    if index is not None:
+        new = _possible(index, needle, new)
+    for _, group in groupby(_read(store, new), key=lambda item: _place(item[0])):
         search.blobs(list(group))
     return sorted(search.hits, key=lambda hit: -search.order[hit.summary.commit])
 
@@ -139,6 +148,33 @@ def _readable_changes(store: Store, tips: list[Oid]) -> Iterable[history.Changed
             list(history.changed(store, [tip]))
             readable.append(tip)
     return history.changed(store, readable) if readable else ()
+
+
+def index_conversations(store: Store, index: TextIndex) -> None:
+    """Index all segments of conversations that are not indexed yet, of every session."""
+    tips = [*store.sessions().values(), *store.fetched().values()]
+    changes = (each for _, found in _readable_changes(store, tips) for each in found)
+    entries = ((each.path, each.new) for each in changes if STREAM.fullmatch(each.path))
+    paths = {entry.oid: path for path, entry in entries if entry and is_content(entry.mode)}
+    blobs = [_NewBlob(oid, paths[oid], oid) for oid in index.lacking(paths)]
+    index.add((blob.oid, data) for blob, data in _read(store, blobs))
+
+
+def _possible(index: TextIndex, needle: Needle, new: list[_NewBlob]) -> list[_NewBlob]:
+    """Return the blobs that are to be read. All segments that a checkpoint added to a stream are,
+    or none: a message may begin in one and end in the next.
+    """
+    segments = [blob.oid for blob in new if STREAM.fullmatch(blob.path)]
+    without = index.without(needle.words, segments)
+    if not without:
+        return new
+    wanted = {_place(blob) for blob in new if blob.oid not in without}
+    return [blob for blob in new if _place(blob) in wanted]
+
+
+def _place(blob: _NewBlob) -> tuple[Oid, bytes]:
+    """Return the checkpoint and the stream or path that a blob was added to."""
+    return blob.commit, _stream(blob.path)
 
 
 def _stream(path: bytes) -> bytes:

@@ -23,6 +23,7 @@ CACHES = frozenset(
         "verified",
         "limits.json",
         "hooked",
+        "search",
         "view.html",
     }
 )

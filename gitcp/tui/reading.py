@@ -170,11 +170,13 @@ def counts(store: Store, rows: Sequence[Row]) -> Iterator[Counts]:
 
 def found(store: Store, session: str, words: str) -> Iterator[frozenset[str]]:
     """Yield the commits whose conversation, notes or paths contain the words, ignoring case."""
-    from gitcp.history.find import Needle, find  # reads every conversation
+    from gitcp.history.find import Needle, find  # reads conversations
+    from gitcp.history.text_index import TextIndex
 
     tip = _tip(store, session)
     places = ("prompts", "answers", "notes", "paths")
-    hits = find(store, [tip], Needle(words, ignore_case=True), places) if tip else []
+    index = TextIndex(store.repo)
+    hits = find(store, [tip], Needle(words, ignore_case=True), places, index) if tip else []
     yield frozenset(hit.summary.commit for hit in hits)
 
 

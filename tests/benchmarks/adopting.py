@@ -48,7 +48,7 @@ class Writer:
         """Some words."""
         start = self.chance.randrange(len(self._pool) - words)
         text = self._pool[start : start + words]
-        if self.chance.random() < 0.0005:
+        if self.chance.random() < 0.00001:
             text[0] = NEEDLE
         return " ".join(text)
 

@@ -17,6 +17,7 @@ from gitcp.history import show as show_op
 from gitcp.history import why as why_op
 from gitcp.history.diff import Comparison
 from gitcp.history.log import Selection, select
+from gitcp.history.text_index import TextIndex
 from gitcp.history.why import PathHistory
 from gitcp.wire import Json
 
@@ -122,7 +123,9 @@ def find(context: Context, given: arguments.Find) -> Json:
     """Return the matches, newest first."""
     tips = [context.viewed_tip(given.session)] if given.session else context.readable_tips()
     needle = find_op.Needle(given.text, ignore_case=given.ignore_case)
-    hits = find_op.find(context.store, tips, needle, given.places or find_op.PLACES)
+    places = given.places or find_op.PLACES
+    index = TextIndex(context.store.repo)
+    hits = find_op.find(context.store, tips, needle, places, index)
     matches = [{**objects.hit(hit), "text": _around(hit)} for hit in hits[: given.limit]]
     return bounded("matches", {"matches": matches, "cut": len(hits) > given.limit})
 

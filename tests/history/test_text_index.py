@@ -1,0 +1,170 @@
+"""The index of words: a search finds the same with it and without, and it is never trusted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from talk import Talk
+
+from gitcp.history.find import Hit, Needle, find, index_conversations
+from gitcp.history.text_index import TextIndex
+from gitcp.model import Oid
+from gitcp.store import Store
+
+from driver import Project
+from samples import open_store
+
+WORDS = ("parser", "dates", "month", "refused", "connection", "Größe", "naïve", "a1b2c3", "x")
+
+
+def searched(store: Store, text: str, index: TextIndex | None, **how: bool) -> list[Hit]:
+    """What a search finds in all sessions."""
+    return find(store, store.sessions().values(), Needle(text, **how), index=index)
+
+
+def test_the_same(project: Project) -> None:
+    """Any part of any text is found with the index as without, in any case and across blanks."""
+    chance = random.Random(1)
+    for number in range(12):
+        talk = Talk(project, f"{number:08x}-5d1c-4f0a-9b3e-2c6d8f1a7b90")
+        for _ in range(20):
+            talk.say(*(" ".join(chance.choices(WORDS, k=8)) for _ in range(2)))
+    project.gitcp("adopt", "--yes", check=0)
+    store = open_store(project)
+    index = TextIndex(store.repo)
+    index_conversations(store, index)
+
+    for text in (
+        "parser",
+        "arse",
+        "dates month",
+        "tes mon",
+        "Größe",
+        "ïve x",
+        "zebra",
+        "2c3",
+        "DATES",
+    ):
+        for ignore_case in (False, True):
+            with_index = searched(store, text, index, ignore_case=ignore_case)
+            assert with_index == searched(store, text, None, ignore_case=ignore_case), text
+    assert searched(store, "par[s]er", index, regex=True)
+    assert index.missing == 0
+
+
+def test_what_is_not_indexed_is_read(project: Project) -> None:
+    """A session that was stored since is searched as well."""
+    talk = Talk(project)
+    talk.say("hello", "Hello.")
+    project.gitcp("save", check=0)
+    store = open_store(project)
+    index_conversations(store, TextIndex(store.repo))
+    talk.say("the zebra", "Which?")
+    project.gitcp("save", check=0)
+
+    index = TextIndex(store.repo)
+    hits = searched(open_store(project), "zebra", index)
+
+    assert [hit.text for hit in hits] == ["the zebra"]
+    assert index.missing > 0
+
+
+@pytest.mark.parametrize("damage", [b"", b"no database", None])
+def test_a_damaged_index(project: Project, damage: bytes | None) -> None:
+    """A damaged index is no obstacle: everything is read, and the next run builds it again."""
+    Talk(project).say("the zebra", "Which?")
+    project.gitcp("save", check=0)
+    store = open_store(project)
+    index = TextIndex(store.repo)
+    index_conversations(store, index)
+    data = index.path.read_bytes()
+    index.path.write_bytes(data[: len(data) // 2] if damage is None else damage)
+
+    assert len(searched(store, "zebra", TextIndex(store.repo))) == 1
+    index_conversations(store, TextIndex(store.repo))
+    assert len(searched(store, "zebra", TextIndex(store.repo))) == 1
+
+
+def test_a_purge_drops_it(project: Project) -> None:
+    """No word of what was purged stays in the index."""
+    Talk(project).say("my password is quillwort", "Thank you.")
+    project.gitcp("save", check=0)
+    store = open_store(project)
+    index = TextIndex(store.repo)
+    index_conversations(store, index)
+    assert b"quillwort" in index.path.read_bytes()
+
+    project.gitcp("purge", "--text", "quillwort", "--yes", check=0)
+
+    assert not index.path.exists()
+    assert not any(b"quillwort" in p.read_bytes() for p in project.root.glob(".git/gitcp/**/*.*"))
+
+
+def test_only_for_the_user(project: Project) -> None:
+    """The index has words of conversations: nobody else may read it."""
+    Talk(project).say("hello", "Hello.")
+    project.gitcp("save", check=0)
+    store = open_store(project)
+    index_conversations(store, TextIndex(store.repo))
+
+    path = TextIndex(store.repo).path
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o077 == 0
+
+
+# ---------------------------------------------------------------- segments
+
+
+def named(number: int) -> Oid:
+    """The name of a segment."""
+    return Oid(f"{number:040x}")
+
+
+def filled(path: Path, segments: Iterable[bytes]) -> TextIndex:
+    """An index of these segments, in a repository of its own."""
+    project = Project(path)
+    index = TextIndex(open_store(project).repo)
+    index.add((named(number), data) for number, data in enumerate(segments))
+    return index
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.text("abXY 9é\\", min_size=0, max_size=30), max_size=6),
+    st.text("abXY9", max_size=5),
+)
+def test_no_match_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], word: str
+) -> None:
+    """A segment that has the text is never among those that cannot have it."""
+    segments = [f"{line}\n".encode() for line in lines]
+    index = filled(tmp_path_factory.mktemp("index") / "p", segments)
+    needle = Needle(word, ignore_case=True)
+
+    excluded = index.without(needle.words, map(named, range(len(segments))))
+
+    for number, data in enumerate(segments):
+        if word.lower().encode() in data.lower():
+            assert named(number) not in excluded
+
+
+def test_words_that_are_cut(tmp_path: Path) -> None:
+    """A segment that ends within a word, or has a long run of data, is always read."""
+    index = filled(tmp_path / "p", [b"par", b"x" * 129 + b"\n", b"other\n"])
+
+    assert index.without([b"parser"], map(named, range(3))) == {named(2)}
+
+
+def test_too_common(tmp_path: Path) -> None:
+    """A part of very many words, or a very short one, excludes nothing."""
+    segments = [b"".join(b"ab%d " % n for n in range(600)) + b"\n", b"nothing\n"]
+    index = filled(tmp_path / "p", segments)
+
+    assert index.without([b"ab"], map(named, range(2))) == frozenset()
+    assert index.without([], map(named, range(2))) == frozenset()
+    assert index.without([b"ab599"], map(named, range(2))) == {named(1)}
