@@ -138,7 +138,8 @@ def _lines(event: Event, root: str, head: str) -> Iterator[bytes]:
         paths = changed_paths(call)
         if paths == []:
             continue
-        names = [ANY] if paths is None else [_relative(path, event.cwd, root) for path in paths]
+        inside = [relative(path, event.cwd, root) for path in paths or ()]
+        names = [ANY] if paths is None else [_escaped(path) for path in inside]
         mark = BEGIN if event.kind == events.BEFORE_TOOL else FAILED if call.failed else DONE
         known = (call.id or call.tool).encode("utf-8", "replace")
         fields = [f"{mark}\t{head}".encode(), _escaped(known), *filter(None, names)]
@@ -146,12 +147,14 @@ def _lines(event: Event, root: str, head: str) -> Iterator[bytes]:
             yield b"\t".join(fields) + WHOLE
 
 
-def _relative(path: str, directory: str, root: str) -> bytes:
-    """Return a path as git has it, b"" if it is outside of the working tree."""
+def relative(path: str, directory: str, root: str) -> bytes:
+    """Return a path as git has it, b"" if it is outside of the working tree. Raises ValueError for
+    what cannot be a path.
+    """
     whole = os.path.join(directory, path)
     real = os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))
-    inside = real.startswith(root.rstrip("/") + "/")
-    return _escaped(os.fsencode(real[len(root.rstrip("/")) + 1 :])) if inside else b""
+    top = root.rstrip("/") + "/"
+    return os.fsencode(real[len(top) :]) if real.startswith(top) else b""
 
 
 def _append(git_dir: str, *lines: bytes) -> None:

@@ -95,14 +95,7 @@ def decide(
         return None
     if not changes:
         return Authors(previous=state.previous) if state.previous else None
-    lines = list(tool_log.read(str(store.repo.git_dir)))
-    evidence = _Evidence(
-        works=works(lines, running=draft.trigger is Trigger.MANUAL),
-        since=max([state.scanned, *(line.time for line in lines if line.mark == tool_log.SAME)]),
-        root=os.fsencode(store.repo.root),
-        taken=taken,
-    )
-    by_session = evidence.claims(changes)
+    by_session = _by_session(store, draft, taken, state, changes)
     names = _Names(store, draft)
     claims = {path: Claim(*map(names.of, claim)) for path, claim in by_session.items()}
     own = Claim(frozenset((draft.id.session,)))
@@ -110,6 +103,32 @@ def decide(
     return Authors(
         own=len(claims) - len(others), claims=_compact(others, claims), previous=state.previous
     )
+
+
+def _by_session(
+    store: Store,
+    draft: Checkpoint,
+    taken: Taken,
+    state: Before,
+    changes: tuple[FileChange, ...],
+) -> dict[bytes, SessionClaim]:
+    """Return who made the changes, as the log says. Where it leaves some open, read transcripts."""
+    logged = list(tool_log.read(str(store.repo.git_dir)))
+    since = max([state.scanned, *(line.time for line in logged if line.mark == tool_log.SAME)])
+    running = draft.trigger is Trigger.MANUAL
+
+    def claims(lines: Iterable[tool_log.Line]) -> dict[bytes, SessionClaim]:
+        root = os.fsencode(store.repo.root)
+        return _Evidence(works(lines, running=running), since, root, taken).claims(changes)
+
+    by_session = claims(logged)
+    if any(SOMEBODY in claim[0] | claim[1] for claim in by_session.values()):
+        from gitcp.saving import transcript_calls  # not where hooks explain everything
+
+        known = {line.session for line in logged}
+        if calls := list(transcript_calls.lines(store, since, known)):
+            return claims([*logged, *calls])
+    return by_session
 
 
 # ---------------------------------------------------------------- tool calls
@@ -157,18 +176,26 @@ def _ended(
 SessionClaim = tuple[frozenset[Session], frozenset[Session]]
 
 
+NONE: frozenset[Session] = frozenset()
+
+
+def _sessions(works: Iterable[Work]) -> frozenset[Session]:
+    return frozenset(work.session for work in works)
+
+
 class _Evidence:
     """The tool calls, and the files' times. Nothing changed before `since`."""
 
     def __init__(self, works: list[Work], since: int, root: bytes, taken: Taken) -> None:
-        self._works = [work for work in works if work.end is None or work.end >= since]
+        works = [work for work in works if work.end is None or work.end >= since]
+        self._commands = [work for work in works if work.paths is None]
         self._since = since
         self._root = root
         self._taken = taken
-        self._naming: dict[bytes, list[Work]] = {}
-        for work in self._works:
+        self._by_path: dict[bytes, list[Work]] = {}
+        for work in works:
             for path in work.paths or ():
-                self._naming.setdefault(path, []).append(work)
+                self._by_path.setdefault(path, []).append(work)
 
     def claims(self, changes: Iterable[FileChange]) -> dict[bytes, SessionClaim]:
         """Return who made each change."""
@@ -189,60 +216,50 @@ class _Evidence:
 
     def _of_written(self, change: FileChange) -> SessionClaim:
         time = self._time(change)
-        naming = [work for work in self._naming.get(change.path, ()) if work.certain]
-        ended = [
-            work for work in naming if work.end is not None and (time is None or work.start <= time)
-        ]
-        certain = frozenset(work.session for work in ended)
+        sure, loose = self._naming(change.path, time)
+        certain = _sessions(sure)
         if time is None or time < self._since:
-            return (certain, frozenset()) if certain else self._anybody(None)
-        if any(work.covers(time) for work in ended):
-            return certain, frozenset()
-        running = frozenset(w.session for w in naming if w.end is None and w.covers(time))
-        if running:
-            return (certain | running, frozenset()) if len(running) == 1 else (certain, running)
-        late, perhaps = self._at(change.path, time)
-        return certain | late, perhaps - certain - late
+            return (certain, NONE) if certain else self._anybody(loose, None)
+        if any(work.covers(time) for work in sure):
+            return certain, NONE
+        running = [work for work in self._commands if work.covers(time)]
+        writers = _sessions([*loose, *running])
+        if not writers:
+            return certain | {SOMEBODY}, NONE
+        if not any(work.certain and work.end != time for work in (*loose, *running)):
+            writers |= {SOMEBODY}
+        return (certain | writers, NONE) if len(writers) == 1 else (certain, writers - certain)
 
     def _of_deleted(self, path: bytes, moved: SessionClaim | None) -> SessionClaim:
         """Return who deleted a path: those that name it, who wrote its content elsewhere, or those
         that may have until its directory changed last.
         """
-        naming = [work for work in self._naming.get(path, ()) if work.certain]
-        if naming:
-            return frozenset(work.session for work in naming), frozenset()
+        sure, loose = self._naming(path, None)
+        if sure:
+            return _sessions(sure), NONE
         if moved is not None and SOMEBODY not in moved[0] | moved[1]:
             return moved
-        return self._anybody(self._changed(path.rpartition(b"/")[0]))
+        return self._anybody(loose, self._changed(path.rpartition(b"/")[0]))
 
-    def _at(self, path: bytes, time: int) -> SessionClaim:
-        """Return who wrote a file at a time: whoever ran a tool then that may have done it."""
-        running = [
-            work
-            for work in self._works
-            if (work.paths is None or path in work.paths) and work.covers(time)
-        ]
-        sessions = frozenset(work.session for work in running)
-        if len(sessions) == 1 and any(work.certain and work.end != time for work in running):
-            return sessions, frozenset()
-        if not sessions:
-            return frozenset((SOMEBODY,)), frozenset()
-        is_certain = any(work.certain and work.end != time for work in running)
-        return frozenset(), sessions if is_certain else sessions | {SOMEBODY}
+    def _naming(self, path: bytes, time: int | None) -> tuple[list[Work], list[Work]]:
+        """Return the calls that changed a path since the last checkpoint, and those that may have
+        before it, or not at all: they began earlier, or have not ended. `time` is the file's.
+        """
+        naming = self._by_path.get(path, ())
+        sure = [work for work in naming if work.certain and self._since <= work.start]
+        sure = [w for w in sure if w.end is not None and (time is None or w.start <= time)]
+        loose = [work for work in naming if work not in sure]
+        return sure, [work for work in loose if time is None or work.covers(time)]
 
-    def _anybody(self, until: int | None) -> SessionClaim:
+    def _anybody(self, loose: list[Work], until: int | None) -> SessionClaim:
         """Return who may have made a change whose time is not known, at the latest `until`."""
-        running = [
-            work
-            for work in self._works
-            if work.paths is None and (until is None or work.start <= until)
-        ]
-        sessions = frozenset(work.session for work in running)
+        running = [work for work in self._commands if until is None or work.start <= until]
+        sessions = _sessions([*loose, *running])
         if until is None or not any(
             work.certain and work.start <= self._since and work.covers(until) for work in running
         ):
             sessions |= {SOMEBODY}
-        return (sessions, frozenset()) if len(sessions) == 1 else (frozenset(), sessions)
+        return (sessions, NONE) if len(sessions) == 1 else (NONE, sessions)
 
     def _time(self, change: FileChange) -> int | None:
         """Return when a file was changed, None if unknown."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from agents_at_work import ALPHA, BETA, AgentAtWork, Codex
+from talk import Talk
 
 from gitcp.history import authors
 from gitcp.model import NOBODY, Claim
@@ -194,3 +198,35 @@ def test_why(project: Project, crowd: tuple[AgentAtWork, Codex]) -> None:
         "possible": [],
     }
     assert lines("a")[1].endswith("  by aaaaaaaa and bbbbbbbb")
+
+
+def test_without_hooks(project: Project) -> None:
+    """Where hooks say nothing, the transcripts do: an edit names its path, a command has its time;
+    what neither explains is unclaimed.
+    """
+    for name in ("a", "b", "c"):
+        project.write(name, f"{name}\n")
+    project.commit()
+    talk = Talk(project, ALPHA)
+    talk.say("Begin.", "I begin.")
+    project.gitcp("save", check=0)
+    began = datetime.now(UTC).isoformat()
+    project.write("a", "alpha\n")
+    project.write("b", "alpha, too\n")
+    ended = datetime.now(UTC).isoformat()
+    time.sleep(0.02)
+    project.write("c", "a person\n")
+    calls = (("Edit", {"file_path": str(project.root / "a")}), ("Bash", {"command": "make b"}))
+    with talk.path.open("a") as file:
+        for name, fields in calls:
+            used = {"type": "tool_use", "id": name, "name": name, "input": fields}
+            result = {"type": "tool_result", "tool_use_id": name, "content": "ok"}
+            for role, at, part in (("assistant", began, used), ("user", ended, result)):
+                line = {"type": role, "uuid": role + name, "timestamp": at, "sessionId": ALPHA}
+                file.write(
+                    json.dumps({**line, "message": {"role": role, "content": [part]}}) + "\n"
+                )
+    project.gitcp("save", check=0)
+
+    by = {each["path"]: each["by"]["sessions"] for each in project.json("show")["changes"]}
+    assert by == {"a": [ALPHA[:8]], "b": [ALPHA[:8]], "c": [""]}
