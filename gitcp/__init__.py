@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         GitcpError,
         GitFailed,
         NotTrusted,
+        OthersAffected,
         Refused,
         RepositoryNotFound,
         RevisionAmbiguous,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         Note,
         Trigger,
     )
+    from gitcp.restoring.others import OtherSession
     from gitcp.restoring.restore import Report, RestorePlan
     from gitcp.restoring.revert import RevertPlan
     from gitcp.retention import Policy
@@ -81,6 +83,8 @@ __all__ = [
     "Listing",
     "NotTrusted",
     "Note",
+    "OtherSession",
+    "OthersAffected",
     "PlannedStep",
     "Policy",
     "PrunePlan",
@@ -133,6 +137,8 @@ _PUBLIC = {
     "Listing": "gitcp.history.show",
     "NotTrusted": "gitcp.errors",
     "Note": "gitcp.model",
+    "OtherSession": "gitcp.restoring.others",
+    "OthersAffected": "gitcp.errors",
     "PlannedStep": "gitcp.running.steps",
     "Policy": "gitcp.retention",
     "PrunePlan": "gitcp.lifecycle.prune",

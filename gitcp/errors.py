@@ -5,7 +5,8 @@
     ├── RepositoryNotFound        10   no repository, or an unsupported one (a LookupError)
     ├── StoreBusy                 11   the store is locked, or other processes won every race
     ├── Refused                   12   would lose work, or needs --yes
-    │   └── AlreadyExists         12   a name or directory is taken (a FileExistsError)
+    │   ├── AlreadyExists         12   a name or directory is taken (a FileExistsError)
+    │   └── OthersAffected        12   would change files that live sessions changed
     ├── StoreDamaged              13   an object is missing or does not match its id
     │   └── FormatTooNew          13   written by a newer gitcp
     ├── NotTrusted                14   comes from another repository and needs --trust
@@ -57,6 +58,14 @@ class Refused(GitcpError):
 
 class AlreadyExists(Refused, FileExistsError):
     """A session, tag, branch or directory with this name exists already."""
+
+
+class OthersAffected(Refused):
+    """A restore would change files that other sessions changed whose agents are at work. `sessions`
+    are their names with the paths.
+    """
+
+    sessions: tuple[tuple[str, tuple[bytes, ...]], ...] = ()
 
 
 class StoreDamaged(GitcpError):

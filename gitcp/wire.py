@@ -158,7 +158,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             "trigger": checkpoint.trigger.value,
             "agent": _encode_agent(checkpoint.agent),
             "base": _encode_base(checkpoint.snapshot.base),
-            "files": _encode_snapshot(checkpoint.snapshot),
+            "files": encode_snapshot(checkpoint.snapshot),
             "changed": checkpoint.changed,
             "conversation": _encode_conversation(checkpoint.conversation),
             "restored_from": str(checkpoint.restored_from) if checkpoint.restored_from else None,
@@ -213,7 +213,7 @@ def decode_checkpoint(
             trigger=Trigger(fields["trigger"]),
             agent=_decode_agent(fields.get("agent")),
             note=decode_note(fields),
-            snapshot=_decode_snapshot(fields.get("files", {}), fields.get("base", {}), tree),
+            snapshot=decode_snapshot(fields.get("files", {}), fields.get("base", {}), tree),
             conversation=_decode_conversation(fields, held.get(b"conversation")),
             changed=fields["changed"],
             restored_from=parse_id(fields.get("restored_from")),
@@ -386,7 +386,8 @@ def _decode_skip(fields: Json) -> Skip:
     return Skip(decode_path(fields["path"]), SkipReason(fields["reason"]), fields.get("detail", ""))
 
 
-def _encode_snapshot(snapshot: Snapshot) -> Json:
+def encode_snapshot(snapshot: Snapshot) -> Json:
+    """Encode a snapshot without its tree and base."""
     return _present(
         {
             "total": snapshot.total or None,
@@ -413,7 +414,8 @@ def _encode_snapshot(snapshot: Snapshot) -> Json:
     )
 
 
-def _decode_snapshot(fields: Json, base: Json, tree: Oid) -> Snapshot:
+def decode_snapshot(fields: Json, base: Json, tree: Oid) -> Snapshot:
+    """Decode a snapshot with this tree and base. Raises KeyError, TypeError or ValueError."""
     return Snapshot(
         tree=tree,
         base=Base(base.get("commit"), base.get("branch"), base.get("operation")),

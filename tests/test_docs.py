@@ -276,6 +276,7 @@ GUIDES = (
     "save-and-restore",
     "agents",
     "go-back",
+    "several-agents",
     "share-and-review",
     "programs",
     "operate",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gitcp.api.moves import Moves
 from gitcp.api.opened import Paths, numbered, stored_path
@@ -13,14 +13,15 @@ from gitcp.history import diff, log, revisions, sessions, show
 from gitcp.history.show import Listing
 from gitcp.lifecycle import check
 from gitcp.lifecycle.check import CheckReport
-from gitcp.model import Checkpoint, FileChange
+from gitcp.model import Checkpoint, CheckpointId, FileChange
 from gitcp.restoring import restore
+from gitcp.restoring.request import RestoreRequest
 from gitcp.restoring.restore import Report, RestorePlan
 from gitcp.running.compensate import LIMIT
 from gitcp.saving import session as session_op
 from gitcp.saving.conversation import MAIN
 from gitcp.state import settings, tag
-from gitcp.store import Summary
+from gitcp.store import Store, Summary
 
 
 class Checkpoints(Moves):
@@ -146,8 +147,11 @@ class Checkpoints(Moves):
         files: bool = True,
         conversation: bool = True,
         paths: Paths = (),
+        mine: bool = False,
     ) -> RestorePlan:
-        """Return what `restore` would do now. Writes nothing."""
+        """Return what `restore` would do now, with its conflicts, and what other sessions changed
+        of it. Writes nothing.
+        """
         store = self.store()
         request = self.request(
             store,
@@ -155,6 +159,7 @@ class Checkpoints(Moves):
             files=files,
             conversation=conversation,
             paths=paths,
+            mine=mine,
         )
         return restore.plan(store, request)
 
@@ -166,12 +171,17 @@ class Checkpoints(Moves):
         files: bool = True,
         conversation: bool = True,
         paths: Paths = (),
+        mine: bool = False,
+        whole_tree: bool = False,
         agreed: RestorePlan | None = None,
     ) -> Report:
         """Restore a checkpoint, after saving the current state.
 
-        `agreed` is a plan; if the files have changed since it was made, raises Refused and changes
-        nothing.
+        `mine` undoes only what the checkpoint's session changed, and raises Refused if that
+        overlaps with changes of others. Without it, raises OthersAffected if this would undo
+        changes of other agents' sessions that are at work, unless `whole_tree` is set. `agreed` is
+        a plan; if the files have changed since it was made, raises Refused. Nothing is changed
+        then.
         """
         store = self.store()
         request = self.request(
@@ -180,18 +190,29 @@ class Checkpoints(Moves):
             files=files,
             conversation=conversation,
             paths=paths,
+            mine=mine,
+            whole_tree=whole_tree,
         )
         return restore.restore(store, request, agreed)
 
-    def undo(self) -> Report:
-        """Undo the last restore. Raises Refused if there is none."""
+    def undo(self, *, mine: bool = False, whole_tree: bool = False) -> Report:
+        """Undo the last restore. Raises Refused if there is none, and as `restore`, whose `mine`
+        and `whole_tree` it has.
+        """
         store = self.store()
-        return restore.undo(store, lambda id: self.request(store, numbered(store, id)))
+        return restore.undo(store, self._walking(store, mine=mine, whole_tree=whole_tree))
 
-    def redo(self) -> Report:
-        """Redo the last undo. Raises Refused if there is none."""
+    def redo(self, *, mine: bool = False, whole_tree: bool = False) -> Report:
+        """Redo the last undo. Raises Refused if there is none, and as `restore`, whose `mine` and
+        `whole_tree` it has.
+        """
         store = self.store()
-        return restore.redo(store, lambda id: self.request(store, numbered(store, id)))
+        return restore.redo(store, self._walking(store, mine=mine, whole_tree=whole_tree))
+
+    def _walking(
+        self, store: Store, *, mine: bool, whole_tree: bool
+    ) -> Callable[[CheckpointId], RestoreRequest]:
+        return lambda id: self.request(store, numbered(store, id), mine=mine, whole_tree=whole_tree)
 
     def finish(self, *, forward: bool) -> Report:
         """Finish an interrupted restore, or with `forward=False` roll it back.

@@ -44,10 +44,15 @@ class Moves(Opened):
         return fork.fork(store, fork.ForkRequest(point, self.path, name, worktree, branch, trust))
 
     def plan_revert(
-        self, revision: str, *, session: str | None = None, paths: Paths = ()
+        self,
+        revision: str,
+        *,
+        session: str | None = None,
+        paths: Paths = (),
+        mine: bool = False,
     ) -> revert.RevertPlan:
         """Return what `revert` would do now, with its conflicts. `revision` is
-        a checkpoint or a range `A..B`.
+        a checkpoint or a range `A..B`. With `mine`, it undoes only what the session changed.
         """
         store = self.store()
         current = session_op.current(store, session)
@@ -61,6 +66,7 @@ class Moves(Opened):
             paths=stored_paths(paths),
             limits=limits,
             reverted=before,
+            mine=mine,
         )
         return revert.plan(store, request)
 

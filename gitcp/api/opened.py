@@ -138,10 +138,14 @@ class Opened:
         files: bool = True,
         conversation: bool = True,
         paths: Paths = (),
+        mine: bool = False,
+        whole_tree: bool = False,
     ) -> restore.RestoreRequest:
         """Return the request for a restore. `paths` restores only these files, without the
-        conversation.
+        conversation. `mine` and `whole_tree` are as for Checkpoints.restore.
         """
+        if mine and (whole_tree or not files):
+            raise BadValue("mine= is about files, and excludes whole_tree=; nothing was changed")
         return restore.RestoreRequest(
             target,
             self.path,
@@ -149,6 +153,8 @@ class Opened:
             conversation=conversation and not paths,
             paths=stored_paths(paths),
             limits=settings.limits(store.repo),
+            mine=mine,
+            whole_tree=whole_tree,
         )
 
 

@@ -39,12 +39,15 @@ NOBODY_READS = 141
 
 
 class Failure(NamedTuple):
-    """What to print for an error: exit code, message, hint and candidates."""
+    """What to print for an error: exit code, message, hint and candidates. `sessions` are those
+    that it is about, with their paths.
+    """
 
     code: int
     message: str
     hint: str = ""
     candidates: tuple[str, ...] = ()
+    sessions: tuple[tuple[str, tuple[bytes, ...]], ...] = ()
 
 
 class NotWritten(Exception):
@@ -137,7 +140,8 @@ def _is_click(error: Exception, name: str) -> bool:
 def describe(error: Exception) -> Failure:
     """Return what to print for an error."""
     if isinstance(error, errors.GitcpError):
-        return Failure(_code(error), str(error), error.hint, error.candidates)
+        sessions = error.sessions if isinstance(error, errors.OthersAffected) else ()
+        return Failure(_code(error), str(error), error.hint, error.candidates, sessions)
     if _is_click(error, "ClickException"):
         context = getattr(error, "ctx", None)
         hint = f"{context.command_path} -h" if context else "gitcp -h"
@@ -181,6 +185,10 @@ def tell(failure: Failure, *, as_json: bool) -> None:
             "message": _utf8(failure.message),
             "hint": _utf8(failure.hint),
             "candidates": [_utf8(candidate) for candidate in failure.candidates],
+            "sessions": [
+                {"session": session, "paths": [wire.encode_path(path) for path in paths]}
+                for session, paths in failure.sessions
+            ],
         }
         text = wire.dumps(fields).decode()
     else:

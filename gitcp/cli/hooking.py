@@ -296,7 +296,9 @@ class _Called:
         listens = event.kind == events.PROMPT or (
             event.kind == events.START and event.agent not in DEAF_AT_START
         )
-        left = (os.path.join(self.git_dir, "gitcp", name) for name in ("untold", "notice"))
+        changed = f"changed/{event.agent}.{event.session_id}"
+        names = ("untold", "notice", *([changed] if event.session_id else []))
+        left = (os.path.join(self.git_dir, "gitcp", name) for name in names)
         return listens and event.agent in TOLD and any(map(os.path.exists, left))
 
     def _tell(self) -> None:
@@ -307,6 +309,7 @@ class _Called:
             store = self._context().store
             notices = (
                 restore_notice.take_notice(store),
+                restore_notice.take_changed(store, self.event.agent, self.event.session_id),
                 restore_notice.take(store, self.event.agent, self.event.session_id),
             )
             text = "\n".join(filter(None, notices)) or None

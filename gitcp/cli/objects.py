@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gitcp.history.why import LineOrigin, PathHistory
     from gitcp.lifecycle.fork import Forked
     from gitcp.restoring import revert as revert_op
+    from gitcp.restoring.merge import Conflict
     from gitcp.restoring.placing import Placed
     from gitcp.restoring.plan import Kept
     from gitcp.restoring.restore import Report, RestorePlan
@@ -205,11 +206,12 @@ def report(
     *,
     saved_first: bool,
     choice: Choice | None = None,
+    agreed: RestorePlan | None = None,
 ) -> Json:
     """What a restore did; `brought` is the conversation that was put back. `saved_first`: what was
     there was saved.
 
-    `choice` is why a rollback restored this checkpoint.
+    `choice` is why a rollback restored this checkpoint, `agreed` the plan.
     """
     return {
         "target": str(report.target.id),
@@ -218,6 +220,7 @@ def report(
         "written": paths(report.written),
         "removed": paths(report.removed),
         "kept": kept(report.kept),
+        **_others(agreed),
         **_brought_back(report.target, report.placed, brought, effects),
         **_chosen(choice),
     }
@@ -233,9 +236,32 @@ def plan(plan: RestorePlan, brought: Conversation | None, choice: Choice | None 
         "written": [wire.encode_path(step.path) for step in files.write],
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
         "kept": kept(files.kept),
+        **_others(plan),
         **_brought_back(plan.target, plan.placed, brought, plan.effects),
         **_chosen(choice),
     }
+
+
+def _others(plan: RestorePlan | None) -> Json:
+    """Return what other sessions changed of what a restore changes, and the conflicts with it."""
+    changed_by = plan.others if plan else ()
+    return {
+        "others": [
+            {
+                "session": other.session,
+                "agent": other.agent.name if other.agent else None,
+                "live": other.live,
+                "paths": paths(other.paths),
+            }
+            for other in changed_by
+        ],
+        "conflicts": conflicts(plan.conflicts if plan else ()),
+    }
+
+
+def conflicts(listed: Iterable[Conflict]) -> list[Json]:
+    """Return paths in conflict, with the reasons."""
+    return [{"path": wire.encode_path(each.path), "reason": each.why} for each in listed]
 
 
 def hit(hit: Hit) -> Json:
@@ -302,9 +328,7 @@ def revert_plan(plan: revert_op.RevertPlan) -> Json:
         "written": [wire.encode_path(step.path) for step in files.write],
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
         "kept": kept(files.kept),
-        "conflicts": [
-            {"path": wire.encode_path(each.path), "reason": each.why} for each in plan.conflicts
-        ],
+        "conflicts": conflicts(plan.conflicts),
         "affected": [
             {"id": str(each.summary.id), "paths": [wire.encode_path(path) for path in each.paths]}
             for each in plan.affected

@@ -303,6 +303,10 @@ json_option = flag("--json", target="as_json", help="print JSON")
 yes_option = flag("--yes", "-y", help="do not ask")
 """For commands that change files."""
 
+mine_option = flag("--mine", help="restore only what this session changed")
+whole_tree_option = flag("--whole-tree", help="also undo changes of sessions at work")
+"""For commands that restore files."""
+
 allow_option = option(
     "--allow",
     multiple=True,

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from gitcp.cli import delete, prune_view, restore_view
 from gitcp.cli.context import Context
-from gitcp.cli.options import json_option, session_option, takes, yes_option
+from gitcp.cli.options import (
+    json_option,
+    mine_option,
+    session_option,
+    takes,
+    whole_tree_option,
+    yes_option,
+)
 from gitcp.lifecycle import prune
 from gitcp.restoring import restore as op
 from gitcp.restoring.undo import to_redo
 
 
 @takes(
+    mine_option,
+    whole_tree_option,
     yes_option,
     session_option,
     json_option,
 )
-def command(context: Context, session: str | None, *, yes: bool, as_json: bool) -> None:  # noqa: ARG001
+def command(
+    context: Context,
+    session: str | None,  # noqa: ARG001
+    *,
+    mine: bool,
+    whole_tree: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Redo what was undone
 
     Restores the state from before the last undo, or drops again what it restored from the trash.
@@ -26,7 +43,14 @@ def command(context: Context, session: str | None, *, yes: bool, as_json: bool) 
     operation = to_redo(context.store)
     if operation is None:
         restore_view.walk(
-            context, op.redo, lambda known: known.redo, yes=yes, as_json=as_json, back="undo"
+            context,
+            op.redo,
+            lambda known: known.redo,
+            mine=mine,
+            whole_tree=whole_tree,
+            yes=yes,
+            as_json=as_json,
+            back="undo",
         )
         return
     if operation.what == "delete":

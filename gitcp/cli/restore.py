@@ -18,11 +18,13 @@ from gitcp.cli.options import (
     argument,
     flag,
     json_option,
+    mine_option,
     option,
     rare,
     session_option,
     takes,
     trust_option,
+    whole_tree_option,
     yes_option,
 )
 from gitcp.errors import BadValue
@@ -59,6 +61,9 @@ NAMING = ("revision", "at", "phase", "message", "paths", "to", "dry_run", "yes",
         metavar="DIR",
         help="write to DIR instead (empty or new)",
     ),
+    mine_option,
+    whole_tree_option,
+    rare(flag("--markers", help="with --mine: write conflict markers into files in conflict")),
     flag("--dry-run", "-n", help="show the plan and change nothing"),
     rare(flag("--force", help="restore even during a merge or rebase")),
     flag("--continue", target="forward", default=None, help="finish an interrupted restore"),
@@ -119,8 +124,8 @@ def _restore(context: Context, given: Mapping[str, Any]) -> None:
         restore_view.carry_out(
             context,
             request,
-            lambda agreed: op.restore(context.store, request, agreed),
-            lambda: op.plan(context.store, request),
+            lambda decided, agreed: op.restore(context.store, decided, agreed),
+            lambda decided: op.plan(context.store, decided),
             yes=given["yes"],
             as_json=given["as_json"],
         )
@@ -130,6 +135,7 @@ def _request(context: Context, given: Mapping[str, Any]) -> RestoreRequest:
     scope, paths = given["paths"], context.inside(given["paths"])
     if scope and given["conversation"]:
         raise BadValue("PATH and --conversation cannot be used together", hint=HELP)
+    _check_mine(given)
     both = given["files"] == given["conversation"] and not scope
     target, rewound = _target(context, given)
     return RestoreRequest(
@@ -143,7 +149,21 @@ def _request(context: Context, given: Mapping[str, Any]) -> RestoreRequest:
         limits=context.limits(),
         rewound=rewound,
         trust=given["trust"],
+        markers=given["markers"],
+        mine=given["mine"],
+        whole_tree=given["whole_tree"],
     )
+
+
+def _check_mine(given: Mapping[str, Any]) -> None:
+    """Raise BadValue for options that make no sense together."""
+    if given["markers"] and not given["mine"]:
+        raise BadValue("--markers needs --mine", hint=HELP)
+    excluded = ("whole_tree", "conversation", "index", "to")
+    other = next((name for name in excluded if given[name]), None)
+    if given["mine"] and other is not None:
+        name = other.replace("_", "-")
+        raise BadValue(f"--mine and --{name} cannot be used together", hint=HELP)
 
 
 def _target(context: Context, given: Mapping[str, Any]) -> tuple[Checkpoint, Any]:

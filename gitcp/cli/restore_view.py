@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,16 @@ from gitcp.cli import confirm, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Styled
+from gitcp.errors import OthersAffected
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
-from gitcp.restoring import restore
+from gitcp.restoring import others, restore
+from gitcp.restoring.merge import Conflict
+from gitcp.restoring.others import OtherSession
 from gitcp.restoring.plan import FilePlan, Kept
 from gitcp.restoring.restore import Report, RestorePlan, RestoreRequest
 from gitcp.state import effects, undo_stack
 from gitcp.state.extent import Restores
+from gitcp.value import replace
 from gitcp.wire import Json
 from gitcp.worktree.paths import display
 
@@ -27,15 +32,19 @@ if TYPE_CHECKING:
     from gitcp.store import Store
 
 MOST = 20
+DECLINED = "not restored: nothing was changed"
 
-Apply = Callable[[RestorePlan | None], Report]
+Apply = Callable[[RestoreRequest, RestorePlan | None], Report]
+Plan = Callable[[RestoreRequest], RestorePlan]
+AT_WORK = "changed by sessions at work"
+"""Begins the part of a plan that names live sessions."""
 
 
 def carry_out(
     context: Context,
     request: RestoreRequest,
     apply: Apply,
-    plan: Callable[[], RestorePlan],
+    plan: Plan,
     *,
     yes: bool,
     as_json: bool,
@@ -48,26 +57,68 @@ def carry_out(
     `choice` says why a rollback restores this checkpoint.
     """
     agreed = None
-    if not yes:
-        agreed = plan()
-        if agreed or request.index:
-            agree(context, request, agreed, choice)
+    if request.mine or not yes:
+        agreed = plan(request)
+    if agreed is not None and not yes:
+        request, agreed = _agreed(context, request, agreed, plan, choice)
+    with _hinting(context):
+        report = apply(request, agreed)
     not_undone = (
         effects.open_commands(context.store, request.target) if agreed is None else agreed.effects
     )
-    report = apply(agreed)
+    conflicts = agreed.conflicts if agreed else ()
     if as_json:
         from gitcp.cli import objects  # only for programs
 
         fields = objects.report(
-            report, request.stored[0], not_undone, saved_first=True, choice=choice
+            report, request.stored[0], not_undone, saved_first=True, choice=choice, agreed=agreed
         )
         context.output.document(objects.document("restore", fields))
     else:
         print_report(context, report, not_undone, back=back)
+        print_conflicts(context.output.line, conflicts)
         if choice is not None:
             explain(context, choice, context.output.line)
-    end_as(report)
+    end(IN_PART if report.failed or conflicts else 0)
+
+
+@contextmanager
+def _hinting(context: Context) -> Iterator[None]:
+    """Let the refusal to undo changes of live sessions name this command with its options."""
+    try:
+        yield
+    except OthersAffected as refused:
+        refused.hint = f"{context.with_option('--mine')}  (or --whole-tree)"
+        raise
+
+
+def _agreed(
+    context: Context,
+    request: RestoreRequest,
+    plan: RestorePlan,
+    make: Plan,
+    choice: Choice | None,
+) -> tuple[RestoreRequest, RestorePlan]:
+    """Show the plan and ask. Return what was agreed to: where live sessions are affected, either
+    of two plans. Raises Refused if nobody agreed.
+    """
+    is_open = any(each.live for each in plan.others) and not (request.mine or request.whole_tree)
+    if is_open:
+        print_plan(context, plan, request, context.output.say)
+        if not context.output.can_ask:
+            with _hinting(context):
+                others.require_allowed(request, plan.others)
+        if context.output.ask("Restore only what this session changed?"):
+            request = replace(request, mine=True)
+            plan = make(request)
+        elif context.output.ask("Restore everything, also what they changed?"):
+            return replace(request, whole_tree=True), plan
+        else:
+            raise confirm.Declined(DECLINED)
+    restore.require_merged(request, plan.conflicts)
+    if plan or request.index:
+        agree(context, request, plan, choice)
+    return request, plan
 
 
 def walk(
@@ -75,6 +126,8 @@ def walk(
     step: Callable[[Store, Callable[[CheckpointId], RestoreRequest]], Report],
     stack: Callable[[Restores], tuple[CheckpointId, ...]],
     *,
+    mine: bool,
+    whole_tree: bool,
     yes: bool,
     as_json: bool,
     back: str,
@@ -83,18 +136,27 @@ def walk(
     store = context.store
 
     def request_for(id: CheckpointId) -> RestoreRequest:
-        return RestoreRequest(context.numbered(id), context.cwd, limits=context.limits())
+        return RestoreRequest(
+            context.numbered(id),
+            context.cwd,
+            limits=context.limits(),
+            mine=mine,
+            whole_tree=whole_tree,
+        )
+
+    def apply(decided: RestoreRequest, _: RestorePlan | None) -> Report:
+        flags = {"mine": decided.mine, "whole_tree": decided.whole_tree}
+        return step(store, lambda id: replace(request_for(id), **flags))
 
     top = stack(undo_stack.restores(store.repo))
     if not top:
         step(store, request_for)  # refuses, and says what there is none of
         return
-    request = restore.limited_to_extent(store, request_for(top[-1]))
     carry_out(
         context,
-        request,
-        lambda _: step(store, request_for),
-        lambda: restore.plan(store, request),
+        restore.limited_to_extent(store, request_for(top[-1])),
+        apply,
+        lambda request: restore.plan(store, request),
         yes=yes,
         as_json=as_json,
         back=back,
@@ -113,33 +175,58 @@ def agree(
     print_plan(context, plan, request, context.output.say)
     if choice is not None:
         explain(context, choice, context.output.say)
-    confirm.ask(
-        context, "Restore?", nobody="nothing was changed", no="not restored: nothing was changed"
-    )
+    confirm.ask(context, "Restore?", nobody="nothing was changed", no=DECLINED)
 
 
 def print_plan(
     context: Context, plan: RestorePlan, request: RestoreRequest, line: Callable[..., None]
 ) -> None:
     """Print the plan: to stdout, or to stderr if a question follows."""
+    only = ", only what this session changed" if request.mine else ""
     line(
         "restore ",
         Styled(str(plan.target.id), YELLOW),
         quoted(plan.target),
-        f"  ({_when(context, plan.target)})",
+        f"  ({_when(context, plan.target)}){only}",
     )
     if request.files and not plan.target.snapshot.has_files:
         line("  the checkpoint has no files: yours stay as they are")
     changes(plan.files, line)
     kept(line, "kept", plan.files.kept)
+    print_others(line, plan.others, request)
+    print_conflicts(line, plan.conflicts)
     if request.index:
         line("  the index would be restored as well")
     if plan.placed is not None:
         _print_conversation_plan(plan, plan.placed, request.stored, line)
     for command in plan.effects:
         line(Styled("  not undone: ", BOLD), command)
-    if not plan and not request.index:
+    if not plan and not request.index and not plan.conflicts:
         line(f"  nothing to restore: {_why_nothing(plan.files.kept)} it")
+
+
+def print_others(
+    line: Callable[..., None], changed_by: Sequence[OtherSession], request: RestoreRequest
+) -> None:
+    """Print which paths other sessions changed since the target, live ones first."""
+    for live, title in ((True, AT_WORK), (False, "changed by sessions that have ended")):
+        sessions = [each for each in changed_by if each.live is live]
+        if sessions:
+            merged = ", and merged" if request.mine else ", and undone as well"
+            line(Styled(f"  {title}{merged}", RED if live and not request.mine else ""))
+        for each in sessions:
+            agent = f" ({each.agent.name})" if each.agent else ""
+            line(f"    {each.session}{agent}")
+            for text in humanize.listed([display(path) for path in each.paths], MOST):
+                line(f"      {text}")
+
+
+def print_conflicts(line: Callable[..., None], conflicts: Sequence[Conflict]) -> None:
+    """Print the paths in conflict, with the reasons."""
+    if conflicts:
+        line(Styled(f"  {humanize.count(len(conflicts), 'conflict')}", RED))
+        for text in humanize.listed([f"{display(c.path)}  ({c.why})" for c in conflicts], MOST):
+            line(f"    {text}")
 
 
 def explain(context: Context, choice: Choice, line: Callable[..., None]) -> None:

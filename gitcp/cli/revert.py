@@ -33,6 +33,7 @@ from gitcp.worktree.paths import display
     argument("revision", REVISION, metavar="REV|A..B"),
     flag("--keep", help="skip paths in conflict and revert the rest"),
     flag("--markers", help="write conflict markers into files in conflict"),
+    flag("--mine", help="undo only what this session changed"),
     flag("--dry-run", "-n", help="show the plan and change nothing"),
     rare(flag("--force", help="revert even during a merge or rebase")),
     yes_option,
@@ -88,6 +89,7 @@ def _request(context: Context, given: dict[str, Any]) -> RestoreRequest:
         limits=context.limits(),
         reverted=before,
         markers=given["markers"],
+        mine=given["mine"],
     )
 
 
@@ -110,7 +112,7 @@ def _print_plan(plan: RevertPlan, line: Callable[..., None]) -> None:
         line("  changed again by")
         for text in humanize.listed([_said(each) for each in plan.affected], restore_view.MOST):
             line(f"    {text}")
-    _conflicts(plan, line)
+    restore_view.print_conflicts(line, plan.conflicts)
     restore_view.changes(files, line)
     restore_view.kept(line, "kept", files.kept)
     if not files and not plan.conflicts:
@@ -120,15 +122,6 @@ def _print_plan(plan: RevertPlan, line: Callable[..., None]) -> None:
 def _said(touched: op.AffectedCheckpoint) -> str:
     paths = ", ".join(humanize.listed([display(path) for path in touched.paths], 3))
     return f"{touched.summary.id}  {touched.summary.subject}: {paths}"
-
-
-def _conflicts(plan: RevertPlan, line: Callable[..., None]) -> None:
-    if plan.conflicts:
-        line(Styled(f"  {humanize.count(len(plan.conflicts), 'conflict')}", RED))
-        for text in humanize.listed(
-            [f"{display(c.path)}  ({c.why})" for c in plan.conflicts], restore_view.MOST
-        ):
-            line(f"    {text}")
 
 
 def _print_report(context: Context, plan: RevertPlan, report: Report) -> None:
@@ -147,7 +140,7 @@ def _print_report(context: Context, plan: RevertPlan, report: Report) -> None:
     restore_view.group(
         output.line, humanize.count(len(report.removed), "file") + " removed", report.removed
     )
-    _conflicts(plan, output.line)
+    restore_view.print_conflicts(output.line, plan.conflicts)
     restore_view.kept(output.line, "kept", report.kept)
     if report.checkpoint is not None:
         output.line("undo with: gitcp undo")

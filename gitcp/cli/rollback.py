@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from gitcp.cli import restore_view
 from gitcp.cli.context import Context
-from gitcp.cli.options import flag, json_option, session_option, takes, yes_option
+from gitcp.cli.options import (
+    flag,
+    json_option,
+    mine_option,
+    session_option,
+    takes,
+    whole_tree_option,
+    yes_option,
+)
 from gitcp.errors import Refused
 from gitcp.restoring import restore as op
 from gitcp.restoring import rollback
@@ -13,12 +21,21 @@ from gitcp.restoring.rollback import Choice
 
 @takes(
     flag("--dry-run", "-n", help="show the plan and change nothing"),
+    mine_option,
+    whole_tree_option,
     yes_option,
     session_option,
     json_option,
 )
 def command(
-    context: Context, session: str | None, *, dry_run: bool, yes: bool, as_json: bool
+    context: Context,
+    session: str | None,
+    *,
+    dry_run: bool,
+    mine: bool,
+    whole_tree: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Restore the state before the last prompt
 
@@ -30,9 +47,13 @@ def command(
       gitcp rollback --dry-run
       gitcp rollback --yes
     """
-    choice = _choice(context, session)
+    choice = _choice(context, session, mine=mine)
     request = op.RestoreRequest(
-        context.store.read(choice.point.commit), context.cwd, limits=context.limits()
+        context.store.read(choice.point.commit),
+        context.cwd,
+        limits=context.limits(),
+        mine=mine,
+        whole_tree=whole_tree,
     )
     if dry_run:
         _print_plan(context, request, choice, as_json=as_json)
@@ -40,17 +61,17 @@ def command(
     restore_view.carry_out(
         context,
         request,
-        lambda agreed: op.restore(context.store, request, agreed),
-        lambda: op.plan(context.store, request),
+        lambda decided, agreed: op.restore(context.store, decided, agreed),
+        lambda decided: op.plan(context.store, decided),
         yes=yes,
         as_json=as_json,
         choice=choice,
     )
 
 
-def _choice(context: Context, given: str | None) -> Choice:
+def _choice(context: Context, given: str | None, *, mine: bool) -> Choice:
     session = context.session(given)
-    choice = rollback.plan(context.store, session, context.cwd, context.limits())
+    choice = rollback.plan(context.store, session, context.cwd, context.limits(), mine=mine)
     if choice is None:
         raise Refused(
             f"no earlier checkpoint of session {session} differs from the files here: nothing was "

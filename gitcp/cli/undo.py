@@ -5,7 +5,16 @@ from __future__ import annotations
 from gitcp import humanize
 from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
-from gitcp.cli.options import Number, argument, json_option, session_option, takes, yes_option
+from gitcp.cli.options import (
+    Number,
+    argument,
+    json_option,
+    mine_option,
+    session_option,
+    takes,
+    whole_tree_option,
+    yes_option,
+)
 from gitcp.cli.output import GREEN, Styled
 from gitcp.restoring import restore as op
 from gitcp.restoring.undo import to_undo
@@ -15,6 +24,8 @@ from gitcp.state.oplog import Operation
 
 @takes(
     argument("operation", Number(1), required=False, metavar="[OPERATION]"),
+    mine_option,
+    whole_tree_option,
     yes_option,
     session_option,
     json_option,
@@ -24,6 +35,8 @@ def command(
     operation: int | None,
     session: str | None,  # noqa: ARG001 -- it is on every command
     *,
+    mine: bool,
+    whole_tree: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -41,7 +54,14 @@ def command(
         _bring_back(context, dropped, as_json=as_json)
     else:
         restore_view.walk(
-            context, op.undo, lambda known: known.undo, yes=yes, as_json=as_json, back="redo"
+            context,
+            op.undo,
+            lambda known: known.undo,
+            mine=mine,
+            whole_tree=whole_tree,
+            yes=yes,
+            as_json=as_json,
+            back="redo",
         )
 
 

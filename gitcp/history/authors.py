@@ -13,7 +13,17 @@ from collections.abc import Callable, Iterator, Mapping
 from gitcp.errors import Refused
 from gitcp.git import trees
 from gitcp.history.diff import base_tree
-from gitcp.model import NOBODY, Authors, Checkpoint, CheckpointId, Claim, FileChange, Oid, Snapshot
+from gitcp.model import (
+    NOBODY,
+    Authors,
+    Checkpoint,
+    CheckpointId,
+    Claim,
+    FileChange,
+    Oid,
+    Snapshot,
+    Trigger,
+)
 from gitcp.state import latest
 from gitcp.store import Store, Summary
 from gitcp.value import Value
@@ -111,6 +121,8 @@ class Step(Value):
         if authors is None or not self.is_whole:
             return {change.path: unknown for change in self.changes}
         own = Claim(frozenset((session,)))
+        if self.after.trigger is Trigger.RESTORE:  # it contains nothing else
+            return {change.path: own for change in self.changes}
         claims = {change.path: _claim(authors, change.path) for change in self.changes}
         is_complete = sum(claim is None for claim in claims.values()) == authors.own
         default = own if is_complete else unknown

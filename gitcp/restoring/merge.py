@@ -57,15 +57,13 @@ class Conflict(NamedTuple):
 
 
 class Merged(Value):
-    """The result of a merge: the snapshot to restore, the conflicts, and every path that the step
-    changed.
+    """The result of a merge: the snapshot to restore, and the conflicts.
 
     With markers, conflicting text files are in the snapshot with conflict markers.
     """
 
     snapshot: Snapshot
     conflicts: tuple[Conflict, ...]
-    step: tuple[bytes, ...]
 
 
 def merge(
@@ -104,7 +102,7 @@ def merge(
     snapshot = _snapshot(
         base, ours, theirs, scope, edited_tree(objects, ours.snapshot.tree, entries), entries
     )
-    return Merged(snapshot, tuple(sorted(conflicts)), tuple(change.path for change in step))
+    return Merged(snapshot, tuple(sorted(conflicts)))
 
 
 def merge_entry(

@@ -97,7 +97,7 @@ def without_own(
         del changed[path]
     snapshot = _snapshot(objects, now, changed, walk.empty_before())
     reasons = tuple(Conflict(path, why) for path, why in sorted(conflicts.items()))
-    return Merged(snapshot, reasons, tuple(paths))
+    return Merged(snapshot, reasons)
 
 
 class _Walk:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 
+from gitcp.git.trees import TreeReader
 from gitcp.model import EXECUTABLE, FILE, Snapshot
 from gitcp.restoring.apply import ordinary
 from gitcp.restoring.plan import FilePlan, Side
@@ -47,13 +48,13 @@ def _changed(files: FilePlan, before: Taken) -> Iterator[tuple[bytes, int]]:
             yield path, stat.S_IMODE(stamp.mode)
 
 
-def completed(store: Store, wanted: Snapshot, before: Written, tree: Writer) -> Snapshot:
+def completed(reader: TreeReader, wanted: Snapshot, before: Written, tree: Writer) -> Snapshot:
     """Return `wanted`, the snapshot to return to, with the bits that files had before a restore
-    changed them, as listed in `before`.
+    changed them, as listed in `before`. `reader` can read its trees.
 
     Files that already have these bits are omitted.
     """
-    recorded, side = dict(before.bits), Side(store.reader, wanted)
+    recorded, side = dict(before.bits), Side(reader, wanted)
     modes = dict(wanted.modes)
     for path in sorted({*before.files, *recorded} - modes.keys()):
         entry = side.entry(path)

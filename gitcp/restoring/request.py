@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ from gitcp.worktree.snapshot import Limits
 from gitcp.worktree.writer import Writer
 
 if TYPE_CHECKING:
+    from gitcp.git.objects import Objects
+    from gitcp.history.authors import Transition
+    from gitcp.restoring.merge import Conflict
     from gitcp.restoring.message import Rewound
 
 
@@ -24,7 +28,10 @@ class RestoreRequest(Value):
     `paths` limits the files and the index (empty: all). `rewound` replaces the target's
     conversation by an earlier part of it. `force` allows a restore during a merge or rebase. With
     `reverted`, the request is a revert: it restores the current files without the changes made
-    after that checkpoint up to the target; `merged` is the resulting snapshot, once known.
+    after that checkpoint up to the target. With `mine`, it undoes only the changes of `session`
+    (default: the target's, see gitcp.restoring.others.viewer), by the same merge; `whole_tree` also
+    undoes those of live sessions, which is refused otherwise. `markers` writes conflict markers.
+    `merged` is the snapshot of a merge, and `conflicts` what it could not merge, once known.
     """
 
     target: Checkpoint
@@ -39,12 +46,21 @@ class RestoreRequest(Value):
     trust: bool = False
     reverted: Checkpoint | None = None
     markers: bool = False
+    mine: bool = False
+    whole_tree: bool = False
+    session: str | None = None
     merged: Snapshot | None = None
+    conflicts: tuple[Conflict, ...] = ()
 
     @property
     def wanted(self) -> Snapshot:
         """The snapshot whose files to restore."""
         return self.merged or self.target.snapshot
+
+    @property
+    def is_merge(self) -> bool:
+        """Return whether the current files are merged instead of replaced."""
+        return self.mine or self.reverted is not None
 
     @property
     def scan_limits(self) -> Limits:
@@ -65,29 +81,46 @@ class RestoreRequest(Value):
         return self.rewound[:2] if self.rewound else (self.target.conversation, self.target.agent)
 
 
-def merged_into(store: Store, request: RestoreRequest, ours: Snapshot) -> RestoreRequest:
-    """Return a revert with its merged snapshot, given the current one, `ours`; any other request
-    unchanged.
-    """
-    if request.reverted is None:
-        return request
-    from gitcp.restoring.merge import by_git, merge  # only for a revert
+def merged_into(
+    store: Store,
+    objects: Objects,
+    request: RestoreRequest,
+    ours: Snapshot,
+    transitions: Sequence[Transition] = (),
+) -> RestoreRequest:
+    """Return a request that merges with its merged snapshot and its conflicts, given the current
+    snapshot, `ours`; any other request unchanged.
 
-    sides = request.target.snapshot, ours, request.reverted.snapshot
-    merged = merge(store.objects, sides, by_git(store.repo), request.paths, markers=request.markers)
-    return replace(request, merged=merged.snapshot)
+    `transitions` are for `mine`. Writes merged blobs and trees to `objects`, without flushing.
+    """
+    if not request.is_merge:
+        return request
+    from gitcp.restoring import merge, mine  # only for these
+
+    if request.mine:
+        lines = merge.by_git(store.repo, mine.SIDES)
+        merged = mine.without_own(
+            objects, ours, transitions, lines, request.paths, markers=request.markers
+        )
+    else:
+        assert request.reverted is not None
+        sides = request.target.snapshot, ours, request.reverted.snapshot
+        lines = merge.by_git(store.repo)
+        merged = merge.merge(objects, sides, lines, request.paths, markers=request.markers)
+    return replace(request, merged=merged.snapshot, conflicts=merged.conflicts)
 
 
 def check_paths(store: Store, request: RestoreRequest) -> None:
-    """Raise BadValue for a path that is neither in the target nor on disk: probably a typo; Refused
-    for files or an index that the target does not have.
+    """Raise BadValue for a path that is neither in the target nor on disk: probably a typo (with
+    `mine` it may have come and gone since); Refused for files or an index that the target does not
+    have.
     """
     only_files = request.files and not (request.conversation and request.target.conversation)
     if request.paths or request.index or (only_files and request.target.state is None):
         require_files(request.target)
     existing = existing_paths(store, request)
     unknown = next((path for path in request.paths if path not in existing), None)
-    if unknown is not None:
+    if unknown is not None and not request.mine:
         raise BadValue(
             f"{display(unknown)} is neither in {request.target.id} nor on disk: "
             "nothing was changed",

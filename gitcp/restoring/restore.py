@@ -9,17 +9,23 @@ the agent resumes it, and saves a checkpoint that records the restore.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from gitcp import humanize
 from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
 from gitcp.history import log
+from gitcp.history.authors import Step, Transition
 from gitcp.model import Checkpoint, CheckpointId, Note, Snapshot, Trigger, path_text
 from gitcp.restoring import index as index_op
-from gitcp.restoring import permissions, placing, restore_notice, trust, written
+from gitcp.restoring import others, permissions, placing, restore_notice, trust, written
 from gitcp.restoring.apply import EDITED, apply_files, leave_edited, still_wrong
 from gitcp.restoring.contents import Contents
+from gitcp.restoring.merge import Conflict
+from gitcp.restoring.others import OtherSession
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import FilePlan, Kept, Side, SnapshotFacts, plan_files, within
 from gitcp.restoring.request import RestoreRequest, check_paths, existing_paths, merged_into
@@ -32,6 +38,7 @@ from gitcp.state.extent import Extent, Restores
 from gitcp.state.journal import RestoreKind, Unfinished
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
+from gitcp.worktree.paths import display
 from gitcp.worktree.rules import outside
 from gitcp.worktree.snapshot import Since, Taken, take
 from gitcp.worktree.writer import Writer
@@ -53,7 +60,9 @@ class RestorePlan(Value):
     """What a restore would do.
 
     `later` are the checkpoints newer than the target, newest first. `effects` are the compensations
-    recorded since and not run; a restore runs none.
+    recorded since and not run; a restore runs none. `others` are the other sessions that changed
+    since the target what the restore would change. `conflicts` are the paths that `mine` cannot
+    merge: they are kept, or have conflict markers.
     """
 
     target: Checkpoint
@@ -61,6 +70,8 @@ class RestorePlan(Value):
     placed: Placed | None
     later: tuple[Summary, ...]
     effects: tuple[str, ...]
+    others: tuple[OtherSession, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.files) or (self.placed is not None and self.placed.changes)
@@ -127,16 +138,67 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
     nowhere.
     """
     check_paths(store, request)
-    objects = Objects(store.repo, dry=True)
-    now = _take(store, objects, request)
-    later = tuple(log.later(store, request.target))
+    with _objects(store, request) as objects:
+        now = _take(store, objects, request)
+        line = _Line(store, request, others.unsaved(store, objects, now))
+        present = _completed(store, objects, request, now)
+        ours = present.taken.snapshot
+        request = merged_into(store, objects, request, ours, line.transitions)
+        files = _plan_files(store, objects, request, present, Contents(store), request.paths)
+        objects.writer.discard()
     return RestorePlan(
         target=request.target,
-        files=plan_from(store, objects, request, now),
+        files=files,
         placed=_place(store, request),
-        later=later,
+        later=tuple(log.later(store, request.target)),
         effects=effects.open_commands(store, request.target),
+        others=line.affected(files),
+        conflicts=request.conflicts,
     )
+
+
+@contextmanager
+def _objects(store: Store, request: RestoreRequest) -> Iterator[Objects]:
+    """Yield objects for a plan: a merge reads what it and the scan of the files write."""
+    if not request.mine:
+        yield Objects(store.repo, dry=True)
+        return
+    from tempfile import TemporaryDirectory  # only for a merge
+
+    from gitcp.history.diff import scratch
+
+    with TemporaryDirectory(prefix="gitcp-") as directory:
+        yield Objects(scratch(store.repo, Path(directory)))
+
+
+def transitions(
+    store: Store, request: RestoreRequest, objects: Objects, taken: Taken
+) -> list[Transition]:
+    """Return what `mine` takes into account up to the current files; nothing without `mine`."""
+    if not request.mine:
+        return []
+    return _Line(store, request, others.unsaved(store, objects, taken)).transitions
+
+
+class _Line:
+    """What happened in the working tree since the target, as the session of a request sees it.
+
+    `steps` end at the current files. They are read only where they matter.
+    """
+
+    def __init__(self, store: Store, request: RestoreRequest, unsaved: Sequence[Step]) -> None:
+        self._store, self._request = store, request
+        self._own = others.viewer(store, request)
+        read = others.steps if request.mine else others.known_steps
+        self._steps = [*read(store, request), *unsaved]
+
+    @property
+    def transitions(self) -> list[Transition]:
+        return others.transitions(self._request, self._steps, self._own)
+
+    def affected(self, files: FilePlan) -> tuple[OtherSession, ...]:
+        """Return the other sessions that changed what a plan changes, or may have."""
+        return others.affected(self._store, self._steps, self._own, frozenset(files.paths))
 
 
 def current(store: Store, request: RestoreRequest) -> Snapshot:
@@ -153,19 +215,25 @@ def plan_from(store: Store, objects: Objects, request: RestoreRequest, taken: Ta
     """Return what restoring the target's files would do, given a current snapshot whose trees
     `objects` can read. Writes nothing.
     """
+    present = _completed(store, objects, request, taken)
+    return _plan_files(store, objects, request, present, Contents(store), request.paths)
+
+
+def _completed(
+    store: Store, objects: Objects, request: RestoreRequest, taken: Taken
+) -> CompletedSnapshot:
     stack = undo_stack.restores(store.repo)
     before = written.read(store.repo, _extent_of(stack, request.target))
-    present = written.completed(store, objects, taken, before)
-    return _plan_files(store, objects, request, present, Contents(store), request.paths)
+    return written.completed(store, objects, taken, before)
 
 
 def restore(
     store: Store, request: RestoreRequest, agreed: RestorePlan | FilePlan | None = None
 ) -> Report:
     """Restore what is requested. Raises Refused, with nothing changed, if the files are no longer
-    those that `agreed` was made for.
+    those that `agreed` was made for, or for conflicts; OthersAffected if it would undo changes of
+    live sessions and the request does not say so.
     """
-    agreed = agreed.files if isinstance(agreed, RestorePlan) else agreed
     with journal.lock(store.repo):
         return _restore(store, request, agreed, RestoreKind.RESTORE)
 
@@ -198,8 +266,22 @@ def limited_to_extent(store: Store, request: RestoreRequest) -> RestoreRequest:
     existing = existing_paths(store, replace(request, paths=extent.paths))
     files = extent.files and bool(existing or not extent.paths)
     return replace(
-        request, files=files, conversation=extent.conversation, index=extent.index, paths=existing
+        request,
+        files=files,
+        conversation=extent.conversation,
+        index=extent.index,
+        paths=existing,
+        session=_recorded_in(store, request.target.id),
     )
+
+
+def _recorded_in(store: Store, safety: CheckpointId) -> str | None:
+    """Return the session that recorded the restore with this safety checkpoint: its changes are
+    what an undo undoes. None if it is not known.
+    """
+    known = undo_stack.undo_state(store.repo)
+    restore = next((each for each in (*known.undo, *known.redo) if each.safety == safety), None)
+    return restore.checkpoints[-1].session if restore and restore.checkpoints else None
 
 
 def finish(
@@ -251,23 +333,65 @@ def _with_merge(
     begun: Unfinished,
     request: RestoreRequest,
 ) -> RestoreRequest:
-    """Return the request of an interrupted restore; for a revert, with its merged snapshot."""
+    """Return the request of an interrupted restore, with its snapshot if it merges."""
+    if begun.merged is not None:
+        request = replace(request, mine=True, merged=begun.merged)
     if begun.reverted is None:
         return request
     step_from, ours = (request_for(id).target for id in (begun.reverted, begun.safety))
-    return merged_into(
-        store, replace(request, reverted=step_from, markers=begun.markers), ours.snapshot
-    )
+    request = replace(request, reverted=step_from, markers=begun.markers)
+    if request.merged is not None:
+        return request
+    return merged_into(store, store.objects, request, ours.snapshot)
 
 
 def _restore(
-    store: Store, request: RestoreRequest, agreed: FilePlan | None, step: RestoreKind
+    store: Store,
+    request: RestoreRequest,
+    agreed: RestorePlan | FilePlan | None,
+    step: RestoreKind,
 ) -> Report:
     try:
-        return _save_and_restore(store, request, agreed, step)
+        return _save_and_restore(store, request, _allowed(store, request, agreed), step)
     except _Unchanged as unchanged:
         failed = any(one.missing for one in unchanged.kept)
         return Report(request.target, None, None, (), (), unchanged.kept, unchanged.placed, failed)
+
+
+def _allowed(
+    store: Store, request: RestoreRequest, agreed: RestorePlan | FilePlan | None
+) -> FilePlan | None:
+    """Return the files agreed to, None for whichever differ. Raises OthersAffected, and Refused for
+    conflicts.
+    """
+    if isinstance(agreed, FilePlan):
+        return agreed
+    if agreed is None and (request.mine or _may_affect(store, request)):
+        _check_allowed(store, request)
+        agreed = plan(store, request)
+    if agreed is None:
+        return None
+    others.require_allowed(request, agreed.others)
+    require_merged(request, agreed.conflicts)
+    return agreed.files
+
+
+def _may_affect(store: Store, request: RestoreRequest) -> bool:
+    """Return whether a restore must look for live sessions."""
+    decided = request.whole_tree or not request.files
+    return not decided and others.has_live(store, others.viewer(store, request))
+
+
+def require_merged(request: RestoreRequest, conflicts: Sequence[Conflict]) -> None:
+    """Raise Refused if `mine` has conflicts, unless they are to be written as markers."""
+    if conflicts and not request.markers and not request.reverted:
+        listed = tuple(f"{display(each.path)}  ({each.why})" for each in conflicts)
+        paths = humanize.count(len(conflicts), "path")
+        raise Refused(
+            f"{paths} cannot be restored without changes of others: nothing was changed",
+            listed,
+            hint="--markers writes conflict markers, and PATH... restores only some paths",
+        )
 
 
 def _save_and_restore(
@@ -279,10 +403,12 @@ def _save_and_restore(
     extent_of_target = _extent_of(undo_stack.restores(store.repo), request.target)
     written_before = Written() if request.reverted else written.read(store.repo, extent_of_target)
     can_skip = (
-        step is RestoreKind.RESTORE and not agreed and not (request.index or request.reverted)
+        step is RestoreKind.RESTORE and not agreed and not (request.index or request.is_merge)
     )
+    looks = request.mine or others.has_live(store, others.viewer(store, request))
     state = _save_present(store, request, written_before, can_skip=can_skip)
-    request = merged_into(store, request, state.saved.checkpoint.snapshot)
+    line = _Line(store, request, ()) if looks else None
+    request = _merged(store, request, state, line)
     safety = state.saved.checkpoint.id
     files, contents = _prepare(store, request, state, request.paths)
     if agreed is not None and files != agreed:
@@ -295,20 +421,54 @@ def _save_and_restore(
             _record(store, request, entry, (request.target.id, safety))
         kept, is_incomplete = (*files.kept, *state.kept), any(kept.missing for kept in files.kept)
         return Report(request.target, safety, None, (), (), kept, placed, failed=is_incomplete)
+    _begin(store, request, entry, files, placed)
+    report = _carry_out(store, request, files, contents, state, placed, entry)
+    if line is not None and report.checkpoint is not None:
+        restore_notice.leave_for(store, report.checkpoint, safety, line.affected(files))
+    return report
+
+
+def _merged(
+    store: Store, request: RestoreRequest, state: SavedState, line: _Line | None
+) -> RestoreRequest:
+    """Return the request with its merge, if it is one. Raises Refused for conflicts."""
+    transitions = line.transitions if line and request.mine else ()
+    ours = state.saved.checkpoint.snapshot
+    request = merged_into(store, store.objects, request, ours, transitions)
+    require_merged(request, request.conflicts)
+    return request
+
+
+def _begin(
+    store: Store,
+    request: RestoreRequest,
+    entry: LogEntry,
+    files: FilePlan,
+    placed: Placed | None,
+) -> None:
+    """Write the journal."""
     begun = Unfinished(
         target=request.target.id,
-        safety=safety,
+        safety=entry.safety,
         paths=files.changed,
-        extent=extent,
+        extent=entry.extent,
         message=request.rewound.message if request.rewound else None,
         session_id=placed.session_id if placed else None,
         reverted=request.reverted.id if request.reverted else None,
         markers=request.markers,
-        step=step,
+        merged=_stored_merge(store, request) if request.mine else None,
+        step=entry.step,
         key=entry.key,
     )
     journal.begin(store.repo, begun)
-    return _carry_out(store, request, files, contents, state, placed, entry)
+
+
+def _stored_merge(store: Store, request: RestoreRequest) -> Snapshot:
+    """Return the merged snapshot, with all its objects stored, as --continue needs them."""
+    assert request.merged is not None
+    store.writer.write_tree(store.reader.read_tree(request.merged.tree))
+    store.writer.flush()
+    return request.merged
 
 
 def _refuse_outdated(request: RestoreRequest) -> NoReturn:
@@ -347,14 +507,14 @@ def _carry_out(
             store, request, files, before.saved.checkpoint.snapshot, tree, begun
         )
     entry = entry._replace(extent=written.write_list(store.repo, entry.extent, wrote))
-    safety = before.saved.checkpoint.id
+    safety = before.saved.checkpoint
     kept = (*files.kept, *index_failures, *((unwritten,) if unwritten else ()), *before.kept)
     restore_notice.leave(store, request.target, after.checkpoint, safety, kept)
-    _record(store, request, entry, (request.target.id, safety, after.checkpoint.id))
+    _record(store, request, entry, (request.target.id, safety.id, after.checkpoint.id))
     journal.finish(store.repo)
     changed = tuple(done.written), tuple(done.removed)
     failed = any(one.missing for one in kept)
-    return Report(request.target, safety, after.checkpoint.id, *changed, kept, placed, failed)
+    return Report(request.target, safety.id, after.checkpoint.id, *changed, kept, placed, failed)
 
 
 def _record(
@@ -362,6 +522,8 @@ def _record(
 ) -> None:
     """Write the restore to the operation log, which completes it."""
     summary = f"without {request.span}" if request.reverted else f"to {request.target.id}"
+    if request.mine:
+        summary += ", one session's changes"
     is_revert = request.reverted and entry.step is RestoreKind.RESTORE
     operation = oplog.REVERT if is_revert else entry.step.value
     fields = {"extent": entry.extent, "key": entry.key, "aborted": entry.aborted}
@@ -387,7 +549,7 @@ def _check_allowed(store: Store, request: RestoreRequest) -> None:
 
 def _extent(store: Store, request: RestoreRequest, files: FilePlan, state: SavedState) -> Extent:
     """Return what a restore that applies `files` changes."""
-    limits = files.changed if request.reverted else request.paths
+    limits = files.changed if request.is_merge else request.paths
     flags = request.files, request.conversation, request.index
     return Extent(*flags, limits, files.created, **_unrecorded(store, files, state))
 
@@ -570,7 +732,10 @@ def _plan_files(
     if not request.files:
         return FilePlan()
     with Writer(store.repo.root) as tree:
-        sides = now.taken.snapshot, permissions.completed(store, request.wanted, now.written, tree)
+        sides = (
+            now.taken.snapshot,
+            permissions.completed(objects.reader, request.wanted, now.written, tree),
+        )
         disk = WorktreeDisk(tree, contents)
         before = now.written
         facts = SnapshotFacts(frozenset(before.made), now.recovered, before.existing, before.rules)
@@ -590,11 +755,12 @@ def _still_different(
     """
     if not begun.extent.files:
         return ()
-    scope = () if begun.reverted else request.paths
+    is_merge = begun.reverted is not None or begun.merged is not None
+    scope = () if is_merge else request.paths
     request = replace(request, files=True)
     whole = _plan_files(store, store.objects, request, state.snapshot, contents, scope)
     wanted = (*(step.path for step in whole.write), *(path for path, _ in whole.permissions))
-    edited = () if begun.reverted else (Kept(path, EDITED, missing=True) for path in wanted)
+    edited = () if is_merge else (Kept(path, EDITED, missing=True) for path in wanted)
     return tuple(
         one
         for one in (*whole.kept, *edited)

@@ -1,8 +1,9 @@
 """Notices for an agent: files or conversation were restored, or a save found damage.
 
 A restore writes a small file, `<git dir>/gitcp/untold`. The next session start or prompt of the
-agent reads it and passes it on, once to the restored session and once to another session that was
-running. A hook that finds its session damaged writes `notice`, for whichever session comes next.
+agent reads it and passes it on, once to the restored session and once to the session that was
+running. For each other live session whose files it changed, it writes a file in `changed`. A hook
+that finds its session damaged writes `notice`, for whichever session comes next.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from gitcp import wire
 from gitcp.errors import GitcpError
-from gitcp.git.fsync import read_own, replace_file
+from gitcp.git.fsync import make_own_directory, read_own, replace_file
 from gitcp.model import Checkpoint, CheckpointId, Note
+from gitcp.policy import events
+from gitcp.restoring.others import OtherSession
 from gitcp.restoring.plan import Kept
 from gitcp.store import Store
 from gitcp.value import Value, replace
+from gitcp.wire import Json
 from gitcp.worktree.paths import display
 
 NAME = "untold"
 NOTICE = "notice"
+CHANGED = "changed"
 SHOWN = 10
 LONGEST_LINE = 500
 LONGEST = 8000
@@ -31,8 +37,8 @@ class RestoreNotice(Value):
     """A restore that an agent is to be told about.
 
     `here` is the checkpoint that recorded the restore, `safety` the one of the state before.
-    `session_id` is the agent's session with the restored conversation (None: no conversation).
-    `told`: another session of the agent has been told.
+    `session_id` is the agent's session with the restored conversation (None: no conversation),
+    `before` the one in the state before. `told`: another session of the agent has been told.
     """
 
     target: CheckpointId
@@ -42,24 +48,26 @@ class RestoreNotice(Value):
     session_id: str | None
     kept: tuple[tuple[str, str], ...]
     told: bool = False
+    before: str | None = None
 
 
 def leave(
-    store: Store, target: Checkpoint, here: Checkpoint, safety: CheckpointId, kept: tuple[Kept, ...]
+    store: Store, target: Checkpoint, here: Checkpoint, safety: Checkpoint, kept: tuple[Kept, ...]
 ) -> None:
     """Write the notice of a restore. A failure is ignored, since the restore itself succeeded."""
-    agent = here.agent
+    agent, before = here.agent, safety.agent
     shown = tuple((display(each.path), each.reason) for each in kept)
     notice = RestoreNotice(
         target=target.id,
         here=here.id,
-        safety=safety,
+        safety=safety.id,
         agent=agent.name if agent else None,
         session_id=agent.session_id if agent else None,
         kept=(
             *shown[:SHOWN],
             *([("…", f"{len(shown) - SHOWN} more")] if len(shown) > SHOWN else []),
         ),
+        before=before.session_id if before else None,
     )
     with suppress(OSError):
         _write(store, notice)
@@ -71,13 +79,71 @@ def take(store: Store, agent: str, session_id: str) -> str | None:
     if notice is None or notice.agent not in (None, agent):
         return None
     is_target = notice.session_id in (None, session_id)
-    if notice.told and not is_target:
+    if not is_target and (notice.told or notice.before not in (None, session_id)):
         return None
     if not _claim(store, NAME):
         return None
     if not is_target:
         _write(store, replace(notice, told=True))
     return _text(store, notice)
+
+
+def leave_for(
+    store: Store, here: CheckpointId, safety: CheckpointId, others: Iterable[OtherSession]
+) -> None:
+    """Write a notice for each of these sessions that is live: the restore that `here` recorded has
+    changed its paths. Failures are ignored.
+    """
+    for other in others:
+        agent = other.agent
+        if not other.live or agent is None or not events.session_id(agent.session_id or ""):
+            continue
+        path = store.repo.state_dir / CHANGED / file_name(agent.name, agent.session_id or "")
+        paths = {display(path) for path in other.paths} | set(_read_changed(path)["paths"])
+        fields = {
+            "schema": "gitcp.changed/1",
+            "by": here.session,
+            "safety": str(safety),
+            "paths": sorted(paths),
+        }
+        with suppress(OSError, GitcpError):
+            make_own_directory(path.parent)
+            replace_file(path, wire.dumps(fields, small=True), durable=False)
+
+
+def take_changed(store: Store, agent: str, session_id: str) -> str | None:
+    """Return the notice that a restore changed files of this session, and remove it; None if there
+    is none.
+    """
+    name = f"{CHANGED}/{file_name(agent, session_id)}"
+    fields = _read_changed(store.repo.state_dir / name)
+    if not fields["paths"] or not _claim(store, name):
+        return None
+    shown = ", ".join(fields["paths"][:SHOWN])
+    more = f" and {len(fields['paths']) - SHOWN} more" if len(fields["paths"]) > SHOWN else ""
+    head = f"gitcp: a restore in session {fields['by']} changed files that you had changed"
+    lines = (
+        f"{head}. Read them again first: {shown}{more}",
+        f"The state before is checkpoint {fields['safety']}.",
+    )
+    return "\n".join(map(_line, lines))
+
+
+def file_name(agent: str, session_id: str) -> str:
+    """Return the name of the file in CHANGED for a session of an agent."""
+    return f"{agent}.{session_id}"
+
+
+def _read_changed(path: Path) -> Json:
+    """Return the fields of a notice, without paths if there is none that can be read."""
+    try:
+        fields = wire.loads(read_own(path))
+        texts = fields["by"], fields["safety"], *fields["paths"]
+        if all(isinstance(text, str) for text in texts):
+            return {"by": texts[0], "safety": texts[1], "paths": list(texts[2:])}
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return {"paths": []}
 
 
 def leave_notice(store: Store, text: str) -> None:
@@ -123,7 +189,9 @@ def _read(store: Store) -> RestoreNotice | None:
         target, here, safety = (_id(fields[name]) for name in ("target", "here", "safety"))
         kept = tuple((str(path), str(reason)) for path, reason in fields["kept"])
         return RestoreNotice(
-            target, here, safety, fields["agent"], fields["session_id"], kept, bool(fields["told"])
+            *(target, here, safety, fields["agent"], fields["session_id"], kept),
+            told=bool(fields["told"]),
+            before=fields.get("before"),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -10,15 +10,16 @@ import tempfile
 from pathlib import Path
 
 from gitcp.errors import BadValue
+from gitcp.git import trees
 from gitcp.git.objects import Objects
 from gitcp.history import history, log, revisions
 from gitcp.history.diff import scratch
 from gitcp.model import Checkpoint, Oid
 from gitcp.restoring import restore as restore_op
 from gitcp.restoring.contents import Contents
-from gitcp.restoring.merge import Conflict, by_git, merge
-from gitcp.restoring.plan import FilePlan, plan_files
-from gitcp.restoring.request import RestoreRequest, check_paths
+from gitcp.restoring.merge import Conflict
+from gitcp.restoring.plan import FilePlan, plan_files, within
+from gitcp.restoring.request import RestoreRequest, check_paths, merged_into
 from gitcp.restoring.worktree_view import WorktreeDisk
 from gitcp.saving.save import live_trees
 from gitcp.store import Store, Summary, require_files
@@ -87,23 +88,20 @@ def plan(store: Store, request: RestoreRequest) -> RevertPlan:
     check_paths(store, request)
     with tempfile.TemporaryDirectory(prefix="gitcp-") as directory:
         objects = Objects(scratch(store.repo, Path(directory)))
-        current = take(
+        taken = take(
             store.repo,
             objects,
             request.scan_limits,
             live_trees(store, request.target.id.session),
-        ).snapshot
-        sides = request.target.snapshot, current, request.reverted.snapshot
-        merged = merge(objects, sides, by_git(store.repo), request.paths, markers=request.markers)
+        )
+        line = restore_op.transitions(store, request, objects, taken)
+        merged = merged_into(store, objects, request, taken.snapshot, line)
         with Writer(store.repo.root) as tree:
             disk = WorktreeDisk(tree, Contents(store))
-            files = plan_files(
-                store.repo, objects.reader, (current, merged.snapshot), request.paths, disk
-            )
+            sides = taken.snapshot, merged.wanted
+            files = plan_files(store.repo, objects.reader, sides, request.paths, disk)
         objects.writer.discard()
-    return RevertPlan(
-        request, files, merged.conflicts, _affected(store, request.target, merged.step)
-    )
+    return RevertPlan(request, files, merged.conflicts, _affected(store, request))
 
 
 def revert(store: Store, agreed: RevertPlan) -> restore_op.Report:
@@ -113,13 +111,16 @@ def revert(store: Store, agreed: RevertPlan) -> restore_op.Report:
     return restore_op.restore(store, agreed.request, agreed.files)
 
 
-def _affected(
-    store: Store, target: Checkpoint, paths: tuple[bytes, ...]
-) -> tuple[AffectedCheckpoint, ...]:
-    """Return the later checkpoints of the session that changed any of these paths, newest first."""
+def _affected(store: Store, request: RestoreRequest) -> tuple[AffectedCheckpoint, ...]:
+    """Return the later checkpoints of the session that changed any path of the step, newest
+    first.
+    """
+    assert request.reverted is not None
+    target, before = request.target, request.reverted
+    step = trees.diff(store.reader, before.snapshot.tree, target.snapshot.tree)
+    wanted = {change.path for change in step if within(change.path, request.paths)}
     later = {s.commit: s for s in log.later(store, target)}
-    tip = store.tip(target.id.session)
-    wanted, affected = set(paths), []
+    tip, affected = store.tip(target.id.session), []
     for commit, changes in history.changed(store, [tip] if tip and later else [], target.commit):
         common = tuple(change.path for change in changes if change.path in wanted)
         if common and commit in later:

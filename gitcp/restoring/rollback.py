@@ -111,8 +111,12 @@ def _in_turn(points: Sequence[Point], index: int) -> bool:
     return before is not None and before not in (*ENDS, Trigger.RESTORE.value)
 
 
-def plan(store: Store, session: str, cwd: Path, limits: Limits) -> Choice | None:
-    """Return the checkpoint of a session to roll back to from the current files. Writes nothing."""
+def plan(
+    store: Store, session: str, cwd: Path, limits: Limits, *, mine: bool = False
+) -> Choice | None:
+    """Return the checkpoint of a session to roll back to from the current files; with `mine`, only
+    what the session changed counts. Writes nothing.
+    """
     objects = Objects(store.repo, dry=True)
     taken = take(store.repo, objects, limits, live_trees(store, session))
     results: dict[Oid, bool] = {}
@@ -123,6 +127,10 @@ def plan(store: Store, session: str, cwd: Path, limits: Limits) -> Choice | None
         if files in seen:  # of checkpoints with the same files, only the newest is a candidate
             return False
         seen.add(files)
+        if mine:
+            request = RestoreRequest(target, cwd, limits=limits, mine=True)
+            steps = restore.transitions(store, request, objects, taken)
+            return any(each.own | each.uncertain for each in steps)
         return bool(
             restore.plan_from(store, objects, RestoreRequest(target, cwd, limits=limits), taken)
         )

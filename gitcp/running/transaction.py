@@ -230,7 +230,12 @@ def _restore_files(store: Store, transaction: Transaction, failed: CheckpointId)
         target = _checkpoint(store, id)
         limits = settings.limits(store.repo)
         return restore.RestoreRequest(
-            target, store.repo.root, conversation=False, force=True, limits=limits
+            target,
+            store.repo.root,
+            conversation=False,
+            force=True,
+            limits=limits,
+            whole_tree=True,
         )
 
     unfinished = journal.unfinished(store.repo)

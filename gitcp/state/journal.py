@@ -21,7 +21,7 @@ from gitcp.errors import DiskFull, GitcpError, StoreBusy, StoreDamaged
 from gitcp.git.fsync import FULL, open_shared, read_own, replace_file, sync_directory, write_all
 from gitcp.git.repo import Repository
 from gitcp.git.shared import quoted
-from gitcp.model import CheckpointId
+from gitcp.model import CheckpointId, Oid, Snapshot
 from gitcp.state import oplog
 from gitcp.state.extent import (
     Extent,
@@ -56,8 +56,10 @@ class Unfinished(Value):
     A directory in `paths` followed by gitcp.restoring.plan.ALONE excludes everything below.
     `message` is the user message to restore the conversation to (--message), `session_id` the
     agent's id of the restored conversation. `reverted` is the checkpoint before the step that a
-    revert undoes, `markers` whether it writes conflict markers. `key` identifies this restore in
-    the operation log. `before` is the undo state before it, if an older gitcp started it.
+    revert undoes, `markers` whether it writes conflict markers. `merged` is the snapshot that a
+    restore of one session's changes (--mine) restores; its objects are stored. `key` identifies
+    this restore in the operation log. `before` is the undo state before it, if an older gitcp
+    started it.
     """
 
     target: CheckpointId
@@ -68,6 +70,7 @@ class Unfinished(Value):
     session_id: str | None = None
     reverted: CheckpointId | None = None
     markers: bool = False
+    merged: Snapshot | None = None
     step: RestoreKind = RestoreKind.RESTORE
     key: str = ""
     before: Restores | None = None
@@ -129,6 +132,7 @@ def begin(repo: Repository, unfinished: Unfinished) -> None:
             "session_id": unfinished.session_id,
             "reverted": str(unfinished.reverted) if unfinished.reverted else None,
             "markers": unfinished.markers,
+            "merged": _encode_merged(unfinished.merged),
             "step": unfinished.step.value,
             "key": unfinished.key,
         },
@@ -153,6 +157,7 @@ def unfinished(repo: Repository) -> Unfinished | None:
             session_id=fields.get("session_id"),
             reverted=wire.parse_id(fields.get("reverted")),
             markers=bool(fields.get("markers")),
+            merged=_decode_merged(fields.get("merged")),
             step=RestoreKind(fields.get("step", "restore")),
             key=str(fields["key"]) if "key" in fields else _digest(fields),
             before=decode_restores(fields["before"]) if "before" in fields else None,
@@ -160,6 +165,14 @@ def unfinished(repo: Repository) -> Unfinished | None:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise damaged(path, repr(error)) from None
     return None if _is_logged(repo, restore.key) else restore
+
+
+def _encode_merged(snapshot: Snapshot | None) -> object:
+    return snapshot and {"tree": snapshot.tree, **wire.encode_snapshot(snapshot)}
+
+
+def _decode_merged(fields: Any) -> Snapshot | None:
+    return None if fields is None else wire.decode_snapshot(fields, {}, Oid(str(fields["tree"])))
 
 
 def _is_logged(repo: Repository, key: str) -> bool:

@@ -11,16 +11,37 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Collection
+from functools import partial
+from typing import Any
 
 import pytest
+from back import contents, save, undo
 from together import CONFLICT, MINE, OTHERS, File, Files, Tree
 
+from gitcp.errors import Refused
 from gitcp.git import trees
 from gitcp.history.authors import Transition
-from gitcp.model import Base, CheckpointId, Entry, Snapshot
+from gitcp.model import (
+    EXECUTABLE,
+    NOBODY,
+    SYMLINK,
+    Agent,
+    Authors,
+    Base,
+    Checkpoint,
+    CheckpointId,
+    Claim,
+    Entry,
+    Snapshot,
+)
+from gitcp.restoring import others
+from gitcp.restoring import restore as op
 from gitcp.restoring.merge import Merged, by_git
 from gitcp.restoring.mine import SIDES, without_own
+from gitcp.restoring.request import RestoreRequest
+from gitcp.saving import authors as deciding
 from gitcp.store import Store
+from gitcp.value import replace
 
 from driver import Project
 from samples import open_store
@@ -104,6 +125,100 @@ def check(tree: Tree, path: bytes, after: File | None, conflict: str | None, uns
     else:
         assert wanted != CONFLICT, (path, after, story(tree, path))
         assert after == wanted, (path, story(tree, path))
+
+
+def put(project: Project, before: Files, after: Files) -> None:
+    """Turn the files of a tree into others."""
+    for path in before.keys() - after.keys():
+        project.remove(path)
+    for path, (mode, data) in after.items():
+        if before.get(path) == (mode, data):
+            continue
+        if before.get(path):
+            project.remove(path)
+        if mode == SYMLINK:
+            project.symlink(path, data)
+        else:
+            project.write(path, data, mode=0o755 if mode == EXECUTABLE else 0o644)
+
+
+def on_disk(project: Project) -> Files:
+    """The files of the working tree, as the model has them."""
+    return {
+        path: (SYMLINK if file.kind == "symlink" else 0o100000 | file.mode, file.data)
+        for path, file in project.files().items()
+        if file.kind != "directory"
+    }
+
+
+def recorded(
+    changed: dict[str, set[bytes]], _: Store, draft: Checkpoint, *given: Any
+) -> Authors | None:
+    """What a save records if it knows who did what."""
+    state, changes = given[1:]
+    who = {
+        change.path: frozenset(
+            NOBODY if author == "person" else author
+            for author, paths in changed.items()
+            if change.path in paths
+        )
+        for change in changes
+    }
+    own = frozenset((draft.id.session,))
+    claims = {path: Claim(sessions) for path, sessions in who.items() if sessions != own}
+    return Authors(len(who) - len(claims), claims, state.previous)
+
+
+def worked(project: Project, tree: Tree, patch: pytest.MonkeyPatch) -> set[bytes]:
+    """Twelve transitions in a real tree, each with a checkpoint of one of the sessions. Returns the
+    paths that I changed together with others.
+    """
+    together: set[bytes] = set()
+    for number in range(12):
+        before = tree.files()
+        authors = tree.dice.sample((MINE, *OTHERS), tree.dice.choice((1, 1, 1, 2)))
+        changed = {author: tree.act(author, modes=len(authors) == 1) for author in authors}
+        if MINE in changed and len(authors) > 1:
+            together |= set.intersection(*changed.values())
+        put(project, before, tree.files())
+        patch.setattr(deciding, "decide", partial(recorded, changed))
+        save(project, (MINE, "second")[number % 2])
+    patch.setattr(deciding, "decide", partial(recorded, {}))
+    return together
+
+
+@pytest.mark.parametrize("seed", range(0, HISTORIES, 5))
+def test_restored_and_undone(project: Project, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a real tree: a conflict ends it with nothing changed. Without those paths, each file
+    becomes what the model has without my changes, and undo returns every byte.
+    """
+    agents = {name: Agent("claude", name) for name in (MINE, "second", "third")}
+    monkeypatch.setattr(others, "_agent", lambda _, name: agents.get(name))
+    tree = Tree(random.Random(seed))
+    put(project, {}, tree.files())
+    project.commit()
+    target = save(project, MINE)
+    together = worked(project, tree, monkeypatch)
+    before = contents(project)
+    store = open_store(project)
+    request = RestoreRequest(target, project.root, conversation=False, mine=True, session=MINE)
+    conflicts = {each.path: each.why for each in op.plan(store, request).conflicts}
+    if conflicts:
+        with project.guard(), pytest.raises(Refused, match="without changes of others"):
+            op.restore(open_store(project), request)
+        assert contents(project) == before
+    rest = tuple(sorted((tree.start.keys() | tree.events.keys()) - conflicts.keys()))
+    with project.guard():
+        report = op.restore(open_store(project), replace(request, paths=rest))
+
+    assert not report.kept
+    after = on_disk(project)
+    for path in sorted(tree.start.keys() | tree.events.keys()):
+        check(tree, path, after.get(path), conflicts.get(path), path in together)
+    if report.checkpoint:
+        with project.guard():
+            undo(project)
+    assert contents(project) == before
 
 
 def story(tree: Tree, path: bytes) -> list[tuple[object, ...]]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from agents_at_work import ALPHA, BETA, AgentAtWork, Codex
 from talk import Talk
 
 from gitcp.git.repo import Repository
@@ -129,7 +130,8 @@ def settled(text: str) -> str:
 class Sandbox:
     """A reader's home, in which one page is followed.
 
-    `scene: shop` makes a small project with one commit, and an agent's conversation in it. `agent:
+    `scene: shop` makes a small project with one commit, and an agent's conversation in it. `scene:
+    agents` lets two agents, whose hooks are called, work in such a project side by side. `agent:
     A | B` goes on with that conversation, turn by turn. `run: COMMAND` is what a console block
     would do, unseen. `saved: HH:MM LABEL` is a checkpoint that was made yesterday at that time
     (UTC).
@@ -158,7 +160,7 @@ class Sandbox:
         """Do what a directive says."""
         (said,) = block.lines
         if block.kind == "scene":
-            self._shop()
+            {"shop": self._shop, "agents": self._agents}[said]()
         elif block.kind == "agent":
             self.talk.say(*map(str.strip, said.split("|")))
         elif block.kind == "saved":
@@ -219,6 +221,20 @@ class Sandbox:
             "Add an e-mail column to the users table, with a migration for it.",
             "I will write it first.",
         )
+
+    def _agents(self) -> None:
+        project = Project(self.home / "shop")
+        for name, content in SHOP.items():
+            project.write(name, content)
+        project.commit("A shop")
+        self.cwd = project.root
+        claude, codex = AgentAtWork(project, ALPHA), Codex(project, BETA)
+        claude.prompt("Log every query.")
+        claude.edits("db.py", "import logging\n" + SHOP["db.py"])
+        claude.edits("log.py", "import logging\n")
+        codex.prompt("Use a connection pool.")
+        codex.edits("db.py", project.read("db.py").decode() + "\n\nPOOL = []\n")
+        codex.edits("pool.py", "SIZE = 4\n")
 
     def _save_yesterday(self, time: str, label: str) -> None:
         hour, minute = map(int, time.split(":"))

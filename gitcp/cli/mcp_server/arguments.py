@@ -244,6 +244,22 @@ class Why(Arguments):
 # ---------------------------------------------------------------- writing
 
 
+Mine = Annotated[
+    bool,
+    Field(
+        description="undo only what this session changed: what others changed since stays; where "
+        "both changed the same lines, nothing is done"
+    ),
+]
+WholeTree = Annotated[
+    bool,
+    Field(
+        description="also undo what other agents changed that are at work in this directory. Ask "
+        "the user first"
+    ),
+]
+
+
 class Restore(Arguments):
     """Restore files and conversation from a checkpoint. Without digest it changes nothing and
     returns the plan and its digest; called again with that digest, it carries out that plan and no
@@ -259,6 +275,8 @@ class Restore(Arguments):
     ] = "both"
     paths: Paths = None
     session: Session = None
+    mine: Mine = False
+    whole_tree: WholeTree = False
 
 
 class Undo(Arguments):
@@ -270,6 +288,8 @@ class Undo(Arguments):
 
     digest: Digest = None
     redo: Annotated[bool, Field(description="redo what was undone last")] = False
+    mine: Mine = False
+    whole_tree: WholeTree = False
 
 
 class Revert(Arguments):
@@ -291,6 +311,7 @@ class Revert(Arguments):
         ),
     ] = "refuse"
     session: Session = None
+    mine: Mine = False
 
 
 class Fork(Arguments):

@@ -324,6 +324,15 @@ class Call(TypedDict):
     arguments: dict[str, Any]
 
 
+class OtherSession(TypedDict):
+    """Another session that changed paths since the target. `live`: its agent is at work."""
+
+    session: str
+    agent: str | None
+    live: bool
+    paths: list[JsonPath]
+
+
 class _Restoring(Document):
     target: str
     safety: str | None
@@ -331,6 +340,8 @@ class _Restoring(Document):
     written: list[JsonPath]
     removed: list[JsonPath]
     kept: list[Kept]
+    others: list[OtherSession]
+    conflicts: list[Kept]
     conversation: Conversation | None
     resume: HowToResume | None
     facts: dict[str, str]

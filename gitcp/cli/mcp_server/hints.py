@@ -81,7 +81,7 @@ def in_tools(hint: str) -> str:
         return f"ask the user to run: {hint}" if _is_command(words[1]) else hint
     if words and words[0] in PROGRAMS:
         return f"ask the user to run: {hint}"
-    return OPTION.sub(r"\1", hint)
+    return OPTION.sub(lambda option: option[1].replace("-", "_"), hint)
 
 
 def _is_command(word: str) -> bool:

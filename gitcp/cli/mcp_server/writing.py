@@ -19,7 +19,7 @@ from gitcp.cli.mcp_server.documents import bounded
 from gitcp.cli.mcp_server.hints import call
 from gitcp.cli.mcp_server.reading import inside
 from gitcp.cli.options import note_of
-from gitcp.errors import GitcpError, Refused
+from gitcp.errors import BadValue, GitcpError, Refused
 from gitcp.lifecycle import fork as fork_op
 from gitcp.lifecycle import housekeeping
 from gitcp.model import CheckpointId
@@ -135,7 +135,11 @@ def restore(context: Context, given: arguments.Restore) -> Json:
         conversation=given.what != "files" and not paths,
         paths=paths,
         limits=context.limits(),
+        mine=given.mine,
+        whole_tree=given.whole_tree,
     )
+    if given.mine and (given.whole_tree or not request.files):
+        raise BadValue("mine is about files, and excludes whole_tree: nothing was changed")
     plan = restore_op.plan(context.store, request)
     document = restore_view.plan_document(plan, request)
     planned = _agreed(given, document, _digest(document, request, plan.files))
@@ -145,7 +149,7 @@ def restore(context: Context, given: arguments.Restore) -> Json:
 
 
 def _restored(report: Report, request: RestoreRequest, plan: RestorePlan) -> Json:
-    fields = objects.report(report, request.stored[0], plan.effects, saved_first=True)
+    fields = objects.report(report, request.stored[0], plan.effects, saved_first=True, agreed=plan)
     return bounded("restore", fields)
 
 
@@ -161,7 +165,13 @@ def undo(context: Context, given: arguments.Undo) -> Json:
         )
 
     def request_for(id: CheckpointId) -> RestoreRequest:
-        return RestoreRequest(context.numbered(id), context.cwd, limits=context.limits())
+        return RestoreRequest(
+            context.numbered(id),
+            context.cwd,
+            limits=context.limits(),
+            mine=given.mine,
+            whole_tree=given.whole_tree,
+        )
 
     step, known = restore_op.undo, undo_stack.restores(store.repo)
     stack = known.undo
@@ -195,6 +205,7 @@ def revert(context: Context, given: arguments.Revert) -> Json:
         limits=context.limits(),
         reverted=before,
         markers=given.conflicts == "markers",
+        mine=given.mine,
     )
     plan = revert_op.plan(context.store, request)
     fields = objects.revert_plan(plan)

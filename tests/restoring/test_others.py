@@ -1,0 +1,170 @@
+"""Going back where two agents work in one tree, as their hooks and their user see it: a restore
+spares what the other one changed, or says so and refuses.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from agents_at_work import ALPHA, BETA, AgentAtWork, Codex
+from terminal import on_terminal
+
+import gitcp
+from gitcp.errors import OthersAffected
+
+from driver import Project
+
+LINES = [f"line {n}\n" for n in range(20)]
+
+
+def lines(**changed: str) -> str:
+    """The file that both edit, with other lines: `l3` is the fourth one."""
+    return "".join(changed.get(f"l{n}", line) for n, line in enumerate(LINES))
+
+
+class Pair:
+    """Claude Code edited line 3 and made `alpha`; Codex edited line 15, and made `beta` in a
+    shell.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.alpha, self.beta = AgentAtWork(project, ALPHA), Codex(project, BETA)
+        self.alpha.prompt("one")
+        self.alpha.edits("app", lines(l3="alpha\n"))
+        self.alpha.edits("alpha", "alpha\n")
+        self.beta.prompt("two")
+        self.beta.edits("app", lines(l3="alpha\n", l15="beta\n"))
+        with self.beta.shell():
+            project.write("beta", "beta\n")
+
+    def told(self, session: AgentAtWork) -> str:
+        """What an agent is told at its next prompt, "" for nothing."""
+        known = {"session_id": session.session, "cwd": str(self.project.root), "prompt": "go on"}
+        name = "UserPromptSubmit"
+        out = self.project.gitcp("hook", session.agent, name, input=json.dumps(known), check=0).out
+        text: str = json.loads(out)["hookSpecificOutput"]["additionalContext"] if out else ""
+        return text
+
+
+@pytest.fixture
+def pair(project: Project) -> Pair:
+    project.write("app", lines())
+    project.commit()
+    return Pair(project)
+
+
+START = f"{ALPHA[:8]}@1"
+AFFECTED = [{"session": BETA[:8], "paths": ["app", "beta"]}]
+
+
+def test_refused(pair: Pair) -> None:
+    """A plan shows what the other one changed; a restore past it is refused and changes nothing."""
+    project = pair.project
+    plan = project.json("restore", START, "--dry-run")
+    assert plan["others"] == [{**AFFECTED[0], "agent": "codex", "live": True}]
+    shown = project.gitcp("restore", START, "--dry-run", check=0).out
+    assert "changed by sessions at work, and undone as well\n    bbbbbbbb (codex)\n" in shown
+    refs, before = project.git("for-each-ref"), project.files()
+    for options in ((), ("--yes",), ("--yes", "--json"), ("--files",)):
+        with project.guard():
+            refused = project.gitcp("restore", START, *options, check=12)
+        assert "bbbbbbbb (codex): app, beta" in refused.err
+        assert f"{' '.join(('gitcp restore', START, *options))} --mine" in refused.err
+    failure = json.loads(project.gitcp("restore", START, "--yes", "--json").err)
+    assert (failure["code"], failure["sessions"]) == (12, AFFECTED)
+    with pytest.raises(OthersAffected) as error:
+        gitcp.open(project.root).restore(START)
+    assert error.value.sessions == ((BETA[:8], (b"app", b"beta")),)
+    assert (project.files(), project.git("for-each-ref")) == (before, refs)
+
+
+def test_mine(pair: Pair) -> None:
+    """Only its own changes go, line by line; the other one is told which file changed; undo returns
+    every byte.
+    """
+    project = pair.project
+    before = project.files()
+    with project.guard():
+        done = json.loads(project.gitcp("restore", START, "--mine", "--yes", "--json", check=0).out)
+    assert (done["written"], done["removed"], done["conflicts"]) == (["app"], ["alpha"], [])
+    assert project.read("app").decode() == lines(l15="beta\n")
+    assert project.read("beta") == b"beta\n"
+    told = pair.told(pair.beta)
+    assert told.startswith(f"gitcp: a restore in session {ALPHA[:8]} changed files that you had")
+    assert "Read them again first: app\n" in told
+    assert pair.told(pair.beta) == ""
+
+    with project.guard():
+        project.gitcp("undo", "--yes", "--mine", check=0)
+    assert project.files() == before
+
+
+def test_undo_after_the_other_went_on(pair: Pair) -> None:
+    """Undo of a restore that another agent built upon is refused, too, and can be done by line."""
+    project = pair.project
+    project.gitcp("restore", START, "--mine", "--yes", check=0)
+    pair.told(pair.beta)
+    pair.beta.edits("app", lines(l15="beta\n", l9="more\n"))
+    refused = project.gitcp("undo", "--yes", check=12).err
+    assert "bbbbbbbb (codex): app" in refused
+    assert "gitcp undo --yes --mine" in refused
+    project.gitcp("undo", "--yes", "--mine", check=0)
+    assert project.read("app").decode() == lines(l3="alpha\n", l9="more\n", l15="beta\n")
+    assert project.read("alpha") == b"alpha\n"
+
+
+def test_whole_tree(pair: Pair) -> None:
+    """Said so, everything goes back; the other one is told both files."""
+    project = pair.project
+    project.gitcp("restore", START, "--whole-tree", "--yes", check=0)
+    assert set(project.files()) == {b"app"}
+    assert "again first: app, beta\n" in pair.told(pair.beta)
+
+
+def test_conflict(pair: Pair) -> None:
+    """Lines that both changed are a conflict: nothing is done, or markers are written."""
+    project = pair.project
+    pair.beta.edits("app", lines(l3="both\n", l15="beta\n"))
+    before = project.files()
+    with project.guard():
+        refused = project.gitcp("restore", START, "--mine", "--yes", check=12).err
+    assert "app  (the same lines changed since)" in refused
+    assert project.files() == before
+    project.gitcp("restore", START, "--mine", "--yes", "--", "alpha", check=0)
+    assert project.files().keys() == before.keys() - {b"alpha"}
+    project.gitcp("restore", START, "--mine", "--markers", "--yes", check=3)
+    assert "<<<<<<< app (now)\nboth\n" in project.read("app").decode()
+
+
+def test_rollback_and_revert(pair: Pair) -> None:
+    """Rollback and revert of one session alone."""
+    project = pair.project
+    given = ("--session", pair.alpha.name, "--yes")
+    assert "bbbbbbbb" in project.gitcp("rollback", *given, check=12).err
+    project.gitcp("rollback", "--mine", *given, check=0)
+    assert project.read("app").decode() == lines(l15="beta\n")
+    project.gitcp("undo", "--yes", check=0)
+    project.gitcp("revert", f"{pair.alpha.name}@1..{pair.alpha.name}@3", "--mine", "--yes", check=0)
+    assert project.read("app").decode() == lines(l15="beta\n")
+    assert b"alpha" not in project.files()
+
+
+def test_asked(pair: Pair) -> None:
+    """On a terminal it asks which."""
+    project = pair.project
+    said = on_terminal(project, "restore", START, typed="y\ny\n").out
+    assert "Restore only what this session changed?" in said
+    assert project.read("app").decode() == lines(l15="beta\n")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--markers",), ("--mine", "--whole-tree"), ("--mine", "--to", "x"), ("--mine", "--index")],
+)
+def test_options(project: Project, options: tuple[str, ...]) -> None:
+    """Options that make no sense together are refused."""
+    project.write("a", "a\n")
+    project.gitcp("save", check=0)
+    assert "error: --" in project.gitcp("restore", *options, "--yes", check=2).err
