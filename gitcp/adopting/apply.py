@@ -17,9 +17,10 @@ from typing import NamedTuple
 from gitcp import progress, readme
 from gitcp.adopting import personal
 from gitcp.adopting.base_commit import base_of
+from gitcp.adopting.holdings import Holdings
 from gitcp.adopting.memory import Memory
 from gitcp.adopting.ownership import Directories, Tree
-from gitcp.adopting.plan import STORED, AdoptPlan, Holdings, Item, Share
+from gitcp.adopting.plan import STORED, AdoptPlan, Item, Share
 from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, StoreBusy, StoreDamaged
 from gitcp.git import refs

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitcp.adapters.base import Origin
+from gitcp.adopting.holdings import Holdings
 from gitcp.errors import GitcpError
 from gitcp.fastpath import discovery
 from gitcp.git import refs
@@ -76,6 +77,16 @@ class Repo:
         self.store = store
         self.common_dir = os.path.realpath(store.repo.common_dir)
         self.root = _main_root(store.repo)
+        self._learned: set[str] = set()
+
+    @cached_property
+    def holdings(self) -> Holdings:
+        """The agents' sessions that it has."""
+        return Holdings(self.store)
+
+    def learn(self, origin: Origin) -> None:
+        """Note where a session of this repository started, if that is gone."""
+        self._learned.update(each for each in origin.directories[:1] if not os.path.isdir(each))
 
     @classmethod
     def open(cls, tree: Tree, host: Host) -> Repo | None:
@@ -104,6 +115,8 @@ class Repo:
             return "its commit"
         if not self._remotes.isdisjoint(_normalised(origin.remotes)):
             return "its remote"
+        if not self._learned.isdisjoint(origin.directories[:1]):
+            return "the directory of another conversation"
         if self._is_sibling(origin):
             return "its directory and branch"
         same_name = any(Path(path).name == self.root.name for path in origin.directories)
@@ -112,9 +125,11 @@ class Repo:
         return ""
 
     def may_own(self, origin: Origin) -> str:
-        """Return a directory that is gone and has this repository's name, "" if there is none."""
+        """Return a directory that is gone and has this repository's name, or was below one that
+        has; "" if there is none.
+        """
         gone = (path for path in origin.directories if not os.path.isdir(path))
-        return next((path for path in gone if Path(path).name == self.root.name), "")
+        return next((path for path in gone if self.root.name in Path(path).parts), "")
 
     def _is_sibling(self, origin: Origin) -> bool:
         """Return whether a session ran beside this repository, in a directory named after it, on

@@ -12,10 +12,11 @@ from typing import NamedTuple
 from gitcp import adapters, progress
 from gitcp.adapters.base import Listed, Origin
 from gitcp.adopting import personal
+from gitcp.adopting.holdings import Holding, Holdings
 from gitcp.adopting.memory import Memory
 from gitcp.adopting.ownership import Directories, Repo, Tree
 from gitcp.errors import StoreDamaged
-from gitcp.model import Host, Oid
+from gitcp.model import Host
 from gitcp.store import Store
 from gitcp.value import Value
 
@@ -133,8 +134,8 @@ class _Search:
                 self._add(tree.common_dir, listed, origin, "its directory")
             elif tree is None or self._request.former or self._request.everywhere:
                 homeless.append((listed, origin))
-        for listed, origin in homeless:
-            self._place(listed, origin)
+        for listed, origin in self._claimed(homeless):
+            self._leave(listed, origin)
 
     def _is_ours(self, tree: Tree) -> bool:
         """Return whether conversations of a working tree are to be stored in its repository."""
@@ -149,15 +150,29 @@ class _Search:
         self._repos[tree.common_dir] = repo
         return True
 
-    def _place(self, listed: Listed, origin: Origin) -> None:
-        """Sort a conversation whose directories are in no repository, or in one that gitcp cannot
-        use.
+    def _claimed(self, homeless: list[tuple[Listed, Origin]]) -> list[tuple[Listed, Origin]]:
+        """Sort conversations whose directories are in no usable repository by what else tells.
+        Return the rest. What is known of one tells of others that ran in the same directory.
         """
-        for repo in self._repos.values():
-            former = self._request.former if repo is self._own else ()
-            if reason := repo.claim(origin, former):
+        rest = []
+        for listed, origin in homeless:
+            claims = ((repo, self._claim(repo, listed, origin)) for repo in self._repos.values())
+            repo, reason = next((claim for claim in claims if claim[1]), (None, ""))
+            if repo is None:
+                rest.append((listed, origin))
+            else:
+                repo.learn(origin)
                 self._add(repo.common_dir, listed, origin, reason)
-                return
+        return self._claimed(rest) if len(rest) < len(homeless) else rest
+
+    def _claim(self, repo: Repo, listed: Listed, origin: Origin) -> str:
+        found = listed.found
+        if repo.holdings.of(found.agent, found.session_id):
+            return "its session"
+        return repo.claim(origin, self._request.former if repo is self._own else ())
+
+    def _leave(self, listed: Listed, origin: Origin) -> None:
+        """Sort a conversation that no repository claims."""
         if self._request.everywhere:
             self._add("", listed, origin, "no repository")
         elif self._own and (directory := self._own.may_own(origin)):
@@ -173,43 +188,10 @@ class _Search:
             repo = self._repos.get(common_dir)
             store = repo.store if repo else personal.find(self._host)
             path = repo.root if repo else personal.place(self._host)
-            held = Holdings(store) if store else None
+            held = repo.holdings if repo else Holdings(store) if store else None
             sorted_items = sorted(self._sorted[common_dir], key=lambda each: each[0].found.modified)
             items = tuple(_item(held, memory, *each) for each in sorted_items)
             yield Share(path, store, repo is None, items)
-
-
-class Holding(NamedTuple):
-    """A session of gitcp's that ends in a conversation of an agent's session."""
-
-    session: str
-    tip: Oid
-
-
-class Holdings:
-    """The agents' sessions that a store has, by agent and id."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.sessions = store.sessions()
-        self._by_agent: dict[tuple[str, str], Holding] = {}
-        for name, tip in self.sessions.items():
-            self.add(name, tip)
-
-    def add(self, name: str, tip: Oid) -> None:
-        """Note a session and its last checkpoint."""
-        self.sessions[name] = tip
-        try:
-            trailers = self.store.summary(tip).trailers
-        except StoreDamaged:
-            return
-        key = (trailers.get("Gitcp-Agent", ""), trailers.get("Gitcp-Agent-Session", ""))
-        if all(key):
-            self._by_agent[key] = Holding(name, tip)
-
-    def of(self, agent: str, session_id: str) -> Holding | None:
-        """Return the session that continues an agent's session, None if there is none."""
-        return self._by_agent.get((agent, session_id))
 
 
 def _item(

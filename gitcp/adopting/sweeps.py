@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gitcp import adapters
 from gitcp.adapters.base import Found
+from gitcp.adopting.holdings import Holdings
 from gitcp.errors import StoreDamaged
 from gitcp.model import Host
 from gitcp.store import Store
-
-if TYPE_CHECKING:
-    from gitcp.adopting.plan import Holdings
 
 SOON = 7 * 86400.0
 """Seconds before a deletion from which on to warn."""
@@ -37,8 +35,6 @@ def unstored(store: Store, sessions: Iterable[Found]) -> list[Found]:
     sessions = list(sessions)
     if not sessions:
         return []
-    from gitcp.adopting.plan import Holdings  # most have nothing to look for
-
     held = Holdings(store)
     return [found for found in sessions if not _is_stored(held, found)]
 

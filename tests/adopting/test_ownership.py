@@ -162,6 +162,20 @@ def test_a_moved_repository(project: Project, tmp_path: Path) -> None:
     assert reasons(project, "--from", str(former.root)) == ["as given"]
 
 
+def test_a_directory_that_another_agent_names(project: Project, sealed: Path) -> None:
+    """Where a thread of this repository ran, other agents' conversations are this repository's."""
+    project.git("remote", "add", "origin", "git@example.org:ada/shop.git")
+    former = Project(project.root.parent / "former")
+    talk = Talk(former)
+    talk.say("hello", "Hello.")
+    shutil.rmtree(former.root)
+    assert reasons(project) == []
+
+    codex(sealed, str(talk.cwd), repository_url="https://example.org/ada/shop")
+
+    assert sorted(reasons(project)) == ["its remote", "the directory of another conversation"]
+
+
 # ---------------------------------------------------------------- every repository
 
 
@@ -191,6 +205,16 @@ def test_all(project: Project, sealed: Path, tmp_path: Path) -> None:
 
 def stat_mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
+
+
+def test_what_is_stored_stays_there(project: Project, tmp_path: Path, sealed: Path) -> None:
+    """What a repository was given by hand does not go to the personal store as well."""
+    former = Project(tmp_path / "former")
+    Talk(former).say("hello", "Hello.")
+    shutil.rmtree(former.root)
+    project.gitcp("adopt", "--from", str(former.root), "--yes", check=0)
+
+    assert stores(project, "--all") == {str(project.root): 1}
 
 
 def test_all_by_claims(project: Project, sealed: Path) -> None:
