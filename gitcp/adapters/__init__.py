@@ -6,16 +6,17 @@ Importing all takes longer than the save.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp import wire
 from gitcp.adapters import base, installed
-from gitcp.adapters.base import Adapter, Found, Listed, Origin, Running
+from gitcp.adapters.base import Adapter, Found, Listed, Origin, Running, Stored
 from gitcp.errors import BadValue
 from gitcp.model import Host
+from gitcp.value import replace
 
 if TYPE_CHECKING:
     from gitcp.adapters.conversion import Converter
@@ -61,6 +62,7 @@ BUILTIN = (
         ("OPENCODE_DB", "XDG_DATA_HOME"),
     ),
 )
+MAIN = "main"
 GENERIC = "gitcp.adapters.generic"
 MODULES = {known.name: known.module for known in BUILTIN} | {"generic": GENERIC}
 """All built-in adapters by name, including the generic one."""
@@ -106,6 +108,28 @@ def converter(name: str) -> Converter:
             hint=f"use one of {', '.join(CONVERTIBLE)}",
         )
     return import_module(f"{MODULES[name]}.converting")
+
+
+def mended(name: str, stored: Stored) -> tuple[Stored, Mapping[str, int]]:
+    """Return a stored conversation as its agent resumes it, and what was wrong with the main
+    stream, by description: `stored` itself and nothing, if its agent accepts it.
+    """
+    mend = getattr(converter(name), "mend", None) if name in CONVERTIBLE else None
+    names = [stream.name for stream, _ in stored.streams]
+    if mend is None or MAIN not in names:
+        return stored, {}
+    from gitcp.adapters import mending  # only to place a conversation
+
+    at = names.index(MAIN)
+    main, read = stored.streams[at]
+    records, faults = mending.mended_lines(b"".join(read()))
+    records, more = mend(records, stored)
+    faults.update(more)
+    if not faults:
+        return stored, {}
+    data = mending.joined(records)
+    streams = (*stored.streams[:at], (main, lambda: iter([data])), *stored.streams[at + 1 :])
+    return replace(stored, streams=streams), faults
 
 
 def model(name: str, cwd: Path, host: Host) -> str | None:

@@ -407,6 +407,7 @@ def resume(placed: Placed) -> Json:
         "directory": path(placed.directory),
         "latest": _latest(placed),
         "path": path(placed.path),
+        "repaired": dict(placed.mended),
     }
 
 

@@ -336,6 +336,8 @@ def print_resume(context: Context, placed: Placed, directory: str) -> None:
     """
     if placed.placement.note:
         context.output.line(placed.placement.note)
+    if placed.mended:
+        context.output.line(f"repaired in the conversation: {mended(placed)}")
     if placed.command:
         context.output.line(
             "continue with: ", Styled(continuation(context, placed, directory), BOLD)
@@ -355,6 +357,11 @@ def continuation(context: Context, placed: Placed, directory: str = "") -> str:
     missing = way and not placed.directory.is_dir()
     there = [*([("mkdir", "-p", way)] if missing else []), *([("cd", way)] if way else [])]
     return " && ".join(map(shlex.join, (*there, *placed.prepare, placed.command)))
+
+
+def mended(placed: Placed) -> str:
+    """Return what was wrong with the stored conversation, in words."""
+    return ", ".join(f"{count:,} {what}" for what, count in sorted(placed.mended.items()))
 
 
 def _way(context: Context, target: Path, directory: str) -> str:

@@ -5,7 +5,7 @@ existing files are never shortened.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from gitcp.model import Agent, Conversation
 from gitcp.restoring.plan import Kept
 from gitcp.saving.conversation import MAIN, lines, relative_directory, stored
 from gitcp.store import Store
-from gitcp.value import Value, replace
+from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree import paths
 
 TEMPORARY = ".gitcp-tmp-"
@@ -29,13 +29,15 @@ class Placed(Value):
     """Where a conversation goes: the agent, its session id, the files, and the command that resumes
     it.
 
-    `directory` is where the command is to be run; it may not exist.
+    `directory` is where the command is to be run; it may not exist. `mended` is what was wrong with
+    the stored conversation, by description; the checkpoint keeps it as it was.
     """
 
     agent: str
     messages: int
     placement: Placement
     directory: Path
+    mended: Mapping[str, int] = EMPTY
 
     @property
     def session_id(self) -> str | None:
@@ -80,16 +82,18 @@ def plan(
     """
     name = agent.name if agent else "generic"
     adapter = adapters.load_or_generic(name)
-    stored_content = content(store, conversation, agent or Agent("generic"))
+    stored_content, faults = adapters.mended(
+        name, content(store, conversation, agent or Agent("generic"))
+    )
     path = directory(store, conversation, agent, root) or cwd
     for new_id in filter(None, known):
         with suppress(Refused):
             placement = adapter.place(stored_content, path, store.repo.host, new_id=new_id)
-            return Placed(name, conversation.digest.messages, placement, path)
+            return Placed(name, conversation.digest.messages, placement, path, faults)
     import uuid  # takes 2 ms, and is rarely needed
 
     placement = adapter.place(stored_content, path, store.repo.host, new_id=str(uuid.uuid4()))
-    return Placed(name, conversation.digest.messages, placement, path)
+    return Placed(name, conversation.digest.messages, placement, path, faults)
 
 
 def plan_copy(

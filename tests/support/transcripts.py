@@ -157,7 +157,7 @@ def _codex(home: Path, cwd: Path) -> str:
         ("response_item", _said("assistant", [{"type": "output_text", "text": DONE}])),
     ]
     items[7][1]["arguments"] = '{"cmd":"ls"}'
-    items[9][1]["output"] = {"content": FAILED, "success": False}
+    items[9][1]["output"] = FAILED
     items[12][1]["arguments"] = json.dumps({"message": INNER})
     _rollout(home, cwd, SESSION, items, source="exec", thread_source="user")
     inner = ("response_item", _said("user", [{"type": "input_text", "text": INNER}]))
@@ -217,6 +217,9 @@ def _copilot(home: Path, cwd: Path) -> str:
         _event(13, "tool.execution_complete", toolCallId="call_3", success=True),
         _event(14, "assistant.message", content=DONE, toolRequests=[], model="some-model"),
     ]
+    for event in events:
+        if event["type"] == "assistant.message":
+            event["data"]["messageId"] = event["id"]
     events[6]["data"]["error"] = {"message": FAILED}
     events[7]["data"]["result"] = {"content": LISTED}
     events[12]["data"]["result"] = {"content": FOUND}

@@ -6,19 +6,22 @@ Parallel calls fork it, so the other lines of the same answer, and their results
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gitcp import wire
-from gitcp.adapters import base, conversion
+from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.claude_code import MAIN, NAME, NOT_TYPED, SESSION, TURNS
 from gitcp.adapters.conversion import Clock, Ids, Target, Written
+from gitcp.adapters.mending import Faults, Record
 from gitcp.dialogue import (
     BRANCHES,
     EARLIER,
     NOTICES,
     SEALED,
+    UNANSWERED,
     Aside,
     Assembler,
     Block,
@@ -238,6 +241,75 @@ def _asides(stored: Stored) -> Iterator[Aside]:
         items = assembler.done()
         if items:
             yield Aside(id, items, base.string(meta, "toolUseId"))
+
+
+# ---------------------------------------------------------------- mending
+
+UNCHAINED = "messages without a parent (chained)"
+UNANSWERED_CALLS = "calls without a result (answered as interrupted)"
+
+
+def mend(records: list[Record], stored: Stored) -> tuple[list[Record], Faults]:  # noqa: ARG001
+    """Chain messages of which none has a parent, and answer calls that never were: of the first,
+    Claude Code sends only the last; of a message with the second, nothing.
+    """
+    faults: Faults = Counter()
+    nodes = [fields for _, fields in records if base.string(fields, "uuid")]
+    parents = [node.get("parentUuid", "none is named") for node in nodes]
+    if len(nodes) > 2 and not any(parents):
+        records = list(_chained(records))
+        faults[UNCHAINED] = len(nodes) - 1
+    missing = _never_answered(nodes)
+    if missing:
+        records = list(_with_results(records, missing))
+        faults[UNANSWERED_CALLS] = sum(map(len, missing.values()))
+    return records, faults
+
+
+def _never_answered(nodes: list[Node]) -> dict[str, list[str]]:
+    """Return the calls on the last branch that have no result although the conversation has gone
+    on, by the id of their line. What still runs at the end is none of these.
+    """
+    branch = _branch(nodes)
+    answered = {id for node in branch for id in _ids(node, "tool_result", "tool_use_id")}
+    missing: dict[str, list[str]] = {}
+    gone_on: set[str | None] = set()
+    for node in reversed(branch):
+        calls = [id for id in _ids(node, "tool_use", "id") if id not in answered]
+        if calls and gone_on - {_answer(node)}:
+            missing[str(node["uuid"])] = calls
+        if not _ids(node, "tool_result", "tool_use_id"):
+            gone_on.add(_answer(node))
+    return missing
+
+
+def _chained(records: list[Record]) -> Iterator[Record]:
+    parent = None
+    for text, fields in records:
+        uuid = base.string(fields, "uuid")
+        if uuid is None or fields.get("isSidechain"):
+            yield text, fields
+            continue
+        yield mending.record({**fields, "parentUuid": parent})
+        parent = uuid
+
+
+def _with_results(records: list[Record], missing: dict[str, list[str]]) -> Iterator[Record]:
+    """Yield the records, with a result for each of these calls between its line and the next."""
+    moved: dict[str | None, str] = {}
+    for text, fields in records:
+        parent, uuid = base.string(fields, "parentUuid"), base.string(fields, "uuid")
+        moved_to = {"parentUuid": moved[parent]} if parent in moved else {}
+        yield mending.record({**fields, **moved_to}) if moved_to else (text, fields)
+        if uuid in missing:
+            results = [
+                {"type": "tool_result", "tool_use_id": id, "content": UNANSWERED, "is_error": True}
+                for id in missing[str(uuid)]
+            ]
+            new = Ids(NAME, str(uuid)).next()
+            node = {**fields, "type": "user", "uuid": new, "parentUuid": uuid}
+            yield mending.record({**node, "message": {"role": "user", "content": results}})
+            moved[uuid] = new
 
 
 # ---------------------------------------------------------------- writing

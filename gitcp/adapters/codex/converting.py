@@ -7,16 +7,18 @@ interface shows the past; thinking is only there, since its items are sealed by 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gitcp import wire
-from gitcp.adapters import base, conversion
+from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.codex import NAME
 from gitcp.adapters.codex.placing import MAIN
 from gitcp.adapters.codex.transcript import NOT_TYPED, payload_of
 from gitcp.adapters.conversion import Clock, Target, Written
+from gitcp.adapters.mending import Faults, Record
 from gitcp.dialogue import (
     NOTICES,
     SEALED,
@@ -196,6 +198,40 @@ def _asides(stored: Stored) -> Iterator[Aside]:
         meta = next((payload_of(r) for r in records if r.get("type") == "session_meta"), {})
         if items:
             yield Aside(name.removeprefix(AGENTS), items, base.string(meta, "gitcp_call"))
+
+
+# ---------------------------------------------------------------- mending
+
+ORDINALS = "records without a number (numbers left out)"
+
+
+def mend(records: list[Record], stored: Stored) -> tuple[list[Record], Faults]:
+    """Rebuild a lost first record, and leave out the numbers of records where one is missing: Codex
+    refuses such a rollout whole.
+    """
+    faults: Faults = Counter()
+    if records and records[0][1].get("type") != "session_meta":
+        turns = (payload_of(fields) for _, fields in records)
+        cwd = next(filter(None, (base.string(payload, "cwd") for payload in turns)), "/")
+        thread, time = stored.agent.session_id or "", base.string(records[0][1], "timestamp") or ""
+        meta: Fields = {"session_id": thread, "id": thread, "timestamp": time, "cwd": cwd}
+        meta |= {"originator": "gitcp", "cli_version": VERSION, "source": "exec"}
+        meta_record = {"timestamp": time, "type": "session_meta", "payload": meta}
+        records = [mending.record(meta_record), *records]
+        faults[mending.FIRST] = 1
+    numbered = [isinstance(fields.get("ordinal"), int) for _, fields in records]
+    if any(numbered) and not all(numbered):
+        records = [mending.record(_without_number(fields)) for _, fields in records]
+        faults[ORDINALS] = numbered.count(False)
+    return records, faults
+
+
+def _without_number(fields: Fields) -> Fields:
+    kept = {name: value for name, value in fields.items() if name != "ordinal"}
+    payload = payload_of(fields)
+    if "history_mode" in payload:
+        kept["payload"] = {k: v for k, v in payload.items() if k != "history_mode"}
+    return kept
 
 
 # ---------------------------------------------------------------- writing

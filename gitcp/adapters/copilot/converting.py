@@ -6,13 +6,15 @@ names the call.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gitcp.adapters import base, conversion
+from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Ids, Target, Written
 from gitcp.adapters.copilot import EVENTS, MAIN, NAME, SESSION, is_typed
+from gitcp.adapters.mending import Faults, Record
 from gitcp.dialogue import (
     NOTICES,
     SEALED,
@@ -127,6 +129,21 @@ def _result(data: Fields) -> Result:
         if base.string(part, "data") is not None
     ]
     return Result((*content, *files), data.get("success") is False)
+
+
+# ---------------------------------------------------------------- mending
+
+
+def mend(records: list[Record], stored: Stored) -> tuple[list[Record], Faults]:
+    """Rebuild a lost first event, without which Copilot refuses the session."""
+    if not records or records[0][1].get("type") == "session.start":
+        return records, Counter()
+    first = records[0][1]
+    time, id = base.string(first, "timestamp") or "", stored.agent.session_id or ""
+    data = {"sessionId": id, "version": 1, "producer": "gitcp", "copilotVersion": VERSION}
+    event: Fields = {"type": "session.start", "data": {**data, "startTime": time}}
+    event |= {"id": Ids(NAME, id, "start").next(), "timestamp": time, "parentId": None}
+    return [mending.record(event), *records], Counter({mending.FIRST: 1})
 
 
 # ---------------------------------------------------------------- writing

@@ -6,16 +6,18 @@ that begins with "/" or "?", so an invisible space goes before it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
 from gitcp import wire
-from gitcp.adapters import base, conversion
+from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Ids, Target, Written
 from gitcp.adapters.gemini import CHATS, MAIN, NAME, SESSION
-from gitcp.adapters.gemini.lines import NOT_TYPED, history
+from gitcp.adapters.gemini.lines import NOT_TYPED, history, id_set
+from gitcp.adapters.mending import Faults, Record
 from gitcp.dialogue import (
     NOTICES,
     Aside,
@@ -190,6 +192,19 @@ def _contents(part: Any) -> Iterator[Content]:
         yield File(media, base.string(data, "data"), name, base.string(data, "fileUri"))
     elif not part.get("thought"):
         yield from conversion.texts(part)
+
+
+# ---------------------------------------------------------------- mending
+
+
+def mend(records: list[Record], stored: Stored) -> tuple[list[Record], Faults]:
+    """Rebuild a lost header, without which Gemini CLI deletes the chat."""
+    if not records or any(id_set(fields) for _, fields in records[:1]):
+        return records, Counter()
+    time = next(filter(None, (base.string(f, "timestamp") for _, f in records)), "")
+    head = {"sessionId": stored.agent.session_id or "", "projectHash": "0" * 64}
+    head |= {"startTime": time, "lastUpdated": time, "kind": "main"}
+    return [mending.record(head), *records], Counter({mending.FIRST: 1})
 
 
 # ---------------------------------------------------------------- writing
