@@ -37,7 +37,7 @@ DECLINED = "not restored: nothing was changed"
 Apply = Callable[[RestoreRequest, RestorePlan | None], Report]
 Plan = Callable[[RestoreRequest], RestorePlan]
 AT_WORK = "changed by sessions at work"
-"""Begins the part of a plan that names live sessions."""
+"""Begins the part of a plan that names live sessions; gitcp.tui.dialogs looks for it."""
 
 
 def carry_out(

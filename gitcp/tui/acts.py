@@ -48,14 +48,19 @@ class Proposal(NamedTuple):
     @property
     def trusting(self) -> Proposal:
         """The same act, allowed for a checkpoint from another repository."""
+        return self.with_option(TRUST)
+
+    def with_option(self, option: str) -> Proposal:
+        """The same act with an option of its command."""
         args, first = (
-            (each[0], TRUST, *each[1:]) if each else () for each in (self.args, self.first)
+            (each[0], option, *each[1:]) if each else () for each in (self.args, self.first)
         )
         return self._replace(args=args, first=first)
 
 
 UNDO = "u undoes it"
 TRUST = "--trust"
+MINE, WHOLE_TREE = "--mine", "--whole-tree"
 SCOPES = {
     "both": ("files and conversation", ()),
     "files": ("files", ("--files",)),

@@ -14,11 +14,13 @@ from textual.message import Message
 from textual.screen import ModalScreen
 
 from gitcp.tui import keys
-from gitcp.tui.acts import TRUST, Perform, Proposal
+from gitcp.tui.acts import MINE, TRUST, WHOLE_TREE, Perform, Proposal
 from gitcp.tui.bars import Field, Keybar, Typed, bindings
 from gitcp.tui.keys import Key
 from gitcp.tui.lines import Line, Lines, Prepared, shown, wrapped
 
+AT_WORK = "changed by sessions at work"
+"""Begins the part of a plan that names other sessions whose changes it would undo."""
 UNTRUSTED = 14
 """Exit code of a command that needs --trust."""
 
@@ -134,7 +136,7 @@ class PlanDialog(Dialog):
     `scopes` returns the proposal for another scope of a restore.
     """
 
-    BINDINGS: ClassVar = bindings((*keys.PLAN, *keys.SCOPES, keys.TRUST))
+    BINDINGS: ClassVar = bindings((*keys.PLAN, *keys.SCOPES, keys.TRUST, *keys.SHARED))
 
     def __init__(
         self,
@@ -195,7 +197,7 @@ class PlanDialog(Dialog):
         proposal = self._proposal
         if self._state == "planning" and proposal.first and not message.code:
             empty = any(line.startswith(NOTHING) for line in message.act.lines)
-            self._state = "nothing" if empty else "ready"
+            self._state = "nothing" if empty else "shared" if self._is_shared else "ready"
             self._show()
         elif message.code or (self._state == "planning" and proposal.asks):
             self._state = "failed" if message.code else "nothing"
@@ -206,6 +208,13 @@ class PlanDialog(Dialog):
         else:
             self._tell(failed=False)
             self.leave()
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether the plan must first be limited to one session, or extended to all."""
+        lines = self._act.lines if self._act else []
+        is_open = not {MINE, WHOLE_TREE} & set(self._proposal.args)
+        return is_open and any(line.strip().startswith(AT_WORK) for line in lines)
 
     def _tell(self, *, failed: bool) -> None:
         changed = self._state != "nothing"
@@ -235,6 +244,8 @@ class PlanDialog(Dialog):
             return [apply, *scopes, cancel]
         if self._state == "untrusted":
             return [keys.TRUST, *scopes, cancel]
+        if self._state == "shared":
+            return [*keys.SHARED, *scopes, cancel]
         return [*(scopes if self._state != "working" else []), cancel]
 
     # ------------------------------------------------------------ keys
@@ -266,6 +277,12 @@ class PlanDialog(Dialog):
         if self._state == "untrusted":
             self._proposal = self._proposal.trusting
             self._scopes = _trusting(self._scopes)
+            self._begin()
+
+    def action_share(self, option: str) -> None:
+        """Plan again, for one session's changes or for those of all."""
+        if self._state == "shared":
+            self._proposal = self._proposal.with_option(option)
             self._begin()
 
     def action_scope(self, scope: str) -> None:

@@ -130,6 +130,18 @@ PLAN = (
 TRUST = Key("T", "T", "trust", "allow a checkpoint from another repository", "trust it")
 """The key of a plan that was refused because its checkpoint was made elsewhere."""
 
+SHARED = (
+    Key("m", "m", "share('--mine')", "only what its session changed", "only its changes"),
+    Key(
+        "a",
+        "a",
+        "share('--whole-tree')",
+        "everything, also what sessions at work changed",
+        "everything",
+    ),
+)
+"""The keys of a plan that would undo changes of other sessions at work."""
+
 SCOPES = (
     Key("b", "b", "scope('both')", "files and conversation", "both"),
     Key("f", "f", "scope('files')", "only the files", "files"),

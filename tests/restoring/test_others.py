@@ -8,12 +8,18 @@ import json
 
 import pytest
 from agents_at_work import ALPHA, BETA, AgentAtWork, Codex
+from back import contents
 from terminal import on_terminal
 
 import gitcp
-from gitcp.errors import OthersAffected
+from gitcp.errors import DiskFull, OthersAffected
+from gitcp.model import CheckpointId
+from gitcp.restoring import apply
+from gitcp.restoring import restore as op
+from gitcp.restoring.request import RestoreRequest
 
 from driver import Project
+from samples import open_store
 
 LINES = [f"line {n}\n" for n in range(20)]
 
@@ -157,6 +163,35 @@ def test_asked(pair: Pair) -> None:
     said = on_terminal(project, "restore", START, typed="y\ny\n").out
     assert "Restore only what this session changed?" in said
     assert project.read("app").decode() == lines(l15="beta\n")
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_interrupted(pair: Pair, monkeypatch: pytest.MonkeyPatch, forward: bool) -> None:
+    """One that was cut off in the middle is finished as planned, or taken back, byte for byte,
+    whatever the others have saved since.
+    """
+    project, store = pair.project, open_store(pair.project)
+    project.write("later", "a person's\n")
+    before = contents(project)
+    target = store.find(CheckpointId(ALPHA[:8], 1))
+    assert target is not None
+    request = RestoreRequest(store.read(target), project.root, conversation=False, mine=True)
+
+    def cut_off(*_: object) -> None:
+        raise DiskFull("full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(apply._Work, "_place", cut_off)
+        with pytest.raises(DiskFull):
+            op.restore(store, request)
+    pair.beta.edits("beta", "more\n")
+    with project.guard():
+        project.gitcp("restore", "--continue" if forward else "--abort", check=0)
+    wanted = dict(before) | {b"beta": before[b"beta"]._replace(data=b"more\n")}
+    if forward:
+        del wanted[b"alpha"]
+        wanted[b"app"] = before[b"app"]._replace(data=lines(l15="beta\n").encode())
+    assert contents(project) == wanted
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_page() -> None:
         if (found := ROW.fullmatch(line))
     ]
 
-    table = (*keys.KEYS, *keys.PLAN, *keys.SCOPES, keys.TRUST)
+    table = (*keys.KEYS, *keys.PLAN, *keys.SCOPES, keys.TRUST, *keys.SHARED)
     rows = [(key.written, _said(key), key.command if key in keys.ACTS else "") for key in table]
     assert shown == [*rows, *((" ".join(names), what, "") for names, what in HELP)]
 

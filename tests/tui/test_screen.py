@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from agents_at_work import BETA, AgentAtWork
 from screens import Seen, watched
 from shop import Shop, furnished
 from textual.events import Key
@@ -256,6 +257,36 @@ def test_trust(shop: Shop) -> None:
     with other.guard():
         watched(fetched, restore)
     assert other.root.joinpath("schema.sql").exists()
+
+
+def test_shared(shop: Shop) -> None:
+    """Where another agent is at work, the plan asks whose changes to undo before it can be
+    applied.
+    """
+    other = AgentAtWork(shop.project, BETA)
+    other.prompt()
+    other.edits("beta.txt", "beta\n")
+
+    async def restore(seen: Seen) -> None:
+        seen.panes.choose("e7baae82")
+        await seen.settle()
+        await seen.press("G", "r", "f")
+        text = await seen.until("m only its changes")
+        assert "changed by sessions at work" in text
+        assert "y apply" not in text
+        await seen.pilot.press("y", "m")
+        text = await seen.until("nothing to restore")
+        assert "gitcp restore --mine e7baae82@1 --files" in text
+        await seen.pilot.press("f")
+        await seen.until("a everything")
+        await seen.pilot.press("a")
+        text = await seen.until("y apply")
+        assert "gitcp restore --whole-tree e7baae82@1 --files" in text
+        await seen.pilot.press("y")
+        await seen.until("u undoes it")
+
+    watched(shop, restore)
+    assert not shop.project.root.joinpath("beta.txt").exists()
 
 
 @pytest.mark.parametrize("typed", [("r", "escape"), ("G", "r", "escape"), ("v", "q")])
