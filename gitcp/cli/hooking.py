@@ -14,7 +14,7 @@ import time
 
 from gitcp.cli import bounded
 from gitcp.cli.background import apart
-from gitcp.fastpath import answer, discovery, hook_memo, tool_log
+from gitcp.fastpath import answer, discovery, fingerprint, hook_memo, tool_log
 from gitcp.git import shared
 from gitcp.policy import events, payload, triggers
 from gitcp.state import turn_start
@@ -108,7 +108,7 @@ class _Called:
 
     def __init__(self, event: Event, root: str, git_dir: str) -> None:
         self.event, self.root, self.git_dir = event, root, git_dir
-        self.began = tool_log.clock()
+        self.began = fingerprint.clock()
         self.settings = hook_memo.settings(git_dir)
         self.last = hook_memo.last(git_dir, event.agent, event.session_id)
         self.look = answer.look_at(root, git_dir)

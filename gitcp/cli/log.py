@@ -31,7 +31,7 @@ from gitcp.errors import BadValue
 from gitcp.history import rows as rows_of
 from gitcp.history.folding import Row, fold
 from gitcp.history.log import Line, Selection, graph, line, lines, select
-from gitcp.model import Claim, Oid
+from gitcp.model import Oid
 from gitcp.store import Summary
 from gitcp.value import replace
 from gitcp.worktree.paths import display
@@ -271,10 +271,8 @@ def _print_others(context: Context, row: Row) -> None:
     """Print who else changed the files of a row."""
     from gitcp.history import authors  # as in _texts
 
-    line, claims = authors.Line(context.store), dict[bytes, Claim]()
-    for summary in (row.newest, *row.folded):
-        for path, claim in line.changed_by(line.read(summary.commit)).items():
-            claims[path] = claims[path].joined(claim) if path in claims else claim
+    ends = (context.store.read(each.commit) for each in (row.oldest, row.newest))
+    claims = authors.since_parent(context.store, *ends)
     rendering.others(context.output, authors.foreign(claims, row.newest.id.session))
 
 

@@ -8,6 +8,8 @@ have git's fields (gitcp.git.index), and the state file stores four fields for a
 from __future__ import annotations
 
 import os
+import sys
+import time
 
 Fingerprint = tuple[int, ...]
 """A plain tuple, which marshal accepts: device, inode, mode, size in bytes, mtime and ctime in
@@ -18,6 +20,10 @@ SIZE, MTIME, CTIME = 3, -2, -1
 """Where in a fingerprint these are. What an earlier version wrote had fewer fields, and is equal to
 none of now; the times were at its end too.
 """
+
+
+COARSE = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
+"""CLOCK_REALTIME_COARSE of Linux, by which it stamps files."""
 
 
 def of(status: os.stat_result) -> Fingerprint:
@@ -40,3 +46,10 @@ def at(path: str) -> Fingerprint | None:
         return of(os.stat(path))
     except (OSError, ValueError):
         return None
+
+
+def clock() -> int:
+    """Return the file system's clock in nanoseconds: later changes get no earlier timestamp. It
+    lags behind the exact one by a tick of the kernel. Python has no name for Linux's.
+    """
+    return time.clock_gettime_ns(COARSE)

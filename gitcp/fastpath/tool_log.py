@@ -8,7 +8,6 @@ incomplete one costs the information in it, and nothing else. Commands are not s
 from __future__ import annotations
 
 import os
-import time
 
 from gitcp.policy import events, risk
 
@@ -62,12 +61,6 @@ class Line:
     ) -> None:
         self.mark, self.time, self.session, self.call = mark, time, session, call
         self.paths = paths
-
-
-def clock() -> int:
-    """Return the file system's clock in nanoseconds: a file changed later has no earlier ctime."""
-    coarse = getattr(time, "CLOCK_REALTIME_COARSE", time.CLOCK_REALTIME)
-    return time.clock_gettime_ns(coarse)
 
 
 def note(git_dir: str, root: str, event: Event, now: int) -> None:

@@ -88,6 +88,17 @@ def between(store: Store, old: Checkpoint, new: Checkpoint) -> dict[bytes, Claim
     return Line(store).between(old, new)
 
 
+def since_parent(store: Store, oldest: Checkpoint, newest: Checkpoint) -> dict[bytes, Claim]:
+    """Return who changed files from before `oldest` up to `newest`, as far as recorded."""
+    line, claims = Line(store), dict[bytes, Claim]()
+    spans = [line.changed_by(oldest)]
+    spans += [line.between(oldest, newest)] if oldest.commit != newest.commit else []
+    for span in spans:
+        for path, claim in span.items():
+            claims[path] = claims[path].joined(claim) if path in claims else claim
+    return claims
+
+
 def foreign(claims: Mapping[bytes, Claim], session: str) -> dict[bytes, Claim]:
     """Return the claims that are not simply the session's own."""
     own = Claim(frozenset((session,)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp import wire
 from gitcp.errors import GitcpError
-from gitcp.model import Checkpoint, Oid
+from gitcp.model import UNCLAIMED, Checkpoint, Claim, Oid
 from gitcp.store import Store
 from gitcp.tui.lines import Line, Part, wrapped
 from gitcp.worktree.paths import display
@@ -240,29 +240,42 @@ def _time(text: str | None) -> str:
 def _changes(
     store: Store, checkpoint: Checkpoint, wanted: Wanted, limits: Limits
 ) -> Iterator[Preview]:
-    from gitcp.history import diff  # the whole of saving is behind it
+    from gitcp.history import authors, diff  # the whole of saving is behind it
 
-    number = f"#{checkpoint.id.number}"
+    number, claims = f"#{checkpoint.id.number}", dict[bytes, Claim]()
     if wanted.base == "now":
         with diff.compare_with_now(store, checkpoint, limits, text=True) as found:
             patch = found.text("--no-renames")
         about = f"{number} → files now"
     elif wanted.base == "marked" and wanted.marked:
-        other = store.summary(Oid(wanted.marked))
+        other = store.read(Oid(wanted.marked))
         patch = diff.compare(store, other.root, checkpoint.root).text("--no-renames")
         about = f"marked #{other.id.number} → {number}"
+        claims = authors.between(store, other, checkpoint)
     else:
-        base = diff.tree_before(store, store.read(Oid(wanted.oldest)))
+        oldest = store.read(Oid(wanted.oldest))
+        base = diff.tree_before(store, oldest)
         patch = diff.compare(store, base, checkpoint.root).text("--no-renames")
         about = f"{number} against its parent"
-    yield from _in_color(wanted, about, list(_sections(patch)))
+        claims = authors.since_parent(store, oldest, checkpoint)
+    by = authors.foreign(claims, checkpoint.id.session)
+    sections = [each._replace(by=_other(by.get(each.path))) for each in _sections(patch)]
+    yield from _in_color(wanted, about, sections)
+
+
+def _other(claim: Claim | None) -> str:
+    """Return which other session changed a file, "" if none did."""
+    return str(claim) if claim is not None and str(claim) != UNCLAIMED else ""
 
 
 class Section(NamedTuple):
-    """The part of a patch about one file: its path, and its lines."""
+    """The part of a patch about one file: its path, its lines, and which other session made it, in
+    words.
+    """
 
     path: bytes
     lines: list[bytes]
+    by: str = ""
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -306,7 +319,11 @@ def _file_block(section: Section, is_open: bool, *, colored: bool) -> Block:
     added, removed = section.counts
     state = _state(section.lines)
     head = Line(
-        ((display(section.path), "bold"), (state, "dim")),
+        (
+            (display(section.path), "bold"),
+            (state, "dim"),
+            *([(f"  {section.by}", "dim")] if section.by else []),
+        ),
         ((f" +{added:,}", "added"), (f" −{removed:,} ", "removed")),
     )
     body = list(_diff_lines(section, colored=colored))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -96,8 +95,7 @@ def settled_ctime(status: os.stat_result, started: int) -> int:
 
 def tick() -> int:
     """Return the file system clock in nanoseconds: later changes get no earlier timestamp."""
-    coarse = getattr(time, "CLOCK_REALTIME_COARSE", time.CLOCK_REALTIME)
-    return time.clock_gettime_ns(coarse)
+    return fingerprint.clock()
 
 
 def reason(error: OSError, path: bytes) -> str:

@@ -14,6 +14,8 @@ from talk import Talk
 
 from gitcp.history import authors
 from gitcp.model import NOBODY, Claim
+from gitcp.tui.preview import Wanted, read
+from gitcp.worktree.snapshot import Limits
 
 from driver import Project
 from samples import open_store
@@ -163,6 +165,28 @@ def test_shown(project: Project, crowd: tuple[AgentAtWork, Codex]) -> None:
     assert "Changed by" not in out("diff", "aaaaaaaa@1", "aaaaaaaa@5")
     by = {each["path"]: each["by"]["sessions"] for each in show_json(project)}
     assert by == {"a": [alpha.name], "b": [""], "c": [beta.name]}
+    assert previewed(project, alpha) == {
+        "path:a": "a",
+        "path:b": "b  by aaaaaaaa and someone else",
+        "path:c": "c  by bbbbbbbb",
+    }
+
+
+def previewed(project: Project, agent: AgentAtWork) -> dict[str, str]:
+    """The headings of files in the interface's preview of a row of checkpoints."""
+    store = open_store(project)
+    tip = store.tip(agent.name)
+    assert tip is not None
+    newest = store.read(tip)
+    commits = {s.id.number: s.commit for s in store.readable(tip)}
+    wanted = Wanted(newest.commit, commits[3], "Changes", 80)
+    shown = next(read(store, wanted, Limits()))
+    assert shown.blocks
+    return {
+        block.key: "".join(text for text, _ in block.head[0])
+        for block in shown.blocks
+        if block.head is not None
+    }
 
 
 def show_json(project: Project) -> Any:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import interface
-from measure import Pair, command, in_turn, peak_memory, processed, timed
+from measure import Pair, Timing, command, in_turn, peak_memory, processed, timed
 
 SOURCE = Path(__file__).parents[2]
 IDENTITY = {
@@ -387,6 +387,27 @@ def small(bench: Bench) -> Iterator[Row]:
         yield row(f"{shown}, nothing changed, 1,000 files / python -c pass", pair, 2.0)
 
 
+def turns(bench: Bench) -> Iterator[Row]:
+    """Three sessions that save in turns in one working tree, against one session that does all the
+    saves, in processor time: one file changed among 1,000.
+    """
+    repos = [made_up(bench.scratch / name, 1000) for name in ("alone", "turns")]
+    for repo in repos:
+        for args in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "all")):
+            bench.git(repo, *args)()
+    taken: tuple[list[float], list[float]] = ([], [])
+    for number in range(3 * bench.runs + 6):
+        for repo, names, into in zip(repos, ("a", "abc"), taken, strict=True):
+            tracked(bench, repo)[number].write_text(f"{number}\n")
+            save = bench.gitcp(repo, "save", "--session", names[number % len(names)] * 8)
+            seconds = processed(save)
+            if number >= 6:
+                into.append(seconds)
+    alone, in_turns = (Timing(tuple(each)) for each in taken)
+    name = "save, one file of 1,000, three sessions by turns / one session"
+    yield row(name, Pair(in_turns, alone), 1.2)
+
+
 def growing(bench: Bench, given: Path | None) -> Iterator[Row]:
     """A conversation that grows: bytes of all objects against the last version alone, and time from
     first to last.
@@ -523,9 +544,11 @@ def main() -> int:
     parser.add_argument("--save-only", action="store_true", help="of trees: saves alone")
     parser.add_argument("--growing", type=Path)
     parser.add_argument("--runs", type=int, default=11)
-    parser.add_argument("--only", choices=("trees", "log", "ui", "growing"), action="append")
+    parser.add_argument(
+        "--only", choices=("trees", "turns", "log", "ui", "growing"), action="append"
+    )
     options = parser.parse_args()
-    wanted = options.only or ["trees", "log", "ui", "growing"]
+    wanted = options.only or ["trees", "turns", "log", "ui", "growing"]
     over = False
     with tempfile.TemporaryDirectory(prefix="gitcp-bench-") as scratch:
         bench = Bench(Path(scratch), options.runs)
@@ -547,6 +570,8 @@ def _figures(bench: Bench, options: argparse.Namespace, wanted: list[str]) -> It
             yield from restoring(bench, repo)
             yield from memory(bench, repo)
             yield from beginning(bench, repo)
+    if "turns" in wanted:
+        yield from turns(bench)
     if "log" in wanted:
         yield from small(bench)
         yield from listing(bench)

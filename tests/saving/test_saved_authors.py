@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitcp.fastpath import tool_log
+from gitcp.fastpath import fingerprint, tool_log
 from gitcp.history.authors import Line
 from gitcp.model import NOBODY, Agent, Trigger
 from gitcp.policy import events
@@ -111,7 +111,7 @@ class World:
         read = events.read("claude", event, {**fields, "cwd": str(self.project.root)})
         assert read is not None
         git_dir = str(self.store.repo.git_dir)
-        tool_log.note(git_dir, str(self.project.root), read, tool_log.clock())
+        tool_log.note(git_dir, str(self.project.root), read, fingerprint.clock())
 
     def save(self, agent: str, unknown: frozenset[str] = frozenset()) -> None:
         """Save, and compare what is recorded with what was done, or is `unknown`."""
