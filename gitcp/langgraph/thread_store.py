@@ -249,7 +249,8 @@ class ThreadStore:
             files = self._files(store, thread, key, {})
             tree = record.write(store.objects, fields, values)
             position = {"checkpoint_id": ask.id, "checkpoint_ns": ask.ns or "", "task": task}
-            self._save(store, thread, key, tree, position, Trigger.TOOLS, files, None)
+            commit = self._save(store, thread, key, tree, position, Trigger.TOOLS, files, None)
+            reading.remember(thread, commit, Loaded(fields, values))
 
     @contextmanager
     def _writing(self, thread: Thread) -> Iterator[Store]:

@@ -36,6 +36,7 @@ class Thread:
         self.name: str | None = None
         self.puts: dict[CheckpointRef, tuple[Oid, Key]] = {}
         self.writes: dict[CheckpointRef, list[Oid]] = {}
+        self._latest: dict[str, CheckpointRef] = {}
         self.forget()
 
     def forget(self) -> None:
@@ -66,16 +67,13 @@ class Thread:
         self.name = key.thread
         if key.kind == PUT:
             self.puts[ref] = (commit, key)
+            self._latest[key.ns] = max(ref, self._latest.get(key.ns, ref))
         elif key.kind == WRITES:
             self.writes.setdefault(ref, []).append(commit)
 
     def latest(self, ns: str) -> CheckpointRef | None:
         """Return the checkpoint with the greatest id in a namespace, regardless of order."""
-        return max(
-            (ref for ref in self.puts if ref[0] == ns),
-            default=None,
-            key=lambda ref: ref[1],
-        )
+        return self._latest.get(ns)
 
     def newest_commit(self, ref: CheckpointRef) -> Oid | None:
         """Return the last commit for a checkpoint: its own, or that of writes to it."""

@@ -27,6 +27,7 @@ from langgraph.graph import START, StateGraph
 
 from gitcp import wire
 from gitcp.errors import BadValue, FormatTooNew, Refused, StoreDamaged
+from gitcp.git.reader import ObjectReader
 from gitcp.langgraph import GitSaver, keys, record
 from gitcp.langgraph.turns import Turns
 
@@ -85,6 +86,25 @@ def test_one_commit_a_put(project: Project) -> None:
     assert logged[0]["position"]["step"] == "1"
     assert "hi" in project.gitcp("show", "langgraph-t", check=0).out
     assert project.gitcp("check", check=0).code == 0
+
+
+def test_read_from_memory(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last state and its writes are read from memory after they were put, and are what
+    somebody else reads from disk, also where others put them.
+    """
+    saver, config = graphs.saver(project), thread()
+    for step in range(3):
+        config = put(saver, config, state(step, n=step, text="x" * 500))
+        saver.put_writes(config, [("n", step), ("text", "y" * step)], f"task {step}")
+    other = graphs.saver(project)
+    monkeypatch.setattr(ObjectReader, "read", None)
+    read = saver.get_tuple(thread())
+    monkeypatch.undo()
+    assert read == other.get_tuple(thread())
+    put(other, config, state(7, n=7))
+    latest = saver.get_tuple(thread())
+    assert latest is not None
+    assert latest.checkpoint["channel_values"] == {"n": 7}
 
 
 def test_restore_leaves_files_that_are_not_held(project: Project) -> None:
