@@ -12,6 +12,7 @@ from pathlib import Path
 from gitcp import adapters, wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Placement, Reader, Stored, Write
+from gitcp.adopting import personal
 from gitcp.conversation import segments
 from gitcp.errors import GitcpError, Refused
 from gitcp.git.fsync import make_own_directory, replacing
@@ -76,16 +77,16 @@ def plan(
     """Return where the conversation would go. Reads the agent's files and writes nothing.
 
     The directory is the one of the working tree `root` (default: this one) in which the session
-    ran, or `cwd` if unknown. The session id is the conversation's own; else one of the `known` ids
-    whose file is a prefix of the conversation; else a new one. Raises what the adapter's `place`
-    raises.
+    ran, that of a session in the personal store, or `cwd` if unknown. The session id is the
+    conversation's own; else one of the `known` ids whose file is a prefix of the conversation; else
+    a new one. Raises what the adapter's `place` raises.
     """
     name = agent.name if agent else "generic"
     adapter = adapters.load_or_generic(name)
     stored_content, faults = adapters.mended(
         name, content(store, conversation, agent or Agent("generic"))
     )
-    path = directory(store, conversation, agent, root) or cwd
+    path = directory(store, conversation, agent, root) or _outside(store, conversation) or cwd
     for new_id in filter(None, known):
         with suppress(Refused):
             placement = adapter.place(stored_content, path, store.repo.host, new_id=new_id)
@@ -146,13 +147,10 @@ def _ran_in(store: Store, conversation: Conversation, agent: Agent | None) -> by
     """Return where a session ran if its checkpoint does not record it: as its first lines say, else
     as the agent's own files do.
     """
-    for line in lines(store, stored(store, conversation, MAIN)[:1]):
-        cwd = _cwd_of(wire.parse_line(line) or {})
-        if cwd is not None:
-            ran_in = relative_directory(store.repo.root, Path(cwd))
-            if ran_in is not None:
-                return ran_in
-            break
+    cwd = _first_cwd(store, conversation)
+    ran_in = relative_directory(store.repo.root, Path(cwd)) if cwd else None
+    if ran_in is not None:
+        return ran_in
     source = (
         adapters.located(agent.name, agent.session_id or "", store.repo.host) if agent else None
     )
@@ -160,6 +158,23 @@ def _ran_in(store: Store, conversation: Conversation, agent: Agent | None) -> by
         current = adapters.load(source.agent).capture(source).directory if source else None
         return relative_directory(store.repo.root, current) if current else None
     return None
+
+
+def _outside(store: Store, conversation: Conversation) -> Path | None:
+    """Return where a session of the personal store ran, which is in no repository; None in any
+    other store, or if that directory is gone.
+    """
+    if store.repo.root != Path(os.path.realpath(personal.place(store.repo.host))):
+        return None
+    cwd = _first_cwd(store, conversation)
+    return Path(cwd) if cwd and os.path.isdir(cwd) else None
+
+
+def _first_cwd(store: Store, conversation: Conversation) -> str | None:
+    """Return the first working directory that the beginning of a conversation names."""
+    beginning = lines(store, stored(store, conversation, MAIN)[:1])
+    directories = (_cwd_of(wire.parse_line(line) or {}) for line in beginning)
+    return next(filter(None, directories), None)
 
 
 def _cwd_of(fields: wire.Json) -> str | None:

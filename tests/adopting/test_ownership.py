@@ -239,6 +239,7 @@ def test_personal_conversations_are_restored(project: Project, sealed: Path) -> 
     nowhere = project.root.parent / "nowhere"
     nowhere.mkdir()
     kept_talks.begin("codex", nowhere)
+    kept_talks.begin("claude-code", nowhere)
     before = kept_talks.transcripts()
     project.gitcp("adopt", "--all", "--yes", check=0)
     personal = Project(sealed / ".local/share/gitcp/conversations", own_store=True)
@@ -246,7 +247,9 @@ def test_personal_conversations_are_restored(project: Project, sealed: Path) -> 
         path.unlink()
 
     assert "a question to codex" in personal.gitcp("find", "codex", check=0).out
-    personal.gitcp("restore", "@", "--yes", check=0)
+    for session in personal.json_lines("sessions"):
+        restored = personal.json("restore", session["session"], "--yes")
+        assert restored["resume"]["directory"] == str(nowhere)
 
     assert kept_talks.transcripts() == before
 

@@ -1,0 +1,111 @@
+"""Storing conversations in batches: interrupted anywhere, it stores the rest the next time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from talk import Talk
+
+from gitcp.adopting import apply as op
+from gitcp.adopting.memory import Memory
+from gitcp.adopting.plan import AdoptRequest, plan
+from gitcp.model import Host
+
+from driver import SOURCE, Project
+from samples import open_store
+
+COUNT = 6
+
+
+@pytest.fixture
+def talks(project: Project) -> list[Talk]:
+    """Some conversations."""
+    begun = [Talk(project, f"{n:08x}-5d1c-4f0a-9b3e-2c6d8f1a7b90") for n in range(1, COUNT + 1)]
+    for talk in begun:
+        talk.say("hello", "Hello.")
+    return begun
+
+
+def host() -> Host:
+    return Host(os.environ, Path(os.environ["HOME"]), lambda: datetime.now(UTC))
+
+
+def rest(project: Project) -> int:
+    """How many checkpoints another run makes; the store is sound after it, and has each once."""
+    results = project.json("adopt", "--yes")["adopted"]
+    sessions = project.json_lines("sessions")
+    assert len(sessions) == COUNT
+    assert {each["checkpoints"] for each in sessions} == {1}
+    project.gitcp("check", check=0)
+    return sum(1 for each in results if each["id"])
+
+
+@pytest.mark.parametrize("landed", range(COUNT))
+def test_interrupted_between_batches(
+    project: Project, talks: list[Talk], monkeypatch: pytest.MonkeyPatch, landed: int
+) -> None:
+    """What a finished batch stored stays; the rest is stored by the next run."""
+    monkeypatch.setattr(op, "BATCH", 1)
+    land = op.BatchStore.land
+    batches: list[Any] = []
+
+    def interrupted(store: Any, checkpoints: Any) -> Any:
+        if len(batches) == landed:
+            raise KeyboardInterrupt
+        batches.append(checkpoints)
+        return land(store, checkpoints)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(op.BatchStore, "land", interrupted)
+        memory = Memory(host())
+        agreed = plan(host(), open_store(project), AdoptRequest(), memory)
+        with project.guard(), pytest.raises(KeyboardInterrupt):
+            op.apply(host(), agreed, memory)
+
+    assert rest(project) == COUNT - landed
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.15, 0.25, 0.35])
+def test_killed(project: Project, talks: list[Talk], delay: float) -> None:
+    """Killed at any moment, no ref names what is not there, and the next run stores the rest."""
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    command = [sys.executable, "-P", "-m", "gitcp", "adopt", "--yes"]
+    process = subprocess.Popen(command, cwd=project.root, env=env, stdout=subprocess.DEVNULL)
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    assert rest(project) <= COUNT
+
+
+def test_one_that_cannot_be_read(project: Project, talks: list[Talk], tmp_path: Path) -> None:
+    """A transcript that vanishes after the plan is named, and the others are stored."""
+    memory = Memory(host())
+    agreed = plan(host(), open_store(project), AdoptRequest(), memory)
+    talks[0].path.unlink()
+
+    results = op.apply(host(), agreed, memory)
+
+    assert [bool(each.failed) for each in results].count(True) == 1
+    assert sum(1 for each in results if each.checkpoint) == COUNT - 1
+
+
+def test_a_session_that_moves_meanwhile(
+    project: Project, talks: list[Talk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process that saves the same session wins; what it has is not stored again."""
+    memory = Memory(host())
+    agreed = plan(host(), open_store(project), AdoptRequest(), memory)
+    project.gitcp("save", "--session", "00000001", check=0)
+
+    op.apply(host(), agreed, memory)
+
+    assert rest(project) == 0
