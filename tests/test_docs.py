@@ -537,6 +537,20 @@ def _adopted(project: Project) -> list[str]:
     return [other.gitcp("adopt", each, "--json", check=0).out for each in how]
 
 
+def _worktrees(project: Project) -> list[str]:
+    """What is printed about a worktree that is listed, removed and restored."""
+    project.git("worktree", "add", "--quiet", "--detach", "../another")
+    tree = Project(project.root.parent / "another")
+    tree.write("left.log", "ignored\n")
+    tree.gitcp("save", "--session", "another", check=0)
+    commands = (
+        ("sessions", "--worktrees"),
+        ("worktree", "remove", "--force", "../another"),
+        ("restore", "another@1", "--worktree", "../another"),
+    )
+    return [project.gitcp(*command, "--json", check=0).out for command in commands]
+
+
 def _printed(project: Project) -> dict[str, set[str]]:
     """The keys of the documents that the commands print, by schema; `a.b` for the key b of the
     object a.
@@ -618,6 +632,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         assert done.code in (0, failure.IN_PART), done
         texts.append(done.out)
     texts += _adopted(project)
+    texts += _worktrees(project)
     texts.append(project.gitcp("doctor", "--json", check=1).out)
     texts.append(project.gitcp("compensate", "--list", "--json", check=0).out)
     gitcp.open(project.root).session("steps").step("load", lambda: 1)
@@ -652,7 +667,7 @@ def _damage(project: Project, name: str) -> None:
 FREE = ("facts", "position", "compensated")
 """Objects whose keys are the user's."""
 
-SAME = {"findings", "redacted", "checkpoint", "last"}
+SAME = {"findings", "redacted", "checkpoint", "last", "report"}
 """Objects that are documents of their own, described once."""
 
 

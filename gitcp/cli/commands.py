@@ -44,6 +44,7 @@ COMMANDS = {
     },
     "Branch off": {
         "fork": "Start a new session from a checkpoint",
+        "worktree": "Remove a worktree after saving what is in it",
     },
     "Name": {
         "tag": "Name a checkpoint, or list tags",
@@ -140,7 +141,6 @@ MEANT = {
     "uninstall": "disable",
     "verify": "check",
     "web": "view",
-    "worktree": "fork",
 }
 """Commands of other tools, and gitcp's equivalent."""
 

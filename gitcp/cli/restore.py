@@ -37,7 +37,10 @@ from gitcp.value import replace
 HELP = "gitcp restore -h"
 
 
-NAMING = ("revision", "at", "phase", "message", "paths", "to", "dry_run", "yes", "as_json")
+NAMING = (
+    *("revision", "at", "phase", "message", "paths", "to", "worktree"),
+    *("dry_run", "yes", "as_json"),
+)
 """Options that name a checkpoint or exclude a question."""
 
 
@@ -64,6 +67,12 @@ NAMING = ("revision", "at", "phase", "message", "paths", "to", "dry_run", "yes",
     mine_option,
     whole_tree_option,
     rare(flag("--markers", help="with --mine: write conflict markers into files in conflict")),
+    option(
+        "--worktree",
+        metavar="DIR",
+        help="create a git worktree in DIR instead, as REV recorded it",
+    ),
+    rare(option("--branch", metavar="NAME", kind=WORDS, help="with --worktree: a new branch")),
     flag("--dry-run", "-n", help="show the plan and change nothing"),
     rare(flag("--force", help="restore even during a merge or rebase")),
     flag("--continue", target="forward", default=None, help="finish an interrupted restore"),
@@ -89,6 +98,7 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp restore 12
       gitcp restore --at "yesterday 17:00" --yes
       gitcp restore @~2 src/app.py
+      gitcp restore e7baae82@4 --worktree ../shop-login
     """
     if given["forward"] is not None:
         _finish(context, given)
@@ -116,7 +126,9 @@ def _restore_picked(context: Context, given: Mapping[str, Any]) -> None:
 
 def _restore(context: Context, given: Mapping[str, Any]) -> None:
     request = _request(context, given)
-    if given["dry_run"]:
+    if given["worktree"] is not None:
+        _recreate(context, request, given)
+    elif given["dry_run"]:
         _print_plan(context, request, given)
     elif given["to"] is not None:
         _materialise(context, request, given)
@@ -132,6 +144,8 @@ def _restore(context: Context, given: Mapping[str, Any]) -> None:
 
 
 def _request(context: Context, given: Mapping[str, Any]) -> RestoreRequest:
+    if given["branch"] is not None and given["worktree"] is None:
+        raise BadValue("--branch is used together with --worktree", hint=HELP)
     scope, paths = given["paths"], context.inside(given["paths"])
     if scope and given["conversation"]:
         raise BadValue("PATH and --conversation cannot be used together", hint=HELP)
@@ -232,10 +246,32 @@ def _materialise(context: Context, request: RestoreRequest, given: Mapping[str, 
     restore_view.end_as(report)
 
 
+def _recreate(context: Context, request: RestoreRequest, given: Mapping[str, Any]) -> None:
+    """Create the worktree of a checkpoint anew."""
+    from gitcp.cli import recreating  # rarely needed
+    from gitcp.restoring.recreate import recreate
+
+    parts = ("paths", "files", "conversation", "index", "to", "message")
+    others = [name for name in parts if given[name]]
+    if others:
+        other = "PATH" if others[0] == "paths" else f"--{others[0]}"
+        raise BadValue(f"{other} and --worktree cannot be used together", hint=HELP)
+    plan = recreating.planned(context, request, given["worktree"], given["branch"])
+    if given["dry_run"]:
+        recreating.print_plan(context, plan, as_json=given["as_json"])
+        return
+    done = recreate(context.store, request, plan)
+    recreating.print_done(context, done, given["worktree"], as_json=given["as_json"])
+    restore_view.end_as(done.report)
+
+
 def _finish(context: Context, given: Mapping[str, Any]) -> None:
     """Finish or abort an interrupted restore."""
     if (
-        any(given[name] for name in ("revision", "at", "phase", "message", "to", "dry_run"))
+        any(
+            given[name]
+            for name in ("revision", "at", "phase", "message", "to", "worktree", "dry_run")
+        )
         or given["paths"]
     ):
         raise BadValue(

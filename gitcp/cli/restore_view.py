@@ -312,9 +312,7 @@ def print_report(
         why = _why_nothing(report.kept)
         output.line(f"nothing was restored: {why} {target.id}{quoted(target)}")
     else:
-        what = Styled(f"{target.id}{quoted(target)}", BOLD)
-        done = Styled("restored in part", RED) if report.failed else Styled("restored", GREEN)
-        output.line(done, " ", what, f"  ({_done(report)})")
+        print_done(context, report)
     group(output.line, humanize.count(len(report.written), "file") + " written", report.written)
     group(output.line, humanize.count(len(report.removed), "file") + " removed", report.removed)
     kept(output.line, "kept", report.kept)
@@ -328,6 +326,13 @@ def print_report(
         output.line(f"{back} with: gitcp {back}")
     if report.placed is not None:
         print_resume(context, report.placed, directory)
+
+
+def print_done(context: Context, report: Report) -> None:
+    """Print one line: what was restored, and how much."""
+    what = Styled(f"{report.target.id}{quoted(report.target)}", BOLD)
+    done = Styled("restored in part", RED) if report.failed else Styled("restored", GREEN)
+    context.output.line(done, " ", what, f"  ({_done(report)})")
 
 
 def print_resume(context: Context, placed: Placed, directory: str) -> None:

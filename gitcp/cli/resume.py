@@ -24,9 +24,9 @@ from gitcp.cli.options import (
     trust_option,
     yes_option,
 )
-from gitcp.errors import GitcpError
+from gitcp.errors import BadValue, GitcpError
+from gitcp.restoring import recreate, resume, trust
 from gitcp.restoring import restore as op
-from gitcp.restoring import resume, trust
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.restore import RestoreRequest
 from gitcp.value import replace
@@ -43,6 +43,11 @@ if TYPE_CHECKING:
         metavar="AGENT",
         kind=OneOf(CONVERTIBLE),
         help="convert the conversation and resume it with another agent",
+    ),
+    option(
+        "--worktree",
+        metavar="DIR",
+        help="create a git worktree in DIR first, if that of the session is gone",
     ),
     flag("--print", target="only_print", help="print the command and change nothing"),
     yes_option,
@@ -63,8 +68,15 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp resume
       gitcp resume 12
       gitcp resume --with codex
-      gitcp resume --session e7ba --print
+      gitcp resume --session e7ba --worktree ../shop-login
     """
+    if given["worktree"] is None:
+        _resume(context, given)
+    else:
+        _resume_in_worktree(context, given)
+
+
+def _resume(context: Context, given: dict[str, Any]) -> None:
     request = _request(context, given)
     if not given["only_print"]:
         trust.require(context.store, request.target, trusted=given["trust"])
@@ -97,6 +109,30 @@ def command(context: Context, /, **given: Any) -> None:
         _print(context, request, placed, given, needed=False)
     else:
         _start(context, placed)
+
+
+def _resume_in_worktree(context: Context, given: dict[str, Any]) -> None:
+    """Create the session's worktree anew, and start its agent there."""
+    from gitcp.cli import recreating  # rarely needed
+
+    target = context.checkpoint(given["revision"] or "@", given["session"])
+    if given["only_print"] or given["agent"]:
+        other = "--print" if given["only_print"] else "--with"
+        raise BadValue(f"{other} and --worktree cannot be used together", hint="gitcp resume -h")
+    request = RestoreRequest(target, context.cwd, limits=context.limits(), trust=given["trust"])
+    plan = recreating.planned(context, request, given["worktree"], None)
+    if not given["as_json"]:
+        _require_programs(context, resume.planned_in(context.store, target, plan.directory))
+    done = recreate.recreate(context.store, request, plan)
+    if given["as_json"]:
+        recreating.print_done(context, done, given["worktree"], as_json=True)
+        restore_view.end_as(done.report)
+        return
+    recreating.print_done(context, done, given["worktree"], as_json=False)
+    if done.report.failed:
+        context.output.say("the agent was not started: not everything was restored")
+        restore_view.end_as(done.report)
+    _start(context, resume.continuing(done.report.placed, target))
 
 
 def _request(context: Context, given: dict[str, Any]) -> RestoreRequest:

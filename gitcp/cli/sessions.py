@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 
 from gitcp import humanize, wire
@@ -10,8 +11,11 @@ from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.options import NUMBER, WORDS, flag, json_option, option, session_option, takes
 from gitcp.cli.output import DIM, YELLOW
+from gitcp.errors import BadValue
 from gitcp.history import sessions as op
 from gitcp.history.sessions import Selection, Session
+
+HELP = "gitcp sessions -h"
 
 
 @takes(
@@ -25,6 +29,7 @@ from gitcp.history.sessions import Selection, Session
         help="only if name, title or last prompt matches",
     ),
     flag("--fetched", help="list only fetched and imported sessions"),
+    flag("--worktrees", help="list worktrees, also removed ones, with their sessions"),
     session_option,
     json_option,
 )
@@ -37,6 +42,7 @@ def command(
     session: str | None,
     *,
     fetched: bool,
+    worktrees: bool,
     as_json: bool,
 ) -> None:
     """List sessions
@@ -47,12 +53,14 @@ def command(
       gitcp sessions
       gitcp sessions --agent codex --since yesterday
       gitcp sessions --grep migration
-      gitcp sessions --fetched
+      gitcp sessions --worktrees
       gitcp log --session e7ba
     """
-    wanted = Selection(
-        agent, filters.time(context, since, end=False), filters.pattern(grep, "gitcp sessions -h")
-    )
+    if worktrees:
+        others = {"--agent": agent, "--since": since, "--grep": grep, "--fetched": fetched}
+        _worktrees(context, limit, others, as_json=as_json)
+        return
+    wanted = Selection(agent, filters.time(context, since, end=False), filters.pattern(grep, HELP))
     tips = context.store.fetched() if fetched else op.all_sessions(context.store)
     sessions, damaged = op.listing(context.store, tips)
     for name, error in damaged:
@@ -66,6 +74,23 @@ def command(
             context.output.document(objects.document("session", _fields(each, current)))
     else:
         _print(context, chosen, current)
+
+
+def _worktrees(
+    context: Context, limit: int | None, others: Mapping[str, object], *, as_json: bool
+) -> None:
+    from gitcp.cli import worktrees_view  # only where worktrees are listed
+    from gitcp.history import worktrees
+
+    given = [name for name, value in others.items() if value]
+    if given:
+        raise BadValue(f"{given[0]} and --worktrees cannot be used together", hint=HELP)
+    trees = worktrees.listing(context.store)[:limit]
+    if not as_json:
+        worktrees_view.show(context, trees)
+        return
+    for each in trees:
+        context.output.document(worktrees_view.document(context, each))
 
 
 def _note_agents(context: Context, agent: str, sessions: tuple[Session, ...]) -> None:

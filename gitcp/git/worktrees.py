@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from gitcp.errors import AlreadyExists, BadValue, GitFailed, Refused
+from gitcp.git import process
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
 
@@ -31,16 +33,51 @@ def add_branch(repo: Repository, name: str, commit: Oid) -> None:
     repo.git("branch", "--no-track", name, commit)
 
 
-def add_worktree(repo: Repository, directory: Path, commit: Oid, branch: str | None) -> Repository:
-    """Create a linked working tree at `commit`, on a new branch or detached, without files.
+def add_worktree(
+    repo: Repository,
+    directory: Path,
+    commit: Oid,
+    branch: str | None,
+    *,
+    new: bool = True,
+    force: bool = False,
+) -> Repository:
+    """Create a linked working tree at `commit`, on a branch, which is `new` or points there, or
+    detached; without files. With `force`, also where git lists one that is gone.
 
     Its index is that of the commit. Raises GitFailed.
     """
-    where = ("--no-track", "-b", branch) if branch else ("--detach",)
-    repo.git("worktree", "add", "--quiet", "--no-checkout", *where, os.fsencode(directory), commit)
+    where = ("--no-track", "-b", branch) if branch and new else () if branch else ("--detach",)
+    start = commit if new or branch is None else branch
+    options = ("--quiet", "--no-checkout", *(("--force",) if force else ()), *where)
+    repo.git("worktree", "add", *options, "--", os.fsencode(directory), start)
     linked = Repository.open(directory, repo.host)
     linked.git("read-tree", commit)
     return linked
+
+
+def remove(repo: Repository) -> None:
+    """Let git remove this linked working tree with everything in it. Raises GitFailed."""
+    path = os.fsencode(repo.root)
+    process.run(
+        ("worktree", "remove", "--force", "--", path), cwd=str(repo.common_dir), env=repo.host.env
+    )
+
+
+def branch_tip(repo: Repository, name: str) -> Oid | None:
+    """Return the commit of a branch, None if there is none of that name."""
+    return repo.refs.read(HEADS + name)
+
+
+def checked_out_at(repo: Repository, name: str) -> Path | None:
+    """Return the worktree that has a branch checked out, None if none has."""
+    path: Path | None = None
+    for line in repo.git("worktree", "list", "--porcelain").split(b"\n"):
+        if line.startswith(b"worktree "):
+            path = Path(os.path.realpath(os.fsdecode(line.removeprefix(b"worktree "))))
+        elif line == f"branch {HEADS}{name}".encode("utf-8", "surrogateescape"):
+            return path
+    return None
 
 
 def place(repo: Repository, name: str | None) -> Path | None:
@@ -52,10 +89,40 @@ def place(repo: Repository, name: str | None) -> Path | None:
     own = repo.common_dir / "worktrees" / name
     try:
         # relative to that, or absolute
-        git_file = own / (own / "gitdir").read_text("utf-8", "surrogateescape").strip()
+        git_file = own / _text(own / "gitdir")
     except OSError:
         return None
     return Path(os.path.realpath(git_file.parent)) if os.path.lexists(git_file) else None
+
+
+class Linked(NamedTuple):
+    """A linked worktree as git lists it. `path` may be missing: deleted or moved without git, or on
+    a disk that is not mounted.
+    """
+
+    name: str
+    git_dir: Path
+    path: Path
+    there: bool
+    locked: bool
+
+
+def linked(repo: Repository) -> tuple[Linked, ...]:
+    """Return the linked worktrees that git lists, by name."""
+    listed = []
+    for git_dir in sorted(repo.common_dir.glob("worktrees/*")):
+        try:
+            git_file = git_dir / _text(git_dir / "gitdir")
+        except OSError:
+            continue
+        there = os.path.lexists(git_file)
+        path = Path(os.path.realpath(git_file.parent) if there else git_file.parent)
+        listed.append(Linked(git_dir.name, git_dir, path, there, (git_dir / "locked").exists()))
+    return tuple(listed)
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8", "surrogateescape").strip()
 
 
 def check_movable(repo: Repository, name: str, *, force: bool) -> Oid | None:
@@ -93,6 +160,15 @@ def set_branch(repo: Repository, name: str, commit: Oid, old: Oid | None) -> boo
             old or repo.object_format.null,
         )
     except GitFailed:
+        return False
+    return True
+
+
+def is_branch_name(repo: Repository, name: str) -> bool:
+    """Return whether a branch may have this name."""
+    try:
+        _check_name(repo, name)
+    except BadValue:
         return False
     return True
 

@@ -11,7 +11,7 @@ import uuid
 from pathlib import Path
 
 from gitcp import readme
-from gitcp.errors import AlreadyExists, Refused, StoreDamaged
+from gitcp.errors import AlreadyExists
 from gitcp.git import refs, worktrees
 from gitcp.model import Checkpoint, CheckpointId, Oid, State, Trigger
 from gitcp.restoring import placing, trust
@@ -19,10 +19,11 @@ from gitcp.restoring.contents import Contents
 from gitcp.restoring.materialise import materialise, require_empty, whole
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import Kept
+from gitcp.restoring.recreate import base_commit
 from gitcp.restoring.restore import RestoreRequest
 from gitcp.saving import session
 from gitcp.state import numbers, oplog
-from gitcp.store import Store, require_files
+from gitcp.store import Store
 from gitcp.value import Value, replace
 
 
@@ -140,23 +141,7 @@ def _check_base(store: Store, request: ForkRequest) -> Oid | None:
     """
     if request.worktree is None and request.branch is None:
         return None
-    point, base = request.point, request.point.snapshot.base.commit
-    if request.worktree is not None:
-        require_files(point)
-    if base is None:
-        raise Refused(
-            f"{point.id} was saved before the first commit, so git cannot create a working tree or "
-            "branch from it; nothing was changed",
-            hint=f"gitcp restore {point.id} --to DIR",
-        )
-    try:
-        store.reader.read_commit(base)
-    except StoreDamaged:
-        raise Refused(
-            f"{point.id} is based on commit {base[:10]}, which is no longer in the repository; "
-            "nothing was changed",
-            hint=f"gitcp restore {point.id} --to DIR",
-        ) from None
+    point, base = request.point, base_commit(store, request.point)
     if request.branch is not None:
         worktrees.check_branch(store.repo, request.branch)
     if request.worktree is not None:

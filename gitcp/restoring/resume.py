@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 from gitcp.adapters.base import Placement
 from gitcp.errors import GitcpError, Refused
 from gitcp.git import refs, worktrees
+from gitcp.history.worktrees import Presence, Worktree, of_session
 from gitcp.model import Checkpoint
 from gitcp.restoring import placing
 from gitcp.restoring.placing import Placed
@@ -44,40 +45,51 @@ def check_worktree(store: Store, last: Checkpoint) -> None:
         or conversation.worktree == store.repo.worktree_name
     ):
         return
-    name = (
-        refs.NAME.fullmatch(conversation.worktree) and conversation.worktree
-        if conversation.worktree
-        else None
-    )
-    path = worktrees.place(store.repo, name) if name or conversation.worktree is None else None
-    resume = f"gitcp resume --session {last.id.session}"
-    if path is not None:
+    tree = of_session(store, last.id.session)
+    if tree is not None and tree.presence is Presence.THERE:
         raise Refused(
-            f"session {last.id.session} belongs to {path}: the agent was not started, and nothing "
-            "was changed",
-            hint=f"cd {shlex.quote(str(path))} && {resume}",
+            f"session {last.id.session} belongs to {tree.path}: the agent was not started, and "
+            "nothing was changed",
+            hint=f"cd {shlex.quote(str(tree.path))} && gitcp resume --session {last.id.session}",
         )
     raise Refused(
         f"the worktree {conversation.worktree!r} of session {last.id.session} no longer exists: "
         "the agent was not started, and nothing was changed",
-        hint=_recreate(store, last, name or "worktree"),
+        hint=_recreate(store, last, tree),
     )
 
 
-def _recreate(store: Store, last: Checkpoint, name: str) -> str:
-    """Return the commands that recreate a session's worktree with its files and start its agent."""
+def _recreate(store: Store, last: Checkpoint, tree: Worktree | None) -> str:
+    """Return the command that recreates a session's worktree and starts its agent: where it was, or
+    beside the main one if there is something else now.
+    """
     main = worktrees.place(store.repo, None) or store.repo.root
-    free = (main.parent / (name if n == 0 else f"{name}-{n}") for n in count())
-    path = shlex.quote(str(next(path for path in free if not os.path.lexists(path))))
-    base = last.snapshot.base
-    if base.commit is None or not store.reader.exists(base.commit):
-        return f"gitcp restore {last.id} --to {path}"
-    arguments = f"--detach {path} {base.commit}"
-    if base.branch and store.repo.refs.read(f"refs/heads/{base.branch}") is not None:
-        arguments = f"{path} {shlex.quote(base.branch)}"
-    return (
-        f"git worktree prune && git worktree add {arguments} && cd {path} && gitcp resume {last.id}"
-    )
+    old = tree.path if tree else None
+    name = old.name if old else (tree and refs.NAME.fullmatch(tree.name or "") and tree.name)
+    beside = (main.parent / f"{name or 'worktree'}{(n and f'-{n}') or ''}" for n in count())
+    free = (path for path in (*([old] if old else []), *islice(beside, 100)) if _is_free(path))
+    path = next(free, main.parent / "worktree")
+    base = last.snapshot.base.commit
+    if base is None or not store.reader.exists(base):
+        return f"gitcp restore {last.id} --to {shlex.quote(str(path))}"
+    moved = tree is not None and tree.presence is Presence.MISSING and path != old
+    prune = "git worktree prune && " if moved else ""
+    return f"{prune}gitcp resume {last.id} --worktree {shlex.quote(str(path))}"
+
+
+def _is_free(path: Path) -> bool:
+    return not os.path.lexists(path)
+
+
+def planned_in(store: Store, target: Checkpoint, directory: Path) -> Placed:
+    """Return how the agent will resume a checkpoint in a worktree that does not exist yet. Raises
+    GitcpError if no agent can.
+    """
+    conversation = target.conversation
+    if conversation is None:
+        return continuing(None, target)
+    placed = placing.plan(store, conversation, target.agent, directory, root=directory)
+    return continuing(placed, target)
 
 
 def ongoing(store: Store, last: Checkpoint, placed: Placed, cwd: Path) -> Placed | None:

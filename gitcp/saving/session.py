@@ -177,7 +177,12 @@ def choose_for_restore(store: Store, cwd: Path, target: Checkpoint | str) -> Cho
 
 def last_used(store: Store) -> str | None:
     """Return the session last used in this working tree, None if there is none."""
-    last = _read(store.repo.state_dir / CURRENT)
+    return last_used_at(store.repo.git_dir)
+
+
+def last_used_at(git_dir: Path) -> str | None:
+    """Return the session last used in the working tree with this git directory."""
+    last = _read(git_dir / "gitcp" / CURRENT)
     return last if last and refs.NAME.match(last) else None
 
 
@@ -283,6 +288,9 @@ def set_current(store: Store, session: str) -> None:
         if _read(path) != session:
             with suppress(OSError):
                 write_state(path, session)
+    from gitcp.state import worktree_log  # not needed to choose a session
+
+    worktree_log.note(store.repo, session)
 
 
 def manual(store: Store) -> str:

@@ -7,23 +7,21 @@ before the next restore.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from gitcp.errors import StoreDamaged
 from gitcp.git.fsync import sync_directory
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
 from gitcp.state import journal, oplog
 from gitcp.state.extent import Extent, Restores, decode_restores
 from gitcp.state.oplog import RESTORING, Operation
+from gitcp.state.worktree_log import identify, identity
 from gitcp.value import EMPTY, Value, replace
 
 OLDER = "restores.json"
-IDENTITY = "worktree-id"
 MOST = 100
 """Maximum number of restores remembered, and of undone ones."""
 
@@ -50,7 +48,7 @@ def undo_state(repo: Repository) -> UndoState:
     older gitcp is unreadable.
     """
     log = oplog.entries(repo, automatic=False)
-    return replay(log, repo.worktree_name, _identity(repo), _older(repo))
+    return replay(log, repo.worktree_name, identity(repo), _older(repo))
 
 
 def replay(
@@ -82,7 +80,7 @@ def record(repo: Repository, what: str, summary: str, safety: CheckpointId, **fi
     oplog.record.
     """
     older = _older(repo)
-    own = {"place": _identity(repo) or _identify(repo)}
+    own = {"place": identify(repo)}
     if older is not None:
         said_older = "undo and redo as an older gitcp left them"
         oplog.record(repo, oplog.OLDER, said_older, restores=older, **own)
@@ -243,27 +241,3 @@ def _older(repo: Repository) -> Restores | None:
         return None if fields is None else decode_restores(fields)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise journal.damaged(path, repr(error)) from None
-
-
-# ---------------------------------------------------------------- which working tree
-
-
-def _identity(repo: Repository) -> str | None:
-    """Return the identity that distinguishes this working tree from an earlier one of the same
-    name: "" for the main one, None if nothing was restored here.
-    """
-    if repo.worktree_name is None:
-        return ""
-    with suppress(StoreDamaged):
-        fields = journal.read_fields(repo.git_dir / "gitcp" / IDENTITY) or {}
-        return str(fields["id"]) if "id" in fields else None
-    return None
-
-
-def _identify(repo: Repository) -> str:
-    if repo.worktree_name is None:
-        return ""
-    identity = os.urandom(8).hex()
-    fields: dict[str, object] = {"schema": "gitcp.worktree/1", "id": identity}
-    journal.write_fields(repo.state_dir / IDENTITY, fields)
-    return identity

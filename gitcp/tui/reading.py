@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -26,11 +25,6 @@ FIRST = 60
 """Checkpoints of the first page, which are read without git."""
 
 PAGE = 500
-ACTIVE = timedelta(minutes=5)
-"""An agent whose conversation was written to this recently is shown as running."""
-
-RECENT = timedelta(days=1)
-"""Sessions older than this are not asked whether their agent is running."""
 
 
 class Page(NamedTuple):
@@ -115,7 +109,7 @@ def _known(store: Store, name: str, tip: Oid) -> Known | None:
 def _detailed(
     store: Store, known: Sequence[Known], current: str | None, tips: Mapping[str, Oid]
 ) -> Listed:
-    from gitcp.history.sessions import listing  # reads a checkpoint of every session
+    from gitcp.history.sessions import is_running, listing  # reads a checkpoint of every session
 
     found, _ = listing(store, tips)
     by_name = {session.name: session for session in found}
@@ -130,31 +124,15 @@ def _detailed(
         if session.forked_from:
             fork = Fork(each.name, about, each.when)
             forks.setdefault(session.forked_from, []).append(fork)
-        agent = session.last.agent
-        running = bool(agent) and _is_running(store, each, agent.session_id if agent else None)
         detailed.append(
             each._replace(
                 about=about,
                 checkpoints=session.count,
                 forked_from=session.forked_from,
-                running=running,
+                running=is_running(store, session),
             )
         )
     return Listed(detailed, current, forks)
-
-
-def _is_running(store: Store, known: Known, session_id: str | None) -> bool:
-    """Whether the agent wrote to its conversation a moment ago."""
-    host = store.repo.host
-    now = host.now()
-    if session_id is None or "/" in known.name or now - known.when > RECENT:
-        return False
-    from gitcp import adapters
-
-    with suppress(GitcpError, OSError, ValueError):
-        found = adapters.located(known.agent, session_id, host)
-        return found is not None and now.timestamp() - found.modified < ACTIVE.total_seconds()
-    return False
 
 
 class Counts(NamedTuple):

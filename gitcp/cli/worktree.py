@@ -1,0 +1,74 @@
+"""`gitcp worktree`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+from gitcp import humanize, wire
+from gitcp.automation import worktree as op
+from gitcp.automation.worktree import Removed
+from gitcp.cli import objects
+from gitcp.cli.context import Context
+from gitcp.cli.options import WORDS, argument, flag, json_option, takes
+from gitcp.cli.output import GREEN, Styled
+from gitcp.errors import BadValue
+from gitcp.worktree.paths import display
+
+ELSEWHERE = {
+    "add": "gitcp fork --worktree DIR",
+    "list": "gitcp sessions --worktrees",
+    "restore": "gitcp restore REV --worktree DIR",
+}
+"""What people look for here, and where it is."""
+
+
+@takes(
+    argument("action", WORDS, metavar="remove"),
+    argument("path", WORDS, required=False, metavar="PATH"),
+    flag("--force", help="remove it although something in it is in no checkpoint"),
+    json_option,
+)
+def command(context: Context, action: str, path: str | None, *, force: bool, as_json: bool) -> None:
+    """Remove a worktree after saving what is in it
+
+    Saves files and conversations, then lets `git worktree remove` delete the worktree. Its branch
+    stays. Refuses, with a list, if ignored files, files left out of checkpoints, or commits on no
+    branch would be lost. To get it back: gitcp restore REV --worktree DIR.
+
+      gitcp worktree remove ../shop-login
+    """
+    if action != "remove" or path is None:
+        hint = ELSEWHERE.get(action, "gitcp worktree -h")
+        what = "PATH is required" if action == "remove" else f"{action!r} is not `remove`"
+        raise BadValue(f"{what}: nothing was changed", hint=hint)
+    removed = op.remove(context.store, Path(os.path.join(context.cwd, path)), force=force)
+    if as_json:
+        context.output.document(objects.document("worktree-remove", _fields(removed)))
+    else:
+        _print(context, removed, path)
+
+
+def _fields(removed: Removed) -> wire.Json:
+    return {
+        "path": objects.path(removed.directory),
+        "branch": removed.branch,
+        "last": str(removed.last.id),
+        "saved": [str(each.id) for each in removed.saved],
+        "lost": [
+            {"path": wire.encode_path(each.path) if each.path else None, "why": each.why}
+            for each in removed.lost
+        ],
+    }
+
+
+def _print(context: Context, removed: Removed, typed: str) -> None:
+    line = context.output.line
+    for each in removed.saved:
+        line(f"saved {each.id}  ({humanize.count(each.changed, 'file')} changed)")
+    branch = f"; branch {removed.branch} stays" if removed.branch else ""
+    line(Styled("removed", GREEN), f" {typed}, which is saved as {removed.last.id}{branch}")
+    for lost in removed.lost:
+        line(f"  lost: {display(lost.path)}  {lost.why}" if lost.path else f"  lost: {lost.why}")
+    line("undo with: ", shlex.join(["gitcp", "restore", str(removed.last.id), "--worktree", typed]))

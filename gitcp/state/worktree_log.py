@@ -1,0 +1,115 @@
+"""Which worktree each session was last saved in, also if git has removed that worktree since.
+
+What git and gitcp know of a linked worktree is in its own git directory, and is removed with it. So
+its path and its sessions are also in `<git dir>/gitcp/worktrees`, which all worktrees share: one
+JSON object a line, added when a worktree is saved in with another session or at another path than
+before.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from gitcp import wire
+from gitcp.errors import GitcpError, StoreDamaged
+from gitcp.git.fsync import open_shared, read_own, write_all
+from gitcp.git.repo import Repository
+from gitcp.state import journal, oplog
+from gitcp.value import Value
+
+NAME = "worktrees"
+IDENTITY = "worktree-id"
+
+
+class Seen(Value):
+    """A session was saved in a worktree: its identity ("" for the main one), name and path then."""
+
+    id: str
+    name: str | None
+    path: Path
+    session: str
+
+
+def identity(repo: Repository) -> str | None:
+    """Return the identity that distinguishes this working tree from an earlier one of the same
+    name: "" for the main one, None if it has none yet.
+    """
+    return "" if repo.worktree_name is None else identity_at(repo.git_dir)
+
+
+def identity_at(git_dir: Path) -> str | None:
+    """Return the identity of the linked worktree with this git directory, None if it has none."""
+    with suppress(StoreDamaged):
+        fields = journal.read_fields(git_dir / "gitcp" / IDENTITY) or {}
+        return str(fields["id"]) if "id" in fields else None
+    return None
+
+
+def identify(repo: Repository) -> str:
+    """Return the identity of this working tree; give it one if it has none. Raises as
+    `journal.write_fields`.
+    """
+    existing = identity(repo)
+    if existing is not None:
+        return existing
+    created = os.urandom(8).hex()
+    _remember(repo, created, {})
+    return created
+
+
+def note(repo: Repository, session: str) -> None:
+    """Record that `session` was just saved in this working tree, unless the last line about it says
+    so. The main one is recorded once there are others. Ignores errors: no save depends on it.
+    """
+    if repo.worktree_name is None and not (repo.common_dir / "gitcp" / NAME).exists():
+        return
+    with suppress(GitcpError, OSError):
+        path = wire.encode_path(os.fsencode(repo.root))
+        fields = journal.read_fields(repo.git_dir / "gitcp" / IDENTITY) or {}
+        if (fields.get("session"), fields.get("path")) == (session, path):
+            return
+        own = identify(repo)
+        line = {"id": own, "worktree": repo.worktree_name, "path": path, "session": session}
+        _append(repo, wire.dumps(line, small=True) + b"\n")
+        _remember(repo, own, {"session": session, "path": path})
+
+
+def seen(repo: Repository) -> tuple[Seen, ...]:
+    """Return what was recorded, oldest first, with the current names of sessions. Unreadable lines
+    are skipped.
+    """
+    try:
+        lines = read_own(repo.common_dir / "gitcp" / NAME).splitlines()
+    except OSError:
+        return ()
+    names = oplog.former(repo)
+    parsed = (_parsed(line, names) for line in lines)
+    return tuple(each for each in parsed if each is not None)
+
+
+def _parsed(line: bytes, names: dict[str, str]) -> Seen | None:
+    try:
+        fields = wire.loads(line)
+        path = Path(os.fsdecode(wire.decode_path(fields["path"])))
+        session = str(fields["session"])
+        name = fields["worktree"] and str(fields["worktree"])
+        return Seen(str(fields["id"]), name, path, names.get(session, session))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _append(repo: Repository, line: bytes) -> None:
+    descriptor = open_shared(repo.store_dir / NAME, os.O_WRONLY | os.O_APPEND)
+    try:
+        write_all(descriptor, line)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remember(repo: Repository, own: str, fields: dict[str, object]) -> None:
+    journal.write_fields(
+        repo.state_dir / IDENTITY, {"schema": "gitcp.worktree/1", "id": own, **fields}
+    )

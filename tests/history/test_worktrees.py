@@ -1,0 +1,96 @@
+"""`sessions --worktrees`: every worktree, there or gone, with its sessions."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from talk import Talk
+
+from driver import Project
+
+
+@pytest.fixture
+def trees(project: Project, tmp_path: Path) -> dict[str, Project]:
+    """Four worktrees beside the main one, each saved in once."""
+    project.write("app.py", "one\n")
+    project.commit()
+    project.gitcp("save", "here", "--session", "home", check=0)
+    made = {}
+    for name in ("busy", "gone", "lost", "moved"):
+        project.git("worktree", "add", "--quiet", "-b", name, str(tmp_path / name))
+        made[name] = Project(tmp_path / name)
+        made[name].write(f"{name}.py", f"{name}\n")
+        made[name].gitcp("save", f"in {name}", "--session", name, check=0)
+    return made
+
+
+def listed(project: Project) -> dict[str | None, Any]:
+    return {each["worktree"]: each for each in project.json_lines("sessions", "--worktrees")}
+
+
+def test_there_and_gone(project: Project, trees: dict[str, Project]) -> None:
+    """Each is listed with what became of it, its branch, unsaved changes and sessions."""
+    Talk(trees["busy"]).say("do it", "done")
+    trees["busy"].gitcp("save", check=0)
+    trees["busy"].write("busy.py", "more\n")
+    trees["busy"].write("two.py", "two\n")
+    project.git("worktree", "remove", "--force", str(trees["gone"].root))
+    shutil.rmtree(trees["lost"].root)
+    moved = trees["moved"].root.with_name("moved elsewhere")
+    project.git("worktree", "move", str(trees["moved"].root), str(moved))
+    with project.guard():
+        known = listed(project)
+
+    assert {name: each["state"] for name, each in known.items()} == {
+        None: "there",
+        "busy": "there",
+        "moved": "there",
+        "lost": "missing",
+        "gone": "removed",
+    }
+    assert {name: each["unsaved"] for name, each in known.items()} == {
+        None: 0,
+        "busy": 2,
+        "moved": 0,
+        "lost": None,
+        "gone": None,
+    }
+    assert [each["session"] for each in known["busy"]["sessions"]] == ["e7baae82", "busy"]
+    assert [each["running"] for each in known["busy"]["sessions"]] == [True, False]
+    assert known["gone"]["path"] == str(trees["gone"].root)
+    assert known["gone"]["branch"] == "gone"
+    assert known["moved"]["path"] == str(moved)
+    assert [each["session"] for each in known[None]["sessions"]] == ["home"]
+    shown = project.gitcp("sessions", "--worktrees", check=0).out
+    assert "../moved elsewhere" in shown
+    assert "removed" in shown
+
+
+def test_the_same_name_again(project: Project, trees: dict[str, Project]) -> None:
+    """A worktree with the name of a removed one does not take its sessions; a session that goes on
+    in another worktree goes with it, and a renamed one keeps its own.
+    """
+    gone = trees["gone"].root
+    project.git("worktree", "remove", "--force", str(gone))
+    project.git("worktree", "add", "--quiet", "--detach", str(gone))
+    Project(gone).gitcp("save", "again", "--session", "again", check=0)
+    project.gitcp("rename", "busy", "quiet", check=0)
+    project.gitcp("save", "--session", "lost", "--force", check=0)
+
+    known = project.json_lines("sessions", "--worktrees")
+    sessions = [(each["state"], [s["session"] for s in each["sessions"]]) for each in known]
+    assert ("there", ["again"]) in sessions
+    assert ("removed", ["gone"]) in sessions
+    assert ("there", ["quiet"]) in sessions
+    assert ("there", ["lost", "home"]) in sessions
+
+
+def test_with_other_options(project: Project) -> None:
+    """What only lists of sessions can do is refused."""
+    project.gitcp("save", check=0)
+    refused = project.gitcp("sessions", "--worktrees", "--fetched", check=2)
+    assert "--fetched and --worktrees cannot be used together" in refused.err
+    assert len(project.json_lines("sessions", "--worktrees", "-n", "1")) == 1
