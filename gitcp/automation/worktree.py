@@ -57,7 +57,7 @@ def remove(store: Store, directory: Path, *, force: bool = False) -> Removed:
     something that no checkpoint holds.
     """
     there = Store(_open(store, directory))
-    saved, last = _save_all(there)
+    saved, last = save_all(there)
     lost = tuple(unsaved(there, last.snapshot))
     if lost and not force:
         raise _refused(there, last, lost)
@@ -123,10 +123,12 @@ def _open(store: Store, directory: Path) -> Repository:
     return repo
 
 
-def _save_all(there: Store) -> tuple[tuple[Checkpoint, ...], Checkpoint]:
-    """Save each agent's conversation of this worktree and its files, until nothing changes any
-    more. Return the checkpoints made, and the last one. Raises StoreBusy if something still
-    writes.
+def save_all(there: Store) -> tuple[tuple[Checkpoint, ...], Checkpoint]:
+    """Save each agent's conversation of a worktree, and its files, until nothing changes any more.
+    Return the checkpoints made, and the last one.
+
+    Each agent's session gets its own conversation, whoever runs this. Raises StoreBusy if something
+    keeps writing.
     """
     made: list[Checkpoint] = []
     for agent, session_id in _conversations(there):

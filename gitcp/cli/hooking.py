@@ -36,6 +36,8 @@ LAGGING = {"claude-code": 0.5, "copilot": 5.0}
 """Agents that write their transcript after calling the hook, and the seconds to wait for it."""
 
 LAGGING_BEFORE_TOOL = 2.0
+MOST_BELOW = 200
+"""Entries of a directory that are looked at for worktrees, before it is deleted."""
 
 REWRITING = ("gemini",)
 """Agents that rewrite the transcript of a resumed session: it is complete at the next prompt."""
@@ -65,11 +67,40 @@ def run(arguments: Sequence[str], until: float) -> int:
             called.extend(_Called(event, *location) for location in _places(event))
             for each in called:
                 tool_log.note(each.git_dir, each.root, event, each.began)
+            _save_doomed(event, until)
             _answer(called, until)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the agent must not feel it
         for each in called:
             each.log(error)
     return 0
+
+
+def _save_doomed(event: Event, until: float) -> None:
+    """Save the worktrees that a command is about to delete, each into its own sessions."""
+    if event.kind != events.BEFORE_TOOL:
+        return
+    from gitcp.policy import deletion  # only before a tool that can be risky
+
+    paths = {path for call in event.calls for path in deletion.directories(call)}
+    for path in sorted(paths):
+        for root, git_dir in _worktrees_at(os.path.join(event.cwd or ".", path)):
+            doomed = _Called(event, root, git_dir)
+            if doomed.wants_a_save():
+                apart(doomed.save_worktree, doomed.log, until)
+
+
+def _worktrees_at(path: str) -> list[tuple[str, str]]:
+    """Return the linked worktree at a path, or those directly below it."""
+    try:
+        below = sorted(os.listdir(path))[:MOST_BELOW]
+    except (OSError, ValueError):
+        return []
+    if ".git" in below:
+        below = [""]
+    places = (os.path.realpath(os.path.join(path, name)) for name in below)
+    linked = (place for place in places if os.path.isfile(os.path.join(place, ".git")))
+    found = (discovery.discover(place) for place in linked)
+    return [each for each in found if each is not None]
 
 
 def _answer_git(arguments: Sequence[str], until: float) -> None:
@@ -116,6 +147,17 @@ class _Called:
     def calls_for_a_save(self) -> bool:
         """Return whether there may be something to save, from cached state."""
         return self.settings is None or self._calls_for_a_save(self.settings)
+
+    def wants_a_save(self) -> bool:
+        """Return whether the settings want a checkpoint before this event."""
+        return self.settings is None or self._trigger(self.settings) is not None
+
+    def save_worktree(self) -> None:
+        """Save this working tree, in a detached process, whatever agent it belongs to."""
+        from gitcp.automation import worktree
+
+        bounded.end_work()
+        worktree.save_all(self._context().store)
 
     def begin_turn(self) -> None:
         """For a prompt without a save, record that the turn starts at the last checkpoint."""

@@ -67,10 +67,12 @@ NAMING = (
     mine_option,
     whole_tree_option,
     rare(flag("--markers", help="with --mine: write conflict markers into files in conflict")),
-    option(
-        "--worktree",
-        metavar="DIR",
-        help="create a git worktree in DIR instead, as REV recorded it",
+    rare(
+        option(
+            "--worktree",
+            metavar="DIR",
+            help="create a git worktree in DIR instead, as REV recorded it",
+        )
     ),
     rare(option("--branch", metavar="NAME", kind=WORDS, help="with --worktree: a new branch")),
     flag("--dry-run", "-n", help="show the plan and change nothing"),
@@ -98,7 +100,6 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp restore 12
       gitcp restore --at "yesterday 17:00" --yes
       gitcp restore @~2 src/app.py
-      gitcp restore e7baae82@4 --worktree ../shop-login
     """
     if given["forward"] is not None:
         _finish(context, given)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from gitcp import humanize
 from gitcp.automation import watch as op
+from gitcp.automation.watch_worktrees import watch_worktrees
 from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
 from gitcp.cli.options import SECONDS, exact_session_option, json_option, option, takes
 from gitcp.cli.output import BOLD, DIM, GREEN, Styled
-from gitcp.errors import BadValue
+from gitcp.errors import BadValue, RepositoryNotFound
 from gitcp.model import Checkpoint
 from gitcp.saving.save import Saved
 from gitcp.state import settings
 from gitcp.store import Store
+from gitcp.worktree.paths import display
 from gitcp.worktree.watcher import Stop, Watcher
 
 QUIET = 10.0
@@ -48,7 +52,8 @@ def command(
 ) -> None:
     """Save automatically while files change
 
-    For agents without hooks. Watches files and the agent's conversation and prints one line per
+    For agents without hooks. Watches files and the agents' conversations in all worktrees of the
+    repository, also in those added later; with --session, only in this one. Prints one line per
     checkpoint. Runs until ^C or SIGTERM, then saves once more. Ignored files are not watched.
 
       gitcp watch
@@ -58,27 +63,45 @@ def command(
     mistakes: list[BadValue] = []
     policy = settings.policy(store.repo, mistakes)
     context.warn_of(mistakes)
-    task = op.Task(context.cwd, session, context.limits())
     pace = op.Pace(quiet, policy.interval if every is None else every)
-    stop = Stop()
+    limits, stop = context.limits(), Stop()
+
+    def watch(root: Path) -> Iterator[Saved | Exception]:
+        own = root == store.repo.root
+        return _watch(context, op.Task(context.cwd if own else root, session, limits), pace, stop)
+
     with _ended_by_signals(stop):
-        changes = Watcher(
-            store.repo,
-            task.limits.max_dependency_files,
-            lambda: op.elsewhere(context.cwd, context.host),
-            stop,
-        )
         context.output.say(f"watching {store.repo.root}; ^C to stop")
-        for event in op.watch(lambda: _opened(context), task, pace, changes, stop.is_set):
-            _tell(context, event, as_json=as_json)
+        if session is not None:
+            for event in watch(store.repo.root):
+                _tell(context, event, as_json=as_json)
+            return
+        for noticed in watch_worktrees(store.repo, watch, stop.is_set):
+            place = "" if noticed.root == store.repo.root else _relative(context, noticed.root)
+            if noticed.what is not None:
+                _tell(context, noticed.what, place, as_json=as_json, retried=not noticed.ended)
+
+
+def _watch(
+    context: Context, task: op.Task, pace: op.Pace, stop: Stop
+) -> Iterator[Saved | Exception]:
+    """Watch one worktree; yield what happens."""
+    from gitcp.git.repo import Repository
+
+    def opened() -> Store:
+        """Open the store again: cached state may be outdated."""
+        return Store(Repository.open(task.cwd, context.host))
+
+    most = task.limits.max_dependency_files
+    changes = Watcher(opened().repo, most, lambda: op.elsewhere(task.cwd, context.host), stop)
+    try:
+        yield from op.watch(opened, task, pace, changes, stop.is_set)
+    finally:
         changes.close()
 
 
-def _opened(context: Context) -> Store:
-    """Open the store again: cached state may be outdated."""
-    from gitcp.git.repo import Repository
-
-    return Store(Repository.open(context.cwd, context.host))
+def _relative(context: Context, root: Path) -> str:
+    return display(os.fsencode(os.path.relpath(root, context.cwd)))
 
 
 @contextmanager
@@ -95,10 +118,21 @@ def _ended_by_signals(stop: Stop) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _tell(context: Context, event: Saved | Exception, *, as_json: bool) -> None:
-    """Print one line for a save or an error, and flush it."""
-    if isinstance(event, Exception):
-        context.output.say(f"not saved: {describe(event).message}; will retry")
+def _tell(
+    context: Context,
+    event: Saved | Exception,
+    place: str = "",
+    *,
+    as_json: bool,
+    retried: bool = True,
+) -> None:
+    """Print one line for a save or an error, and flush it. `place` is another worktree."""
+    if isinstance(event, RepositoryNotFound) and not retried:
+        context.output.say(f"no longer watched: {place} is gone")
+    elif isinstance(event, Exception):
+        then = "will retry" if retried else "no longer watched"
+        at = f" ({place})" if place else ""
+        context.output.say(f"not saved{at}: {describe(event).message}; {then}")
     elif as_json:
         fields = {
             "saved": True,
@@ -107,11 +141,11 @@ def _tell(context: Context, event: Saved | Exception, *, as_json: bool) -> None:
         }
         context.output.document(objects.document("save", fields))
     else:
-        _print(context, event.checkpoint)
+        _print(context, event.checkpoint, place)
     sys.stdout.flush()
 
 
-def _print(context: Context, checkpoint: Checkpoint) -> None:
+def _print(context: Context, checkpoint: Checkpoint, place: str) -> None:
     talk = (
         f", {humanize.count(checkpoint.conversation.digest.messages, 'message')}"
         if checkpoint.conversation
@@ -123,4 +157,5 @@ def _print(context: Context, checkpoint: Checkpoint) -> None:
         Styled(str(checkpoint.id), BOLD),
         f"  {checkpoint.trigger.value}  "
         f"({humanize.count(checkpoint.changed, 'file')} changed{talk})",
+        f"  in {place}" if place else "",
     )

@@ -414,3 +414,28 @@ def test_elsewhere(project: Project, sealed: Path) -> None:
 
     assert talk.path in found
     assert sealed / ".claude" not in found
+
+
+def test_worktrees_come_and_go(watched: Project, start: Start, tmp_path: Path) -> None:
+    """Changes in other worktrees are saved, also in one that is added meanwhile; one that is
+    removed is no longer watched, and the others are.
+    """
+    watched.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "early"))
+    running = start("--quiet", "0.2")
+    early, late = Project(tmp_path / "early"), tmp_path / "late"
+    assert running.saved()["session"] != running.saved()["session"]
+    early.write("a.txt", "of early\n")
+    until_saved(early, "a.txt", "of early\n")
+    watched.git("worktree", "add", "--quiet", "--detach", str(late))
+    Project(late).write("new.txt", "of late\n")
+    until_saved(Project(late), "new.txt", "of late\n")
+    watched.git("worktree", "remove", "--force", str(late))
+    watched.write("a.txt", "of the main one\n")
+    until_saved(watched, "a.txt", "of the main one\n")
+    running.end()
+
+    assert "late is gone" in running.said.read_text()
+    gone = [x for x in watched.json_lines("sessions", "--worktrees") if x["state"] == "removed"]
+    assert [each["path"] for each in gone] == [str(late)]
+    saved = gone[0]["sessions"][0]["last"]
+    assert watched.gitcp("show", f"{saved}:new.txt", check=0).out == "of late\n"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from talk import Talk
+
+from gitcp.policy.deletion import directories
+from gitcp.policy.events import Call
 
 from driver import Project
 
@@ -83,3 +87,49 @@ def test_from_inside(topic: Project, project: Project) -> None:
     topic.gitcp("worktree", "remove", ".", check=0)
     assert not topic.root.exists()
     assert len(project.json_lines("log", "--session", "e7ba")) == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git worktree remove --force {}",
+        "cd /tmp && git -C {main} worktree remove -f {}",
+        "rm -rf {}",
+        "rm -r -f {above}",
+    ],
+)
+def test_an_agent_deletes_it(project: Project, topic: Project, command: str) -> None:
+    """Before an agent deletes another worktree, what is in it is saved, into its own session."""
+    talk = Talk(project, "99999999-5d1c-4f0a-9b3e-2c6d8f1a7b90")
+    talk.say("remove it", "I do")
+    below = topic.root.parent / "trees"
+    below.mkdir()
+    project.git("worktree", "move", str(topic.root), str(below / "topic"))
+    Talk(Project(below / "topic")).say("begin", "begun")
+    typed = command.format(below / "topic", main=project.root, above=below)
+    payload = {
+        "session_id": talk.session,
+        "transcript_path": str(talk.path),
+        "cwd": str(project.root),
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": typed},
+        "tool_use_id": "toolu_1",
+    }
+    project.gitcp("hook", "claude", "PreToolUse", input=json.dumps(payload), check=0)
+    project.git("worktree", "remove", "--force", str(below / "topic"))
+
+    gone = {each["worktree"]: each for each in project.json_lines("sessions", "--worktrees")}
+    assert [each["session"] for each in gone["topic"]["sessions"]] == ["e7baae82"]
+    last = gone["topic"]["sessions"][0]["last"]
+    assert project.gitcp("show", f"{last}:new.py", check=0).out == "new\n"
+
+
+def test_what_is_deleted() -> None:
+    """Only what deletes directories counts."""
+    for command, paths in {
+        "git worktree remove ../a && rm -Rf b c": ["../a", "b", "c"],
+        "git worktree list; git worktree add x; rm file": [],
+        "git status": [],
+    }.items():
+        assert directories(Call({"tool": "Bash", "args": {"command": command}})) == paths
