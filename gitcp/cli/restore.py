@@ -252,10 +252,10 @@ def _recreate(context: Context, request: RestoreRequest, given: Mapping[str, Any
     from gitcp.cli import recreating  # rarely needed
     from gitcp.restoring.recreate import recreate
 
-    parts = ("paths", "files", "conversation", "index", "to", "message")
+    parts = ("paths", "files", "conversation", "index", "to", "message", "mine", "whole_tree")
     others = [name for name in parts if given[name]]
     if others:
-        other = "PATH" if others[0] == "paths" else f"--{others[0]}"
+        other = "PATH" if others[0] == "paths" else f"--{others[0].replace('_', '-')}"
         raise BadValue(f"{other} and --worktree cannot be used together", hint=HELP)
     plan = recreating.planned(context, request, given["worktree"], given["branch"])
     if given["dry_run"]:
