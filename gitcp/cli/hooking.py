@@ -79,9 +79,9 @@ def _save_doomed(event: Event, until: float) -> None:
     """Save the worktrees that a command is about to delete, each into its own sessions."""
     if event.kind != events.BEFORE_TOOL:
         return
-    from gitcp.policy import deletion  # only before a tool that can be risky
+    from gitcp.policy import risk  # only before a tool that can be risky
 
-    paths = {path for call in event.calls for path in deletion.directories(call)}
+    paths = {path for call in event.calls for path in risk.deleted_directories(call)}
     for path in sorted(paths):
         for root, git_dir in _worktrees_at(os.path.join(event.cwd or ".", path)):
             doomed = _Called(event, root, git_dir)

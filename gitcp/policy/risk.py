@@ -99,6 +99,24 @@ def in_shell(call: Call) -> list[shell.Command]:
     return shell.commands(call.text("command", "cmd", "script"))
 
 
+def deleted_directories(call: Call) -> list[str]:
+    """Return the paths that `git worktree remove` or `rm -r` would delete, as they are typed."""
+    paths: list[str] = []
+    for command in in_shell(call):
+        words = list(command.words[1:])
+        if command.program == "rm" and any(map(_is_recursive, words)):
+            paths += [word for word in words if not word.startswith("-")]
+        elif command.program == "git" and "worktree" in words:
+            rest = words[words.index("worktree") + 1 :]
+            paths += [word for word in rest[1:] if rest[0] == "remove" and word[:1] != "-"]
+    return paths
+
+
+def _is_recursive(word: str) -> bool:
+    short = word.startswith("-") and not word.startswith("--")
+    return word == "--recursive" or (short and ("r" in word or "R" in word))
+
+
 def _is_risky(command: shell.Command, settings: Settings, size_of: SizeOf) -> bool:
     if patterns.applies(command, COMMANDS, settings.risky):
         return True

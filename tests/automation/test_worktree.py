@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from talk import Talk
 
-from gitcp.policy.deletion import directories
 from gitcp.policy.events import Call
+from gitcp.policy.risk import deleted_directories
 
 from driver import Project
 
@@ -132,4 +132,4 @@ def test_what_is_deleted() -> None:
         "git worktree list; git worktree add x; rm file": [],
         "git status": [],
     }.items():
-        assert directories(Call({"tool": "Bash", "args": {"command": command}})) == paths
+        assert deleted_directories(Call({"tool": "Bash", "args": {"command": command}})) == paths
