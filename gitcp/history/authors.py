@@ -135,7 +135,7 @@ class Step(Value):
         if self.after.trigger is Trigger.RESTORE:  # it contains nothing else
             return {change.path: own for change in self.changes}
         claims = {change.path: _claim(authors, change.path) for change in self.changes}
-        is_complete = sum(claim is None for claim in claims.values()) == authors.own
+        is_complete = sum(claim is None for claim in claims.values()) <= authors.own
         default = own if is_complete else unknown
         return {path: claim or default for path, claim in claims.items()}
 
@@ -194,9 +194,12 @@ class Line:
     def _step(self, after: Checkpoint) -> Step:
         previous = after.authors.previous if after.authors else None
         commit = self._commit(previous) if previous else after.parent
-        is_whole = previous is None or commit is not None
+        is_next = previous is not None and commit is not None
         commit = commit or after.parent
         before = self.read(commit) if commit else None
+        is_whole = is_next or (
+            previous is None and (before is None or before.id.number == after.id.number - 1)
+        )
         old = before.snapshot.tree if before else base_tree(self._store, after.snapshot.base.commit)
         changes = trees.diff(self._store.reader, old, after.snapshot.tree)
         return Step(before, after, tuple(changes), is_whole)

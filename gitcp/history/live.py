@@ -6,6 +6,7 @@ import os
 from datetime import datetime, timedelta
 
 from gitcp import adapters
+from gitcp.fastpath import tool_log
 from gitcp.policy import events
 from gitcp.saving import session as sessions
 from gitcp.store import Store
@@ -15,7 +16,8 @@ RECENT = timedelta(minutes=10)
 
 def is_live(store: Store, session: str, now: datetime) -> bool:
     """Return whether a session's agent runs this process, or something of the session happened in
-    the ten minutes before `now`: a checkpoint, a saved hook event, a message.
+    the ten minutes before `now`: a hook's event, a checkpoint, a message. An agent that said that
+    it ended is not live until something else happens.
     """
     tip = store.tip(session)
     last = sessions.last_summary(store, tip) if tip else None
@@ -27,6 +29,12 @@ def is_live(store: Store, session: str, now: datetime) -> bool:
     if running is not None and (running.agent, running.session_id) == (agent, agent_session):
         return True
     since = (now - RECENT).timestamp()
+    lines = tool_log.read(str(store.repo.git_dir))
+    event = next((e for e in reversed(list(lines)) if e.session == (agent, agent_session)), None)
+    if event is not None and event.mark == tool_log.LEFT and event.time / 1e9 >= since:
+        return last.created.timestamp() > event.time / 1e9 + 1
+    if event is not None and event.time / 1e9 >= since:
+        return True
     if last.created.timestamp() >= since:
         return True
     if not events.session_id(agent_session):

@@ -19,6 +19,7 @@ from gitcp.model import (
     GITLINK,
     RESERVED,
     TREE,
+    Authors,
     Checkpoint,
     Conversation,
     Digest,
@@ -147,7 +148,17 @@ class Editor:
             conversation=self._conversation(before.conversation) if before.conversation else None,
             steps=self._tree(before.steps) if before.steps else None,
             state=before.state if before.state and not self._needs_edit(before.state) else None,
+            authors=before.authors and self._authors(before.authors, before.snapshot.tree),
         )
+
+    def _authors(self, before: Authors, tree: Oid) -> Authors:
+        """Return who changed the files, with edited paths and without removed ones."""
+        claims = {
+            self._path(tree, path): claim
+            for path, claim in before.claims.items()
+            if not self.edit.paths or not within(path.rstrip(b"/"), self.edit.paths)
+        }
+        return replace(before, claims=claims or EMPTY)
 
     def _needs_edit(self, state: State) -> bool:
         """Return whether a framework's state contains text to edit. It is then

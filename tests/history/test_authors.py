@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from gitcp.errors import Refused
+from gitcp.fastpath import fingerprint, tool_log
 from gitcp.history import authors
 from gitcp.history.live import is_live
 from gitcp.model import NOBODY, Authors, CheckpointId, Claim
+from gitcp.policy import events
 from gitcp.state import latest
 
 from driver import Project
@@ -84,3 +86,39 @@ def test_live(project: Project) -> None:
     assert is_live(store, "alpha", START + timedelta(minutes=9))
     assert not is_live(store, "alpha", START + timedelta(minutes=11))
     assert not is_live(store, "beta", START)
+
+
+def test_live_by_hooks(project: Project) -> None:
+    """A hook's event makes a session live, until its agent reports its end."""
+    store, now = open_store(project), datetime.now(UTC)
+    made = save(store, "alpha", streams={"main": b""}, created=START)
+    assert made.agent is not None
+    (project.root / ".git/gitcp").mkdir(exist_ok=True)
+    assert not is_live(store, "alpha", now)
+    for name, live in (("UserPromptSubmit", True), ("SessionEnd", False)):
+        event = events.read("claude", name, {"session_id": made.agent.session_id})
+        assert event is not None
+        tool_log.note(str(store.repo.git_dir), str(project.root), event, fingerprint.clock())
+        assert is_live(store, "alpha", now) is live
+
+
+def test_rename_and_purge(project: Project) -> None:
+    """Claims follow a session's new name, and lose what is purged."""
+    store = open_store(project)
+    claims = {b"hush-hush/a": BY_BETA, b"b": BY_BETA}
+    first = save(store, "alpha", {b"x": b"1"}, authors=Authors(1))
+    files = {b"hush-hush/a": b"1", b"b": b"1", b"x": b"2"}
+    save(store, "beta", files, authors=Authors(1, claims, first.id))
+    project.gitcp("rename", "alpha", "gamma", check=0)
+    project.gitcp("rename", "beta", "delta", check=0)
+    project.gitcp("purge", "--text", "hush-hush", "--yes", check=0)
+
+    store = open_store(project)
+    tip = store.tip("delta")
+    assert tip is not None
+    known = store.read(tip).authors
+    assert known is not None
+    assert known.previous == CheckpointId("gamma", 1)
+    assert len(known.claims) == 2
+    assert {claim.sessions for claim in known.claims.values()} == {frozenset({"delta"})}
+    assert not any(b"hush-hush" in path for path in known.claims)
