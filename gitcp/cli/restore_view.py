@@ -116,7 +116,7 @@ def _agreed(
         else:
             raise confirm.Declined(DECLINED)
     restore.require_merged(request, plan.conflicts)
-    if plan or request.index:
+    if plan or plan.instead_of or request.index:
         agree(context, request, plan, choice)
     return request, plan
 
@@ -201,7 +201,7 @@ def print_plan(
         _print_conversation_plan(plan, plan.placed, request.stored, line)
     for command in plan.effects:
         line(Styled("  not undone: ", BOLD), command)
-    if not plan and not request.index and not plan.conflicts:
+    if not (plan or plan.instead_of or plan.conflicts or request.index):
         line(f"  nothing to restore: {_why_nothing(plan.files.kept)} it")
 
 
@@ -264,6 +264,8 @@ def _print_conversation_plan(
 ) -> None:
     if not placed.changes:
         line("  the conversation is unchanged")
+        if plan.instead_of:
+            line(f"  {placed.session_id} would continue, instead of {plan.instead_of}")
         return
     brought, agent = stored
     messages = brought.digest.messages if brought else 0

@@ -62,7 +62,8 @@ class RestorePlan(Value):
     `later` are the checkpoints newer than the target, newest first. `effects` are the compensations
     recorded since and not run; a restore runs none. `others` are the other sessions that changed
     since the target what the restore would change. `conflicts` are the paths that `mine` cannot
-    merge: they are kept, or have conflict markers.
+    merge: they are kept, or have conflict markers. If no file and no conversation changes, but
+    another conversation becomes the current one, `instead_of` describes the one that is current.
     """
 
     target: Checkpoint
@@ -72,6 +73,7 @@ class RestorePlan(Value):
     effects: tuple[str, ...]
     others: tuple[OtherSession, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    instead_of: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.files) or (self.placed is not None and self.placed.changes)
@@ -146,15 +148,28 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
         request = merged_into(store, objects, request, ours, line.transitions)
         files = _plan_files(store, objects, request, present, Contents(store), request.paths)
         objects.writer.discard()
+    placed = _place(store, request)
     return RestorePlan(
         target=request.target,
         files=files,
-        placed=_place(store, request),
+        placed=placed,
         later=tuple(log.later(store, request.target)),
         effects=effects.open_commands(store, request.target),
         others=line.affected(files),
         conflicts=request.conflicts,
+        instead_of="" if files else _instead_of(store, request, placed),
     )
+
+
+def _instead_of(store: Store, request: RestoreRequest, placed: Placed | None) -> str:
+    """Return the current conversation if an unchanged one becomes the current one instead."""
+    if placed is None or placed.changes:
+        return ""
+    choice = _choose_session(store, request)
+    if _is_conversation_unchanged(placed, choice):
+        return ""
+    agent = choice.capture.agent if choice.capture else None
+    return (agent and agent.session_id) or f"session {choice.session}"
 
 
 @contextmanager

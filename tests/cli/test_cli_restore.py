@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from shop import furnished
 from talk import SESSION, Talk
 from terminal import on_terminal
 
@@ -613,3 +615,29 @@ def test_during_a_merge(project: Project, talk: Talk) -> None:
 
     assert "a merge is in progress" in project.gitcp("restore", "first", "--yes", check=12).err
     assert project.gitcp("restore", "first", "--yes", "--force", check=0).err == ""
+
+
+def test_another_conversation_continues(project: Project) -> None:
+    """A restore that only makes another session's conversation the current one says so, and asks:
+    without an answer nothing is recorded.
+    """
+    shop = furnished(project)
+    (fork,) = set(shop.talk.path.parent.glob("*.jsonl")) - {shop.talk.path}
+    later = time.time() + 60
+    os.utime(fork, (later, later))  # its agent went on last
+    refs = project.git("for-each-ref")
+    line = f"  {shop.talk.session} would continue, instead of {fork.stem}\n"
+
+    with project.guard():
+        shown = project.gitcp("restore", "e7baae82@7", "--dry-run", check=0).out
+        refused = project.gitcp("restore", "e7baae82@7", check=12).err
+    assert line in shown
+    assert line in refused
+    assert "nothing to restore" not in shown
+    assert project.git("for-each-ref") == refs
+
+    done = project.gitcp("restore", "e7baae82@7", "--yes", check=0).out
+    assert done.startswith('restored e7baae82@7 "driver in place"  (0 files written, 0 removed')
+    log = project.gitcp("log", "--all", "--oneline", check=0).out
+    assert "e7baae82@8 restored e7baae82@7" in log
+    assert "asyncpg@4 before-restore" in log
