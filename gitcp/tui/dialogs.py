@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -51,8 +52,8 @@ class Act(threading.Thread):
     def __init__(self, perform: Perform, args: Sequence[str], tell: Callable[[Message], object]):
         super().__init__(daemon=True)
         self._perform, self._args, self._tell = perform, args, tell
-        self._answered = threading.Event()
-        self._agreed = False
+        self._answers: SimpleQueue[bool] = SimpleQueue()
+        self._withdrawn = False
         self.lines: list[str] = []
         self.asked_at: int | None = None
 
@@ -65,16 +66,20 @@ class Act(threading.Thread):
 
     def ask(self, question: str) -> bool:
         """Show the question and wait for the answer."""
+        if self._withdrawn:
+            return False
         self.asked_at = len(self.lines)
         self._tell(Asked(self, question))
-        self._answered.wait()
-        return self._agreed
+        return self._answers.get()
 
     def answer(self, *, agreed: bool) -> None:
-        """Answer the question, also before it is asked. The first answer counts."""
-        if not self._answered.is_set():
-            self._agreed = agreed
-            self._answered.set()
+        """Answer a question that was asked."""
+        self._answers.put(agreed)
+
+    def withdraw(self) -> None:
+        """Answer no to every question, also to those that are asked later."""
+        self._withdrawn = True
+        self._answers.put(False)
 
     @property
     def report(self) -> list[str]:
@@ -136,7 +141,9 @@ class PlanDialog(Dialog):
     `scopes` returns the proposal for another scope of a restore.
     """
 
-    BINDINGS: ClassVar = bindings((*keys.PLAN, *keys.SCOPES, keys.TRUST, *keys.SHARED))
+    BINDINGS: ClassVar = bindings(
+        (*keys.PLAN, *keys.SCOPES, keys.TRUST, *keys.SHARED, *keys.CHOICE[1:])
+    )
 
     def __init__(
         self,
@@ -150,6 +157,7 @@ class PlanDialog(Dialog):
         self._scopes, self._elsewhere = scopes, elsewhere
         self._act: Act | None = None
         self._state = "new"
+        self._question = ""
         self._agreed: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -165,7 +173,7 @@ class PlanDialog(Dialog):
     def _begin(self) -> None:
         """Plan: run the command up to its question, or the command that shows what would happen."""
         proposal = self._proposal
-        self._state = "planning"
+        self._state, self._question = "planning", ""
         self.titled(self.query_one("#box", Vertical), proposal.title)
         if proposal.asks or proposal.first:
             self._run(proposal.first or proposal.args)
@@ -183,16 +191,20 @@ class PlanDialog(Dialog):
         self._show()
 
     def on_asked(self, message: Asked) -> None:
-        """Agree to the plan that was agreed to; show another one."""
-        if message.act is not self._act:
-            message.act.answer(agreed=False)
-        elif self._state == "working" and message.act.lines == self._agreed:
+        """Agree to the plan that was agreed to; show another plan, and other questions than whether
+        to carry it out.
+        """
+        is_choice = " " in message.question
+        if message.act is not self._act or self._state == "closed":
+            message.act.withdraw()
+        elif self._state == "working" and not is_choice and message.act.lines == self._agreed:
             message.act.answer(agreed=True)
         else:
+            self._question = message.question if is_choice else ""
             self._ready()
 
     def on_ended(self, message: Ended) -> None:
-        if message.act is not self._act:
+        if message.act is not self._act or self._state == "closed":
             return
         proposal = self._proposal
         if self._state == "planning" and proposal.first and not message.code:
@@ -233,6 +245,8 @@ class PlanDialog(Dialog):
         for text in self._act.lines if self._act and self._state != "planning" else ():
             role = "error" if text.startswith("error:") else ""
             lines += [Line(((each, role),)) for each in wrapped(text, width)]
+        if self._question and self._state == "ready":
+            lines += [Line(()), Line(((self._question, "head"),))]
         numbered = [(str(number), line) for number, line in enumerate(lines)]
         self.query_one(Lines).show(Prepared(numbered), reset=True)
         self.query_one(Keybar).show(self._footer())
@@ -241,7 +255,7 @@ class PlanDialog(Dialog):
         apply, cancel = keys.PLAN[:2]
         scopes = list(keys.SCOPES) if self._scopes is not None else []
         if self._state == "ready":
-            return [apply, *scopes, cancel]
+            return [*(keys.CHOICE if self._question else (apply, *scopes)), cancel]
         if self._state == "untrusted":
             return [keys.TRUST, *scopes, cancel]
         if self._state == "shared":
@@ -261,6 +275,13 @@ class PlanDialog(Dialog):
             self._agreed = list(self._act.lines) if self._act is not None else []
             self._run(self._proposal.args)
 
+    def action_decline(self) -> None:
+        """Answer no to a question; the command goes on."""
+        if self._state == "ready" and self._question and self._act is not None:
+            self._state = "working"
+            self._show()
+            self._act.answer(agreed=False)
+
     def action_cancel(self) -> None:
         """Close; a command that waits for its answer hears no, one that works goes on."""
         self._withdraw()
@@ -270,7 +291,7 @@ class PlanDialog(Dialog):
         """Answer no, also to a question that is not asked yet: nobody may be left to answer it."""
         self._state = "closed"
         if self._act is not None:
-            self._act.answer(agreed=False)
+            self._act.withdraw()
 
     def action_trust(self) -> None:
         """Plan again, for a checkpoint from another repository."""

@@ -127,6 +127,12 @@ PLAN = (
 )
 """The keys of every plan."""
 
+CHOICE = (
+    Key("y", "y", "apply", "yes", "yes"),
+    Key("n", "n", "decline", "no: the command goes on without it", "no"),
+)
+"""The keys of a question in a plan, other than whether to carry it out."""
+
 TRUST = Key("T", "T", "trust", "allow a checkpoint from another repository", "trust it")
 """The key of a plan that was refused because its checkpoint was made elsewhere."""
 

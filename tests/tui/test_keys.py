@@ -22,7 +22,8 @@ def test_page() -> None:
         if (found := ROW.fullmatch(line))
     ]
 
-    table = (*keys.KEYS, *keys.PLAN, *keys.SCOPES, keys.TRUST, *keys.SHARED)
+    more = (keys.TRUST, *keys.SHARED, *keys.CHOICE)
+    table = (*keys.KEYS, *keys.PLAN, *keys.SCOPES, *more)
     rows = [(key.written, _said(key), key.command if key in keys.ACTS else "") for key in table]
     assert shown == [*rows, *((" ".join(names), what, "") for names, what in HELP)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 from agents_at_work import BETA, AgentAtWork
@@ -11,7 +12,8 @@ from shop import Shop, furnished
 from textual.events import Key
 
 from gitcp.tui import keys
-from gitcp.tui.dialogs import Act
+from gitcp.tui.acts import Console, Proposal
+from gitcp.tui.dialogs import Act, PlanDialog
 
 from driver import Project
 
@@ -311,6 +313,41 @@ def test_typed_ahead(shop: Shop, typed: tuple[str, ...]) -> None:
         watched(shop, leave)
     assert shop.project.files() == before
     assert shop.project.git("for-each-ref") == refs
+
+
+def test_questions(shop: Shop) -> None:
+    """A command that asks more than whether to carry out its plan: each question is shown, and
+    answered by itself.
+    """
+    answers: list[bool] = []
+
+    def perform(args: Sequence[str], console: Console) -> int:
+        for line, question in (
+            ("changed by sessions at work", "Restore only what this session changed?"),
+            ("", "Restore everything, also what they changed?"),
+            ("the plan", "Restore?"),
+        ):
+            console.line(line)
+            answers.append(console.ask(question))
+        return 0
+
+    async def answer(seen: Seen) -> None:
+        for keys_and_words in (
+            (("n", "Restore everything"), ("y", "y apply"), ("y", "Restore it")),
+            (("y", "Restore everything"), ("escape", "")),
+        ):
+            seen.panes._open(PlanDialog(perform, Proposal("Restore it", ("x",), asks=True)))
+            text = await seen.until("Restore only what this session changed?")
+            assert "y yes  n no" in text
+            assert "y apply" not in text
+            for key, words in keys_and_words:
+                await seen.pilot.press(key)
+                await seen.until(words)
+            await seen.gone("the plan")
+            await seen.settle()
+
+    watched(shop, answer)
+    assert answers == [False, True, True, True, False, False]
 
 
 def test_mouse(shop: Shop) -> None:
