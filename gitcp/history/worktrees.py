@@ -95,6 +95,17 @@ def of_session(store: Store, name: str) -> Worktree | None:
     )
 
 
+def was_in_gone_one(store: Store, name: str) -> bool:
+    """Return whether a session was saved in a linked worktree that is gone."""
+    there = {
+        worktree_log.identity_at(each.git_dir)
+        for each in worktrees.linked(store.repo)
+        if each.there
+    }
+    seen = (each for each in worktree_log.seen(store.repo) if each.session == name and each.id)
+    return any(each.id not in there for each in seen)
+
+
 def _name(session: Session) -> str:
     return session.name
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.git import worktrees
-from gitcp.history.worktrees import Presence, Worktree, of_session
+from gitcp.history.worktrees import Presence, Worktree, of_session, was_in_gone_one
 from gitcp.model import Checkpoint, Oid, Trigger
 from gitcp.restoring import index, placing, trust
 from gitcp.restoring.contents import Contents
@@ -71,7 +71,7 @@ def plan(
     at = of_session(store, name)
     base = base_commit(store, target)
     require_empty(directory)
-    registered = _check_gone(at, target, directory)
+    registered = _check_gone(store, at, target, directory)
     Contents(store).require(whole(store, target.snapshot, ()).write, str(target.id))
     if branch is not None:
         worktrees.check_branch(store.repo, branch)
@@ -140,13 +140,15 @@ def base_commit(store: Store, target: Checkpoint) -> Oid:
     return base
 
 
-def _check_gone(at: Worktree | None, target: Checkpoint, directory: Path) -> bool:
+def _check_gone(store: Store, at: Worktree | None, target: Checkpoint, directory: Path) -> bool:
     """Return whether git still lists `directory`, which is gone. Raises Refused unless the worktree
     of the session is gone.
     """
     if at is None or at.presence is Presence.REMOVED:
         return False
     path = shlex.quote(str(at.path))
+    if at.name is None and was_in_gone_one(store, target.id.session):
+        return False  # it went on in the main one, for want of its own
     if at.presence is Presence.THERE:
         raise Refused(
             f"session {target.id.session} is in use in {at.path}; nothing was changed",

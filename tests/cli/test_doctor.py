@@ -154,3 +154,21 @@ def test_an_old_git(project: Project, programs: Path, git: str, code: int) -> No
 
     assert said == ["install git 2.31 or later"][:code]
     assert "git 2.31" in (SOURCE / "README.md").read_text()
+
+
+def test_worktrees_without_hooks(project: Project, tmp_path: Path) -> None:
+    """A worktree that lacks the project's hooks is named, with what covers all; not where they are
+    committed or the user's.
+    """
+    project.commit()
+    project.gitcp("enable", "claude", "--yes", check=0)
+    project.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "tree"))
+    said = doctor(project, 0)["notes"]
+
+    assert any(
+        f"not enabled in the worktree {tmp_path / 'tree'}" in note and "--user" in note
+        for note in said
+    ), said
+    project.commit()
+    project.git("-C", str(tmp_path / "tree"), "checkout", "--quiet", "--detach", "main")
+    assert not any("not enabled in the worktree" in note for note in doctor(project, 0)["notes"])

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from gitcp.automation.install import command, plan
 from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
 from gitcp.errors import GitcpError, Refused
-from gitcp.git import process, shared, verify
+from gitcp.git import process, shared, verify, worktrees
 from gitcp.git.fsync import open_own
 from gitcp.history import sessions
 from gitcp.model import Host
@@ -114,7 +114,7 @@ def examine(store: Store | None, host: Host) -> Health:
         store=store_health,
         log=() if store is None else _log(store),
         problems=tuple(problems),
-        notes=(warning,) if warning else (),
+        notes=tuple(filter(None, (warning, *_uncovered(agents, store, host)))),
     )
 
 
@@ -163,6 +163,27 @@ def _agent_problems(agent: AgentHealth, store: Store | None, host: Host) -> Iter
     for scope in scopes:
         for left in plan.enable((agent.target,), scope, host).left:
             yield Problem(f"{title}: {left.path}: {left.why}", f"fix {left.path}")
+
+
+def _uncovered(agents: Iterable[AgentHealth], store: Store | None, host: Host) -> Iterator[str]:
+    """Yield a note for each agent that is enabled in the project, but not in all its worktrees: a
+    new worktree has only what is committed.
+    """
+    trees = [tree for tree in worktrees.linked(store.repo) if tree.there] if store else []
+    for agent in agents:
+        if agent.project == NO or agent.user != NO:
+            continue
+        without = [
+            tree.path
+            for tree in trees
+            if _state(agent.target, Scope(tree.path, user=False), host) == NO
+        ]
+        if without:
+            more = f" and {len(without) - 1} more" if len(without) > 1 else ""
+            yield (
+                f"{agent.target.title} is not enabled in the worktree {without[0]}{more}; "
+                f"`gitcp enable {agent.target.name} --user` covers all"
+            )
 
 
 def _last_hook(target: Target, store: Store | None) -> datetime | None:
