@@ -9,7 +9,9 @@ from gitcp.cli.failure import CODES, end
 from gitcp.cli.options import flag, json_option, session_option, takes
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
+from gitcp.history import sessions
 from gitcp.lifecycle.check import CheckReport, check
+from gitcp.restoring import placing
 
 
 @takes(
@@ -28,17 +30,31 @@ def command(
 
     Reads every object and compares it with its name, and every conversation with its digest. Lists
     damaged objects and the checkpoints that need them. What the last check found intact, in a pack
-    that has not changed since, is not read again without --all.
+    that has not changed since, is not read again without --all. With --all, also names damaged
+    transcripts: their agent wrote them so, and a restore repairs its copy.
 
       gitcp check
       gitcp check --all
     """
     report = check(context.store, everything=everything)
+    conversations = _damaged_conversations(context) if everything else {}
     if as_json:
-        context.output.document(objects.document("check", _fields(report)))
+        fields = {**_fields(report), "conversations": conversations}
+        context.output.document(objects.document("check", fields))
     else:
         _print(context, report)
+        for id, what in conversations.items():
+            context.output.line(
+                f"note: the conversation of {id}: {what}; a restore repairs its copy"
+            )
     end(0 if report.ok else CODES[StoreDamaged])
+
+
+def _damaged_conversations(context: Context) -> dict[str, str]:
+    """Return what a restore would repair, by the id of each session's last checkpoint."""
+    readable, _ = sessions.listing(context.store)
+    damage = {str(each.last.id): placing.damage(context.store, each.last) for each in readable}
+    return {id: what for id, what in damage.items() if what}
 
 
 def _fields(report: CheckReport) -> dict[str, object]:

@@ -15,7 +15,7 @@ from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Styled
 from gitcp.errors import OthersAffected
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
-from gitcp.restoring import others, restore
+from gitcp.restoring import others, placing, restore
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.plan import FilePlan, Kept
@@ -344,7 +344,7 @@ def print_resume(context: Context, placed: Placed, directory: str) -> None:
     if placed.placement.note:
         context.output.line(placed.placement.note)
     if placed.mended:
-        context.output.line(f"repaired in the conversation: {mended(placed)}")
+        context.output.line(f"repaired in the conversation: {placing.in_words(placed.mended)}")
     if placed.command:
         context.output.line(
             "continue with: ", Styled(continuation(context, placed, directory), BOLD)
@@ -364,11 +364,6 @@ def continuation(context: Context, placed: Placed, directory: str = "") -> str:
     missing = way and not placed.directory.is_dir()
     there = [*([("mkdir", "-p", way)] if missing else []), *([("cd", way)] if way else [])]
     return " && ".join(map(shlex.join, (*there, *placed.prepare, placed.command)))
-
-
-def mended(placed: Placed) -> str:
-    """Return what was wrong with the stored conversation, in words."""
-    return ", ".join(f"{count:,} {what}" for what, count in sorted(placed.mended.items()))
 
 
 def _way(context: Context, target: Path, directory: str) -> str:

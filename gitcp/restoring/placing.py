@@ -16,7 +16,7 @@ from gitcp.adopting import personal
 from gitcp.conversation import segments
 from gitcp.errors import GitcpError, Refused
 from gitcp.git.fsync import make_own_directory, replacing
-from gitcp.model import Agent, Conversation
+from gitcp.model import Agent, Checkpoint, Conversation
 from gitcp.restoring.plan import Kept
 from gitcp.saving.conversation import MAIN, lines, relative_directory, stored
 from gitcp.store import Store
@@ -24,6 +24,8 @@ from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree import paths
 
 TEMPORARY = ".gitcp-tmp-"
+LARGEST = 64 << 20
+"""Bytes of a conversation that are looked through for damage without a restore."""
 
 
 class Placed(Value):
@@ -119,6 +121,23 @@ def plan_copy(
     if placement is None or placement.session_id is None:
         return None
     return Placed(agent.name, conversation.digest.messages, placement, path)
+
+
+def damage(store: Store, checkpoint: Checkpoint) -> str:
+    """Return what a restore would repair in its copy of a checkpoint's conversation, in words. ""
+    if there is nothing, if it is too large to be looked through, or if it cannot be read.
+    """
+    conversation, agent = checkpoint.conversation, checkpoint.agent
+    if conversation is None or agent is None or conversation.bytes > LARGEST:
+        return ""
+    with suppress(GitcpError):
+        return in_words(adapters.mended(agent.name, content(store, conversation, agent))[1])
+    return ""
+
+
+def in_words(faults: Mapping[str, int]) -> str:
+    """Return what was wrong with a transcript, with numbers."""
+    return ", ".join(f"{count:,} {what}" for what, count in sorted(faults.items()))
 
 
 def directory(

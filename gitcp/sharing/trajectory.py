@@ -1,4 +1,5 @@
-"""Export a conversation as an ATIF trajectory (Agent Trajectory Interchange Format 1.7).
+"""Write a conversation as an ATIF trajectory (Agent Trajectory Interchange Format 1.7), and read
+one.
 
 https://github.com/harbor-framework/harbor/blob/main/rfcs/0001-trajectory-format.md. A
 step is a message of the user or the system, or one of the agent with its thinking,
@@ -12,12 +13,15 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from gitcp import wire
+from gitcp.adapters import base, conversion
 from gitcp.adapters.base import IMAGE, IMAGES, Image, Message
+from gitcp.dialogue import NOTICES, Aside, Assembler, Call, Content, Dialogue, Result, Thinking
 from gitcp.history import tool_results
-from gitcp.model import Checkpoint
+from gitcp.model import Agent, Checkpoint
 from gitcp.wire import Json
 
-VERSION = "ATIF-v1.7"
+FAMILY = "ATIF-v1."
+VERSION = f"{FAMILY}7"
 USERS = ("user", "human")
 AGENTS = ("assistant", "model", "thinking", "agent")
 
@@ -181,3 +185,84 @@ def _is_time(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read(document: Json) -> Dialogue:
+    """Return a trajectory as a dialogue. A system message at the beginning is the first agent's
+    prompt and is left out. An error is one only if our export marked it: the format has no field.
+    """
+    fields = document.get("agent")
+    fields = fields if isinstance(fields, dict) else {}
+    agent = Agent(
+        base.string(fields, "name") or "unknown",
+        _session_id(document),
+        base.string(fields, "version"),
+        base.string(fields, "model_name"),
+    )
+    assembler = _assembled(document)
+    children = base.objects(document.get("subagent_trajectories"))
+    asides = [
+        Aside(base.string(child, "trajectory_id") or f"agent{n}", _assembled(child).done())
+        for n, child in enumerate(children)
+    ]
+    items = assembler.done()
+    return Dialogue(
+        agent, items, tuple(a for a in asides if a.items), omitted=dict(assembler.omitted)
+    )
+
+
+def _session_id(document: Json) -> str | None:
+    id = base.string(document, "session_id") or ""
+    return id if base.SESSION_ID.fullmatch(id) else None
+
+
+def _assembled(document: Json) -> Assembler:
+    assembler = Assembler()
+    for step in base.objects(document.get("steps")):
+        time, content = base.string(step, "timestamp"), _parts(step.get("message"))
+        if step.get("source") == "agent":
+            _read_answer(assembler, step, content, time)
+        elif step.get("source") == "user" or assembler.items:
+            assembler.user(content, time)
+        else:
+            assembler.omit(NOTICES)
+    return assembler
+
+
+def _read_answer(
+    assembler: Assembler, step: Json, content: tuple[Content, ...], time: str | None
+) -> None:
+    thinking = Thinking(base.string(step, "reasoning_content") or "")
+    calls = [
+        Call(
+            str(call.get("tool_call_id")),
+            base.string(call, "function_name") or "tool",
+            conversion.arguments(call.get("arguments")),
+        )
+        for call in base.objects(step.get("tool_calls"))
+    ]
+    assembler.assistant([thinking, *content, *calls], time, base.string(step, "model_name"))
+    observation = step.get("observation")
+    for result in base.objects(observation.get("results") if isinstance(observation, dict) else ()):
+        extra = result.get("extra")
+        extra = extra if isinstance(extra, dict) else {}
+        if not extra.get("missing"):
+            failed = extra.get("error") is True
+            id = base.string(result, "source_call_id")
+            assembler.result(id, Result(_parts(result.get("content")), failed))
+
+
+def _parts(content: Any) -> tuple[Content, ...]:
+    """Return a text, or parts of text and images, of which the format has the paths only."""
+    parts: list[Content] = []
+    for part in content if isinstance(content, list) else [content]:
+        source = part.get("source") if isinstance(part, dict) else None
+        if isinstance(source, dict):
+            place = base.string(source, "path") or ""
+            parts.append(conversion.file_at(place, base.string(source, "media_type")))
+        else:
+            parts += conversion.texts(part)
+    return tuple(parts)

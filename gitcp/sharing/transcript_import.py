@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from gitcp import adapters, readme, wire
-from gitcp.adapters import generic
+from gitcp.adapters import conversion, generic
 from gitcp.adapters.base import Found, place_parts
+from gitcp.adapters.conversion import Target
+from gitcp.dialogue import Dialogue
 from gitcp.errors import BadValue
 from gitcp.model import (
     Agent,
@@ -26,6 +30,7 @@ from gitcp.model import (
 from gitcp.saving import conversation
 from gitcp.saving.conversation import MAIN
 from gitcp.saving.save import UNKNOWN, changes_between, live_trees
+from gitcp.sharing import trajectory
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree.snapshot import Limits, take
@@ -35,6 +40,8 @@ LONGEST_LINE = 16 << 20
 LARGEST_DOCUMENT = generic.LARGEST_DOCUMENT
 LARGEST = 1 << 30
 MOST_ITEMS = 1000
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+"""Stands in where a trajectory has no times."""
 
 
 class ImportedTranscript(Value):
@@ -62,6 +69,12 @@ def read(path: Path, name: str, agent: str | None) -> ImportedTranscript:
     if agent is None and detected is not None:
         agent = detected.agent
     label = Note(label=f"imported from {name}")
+    dialogue = _trajectory(path)
+    if dialogue is not None:
+        capture = _written(dialogue, agent, name, digest)
+        return ImportedTranscript(
+            capture, dialogue.agent.session_id or Path(name).stem, label, digest
+        )
     if agent not in (None, generic.NAME):
         capture = _capture(
             path,
@@ -141,6 +154,40 @@ def _capture(path: Path, name: str, agent: str, session_id: str | None) -> Captu
     result = replace(result, agent=Agent(agent, session_id))
     _require_messages(result, path, name)
     return result
+
+
+def _trajectory(path: Path) -> Dialogue | None:
+    """Return the dialogue of an ATIF trajectory; None for any other file."""
+    if path.stat().st_size > LARGEST_DOCUMENT:
+        return None
+    try:
+        document = wire.loads(path.read_bytes())
+    except ValueError:
+        return None
+    is_trajectory = isinstance(document, dict) and str(document.get("schema_version")).startswith(
+        trajectory.FAMILY
+    )
+    return trajectory.read(document) if is_trajectory else None
+
+
+def _written(dialogue: Dialogue, agent: str | None, name: str, digest: str) -> Capture:
+    """Return a trajectory as a transcript of an agent: the given one, else the one that it names.
+
+    Raises BadValue if that cannot be written, or if there are no messages.
+    """
+    target = agent or dialogue.agent.name
+    if target not in adapters.CONVERTIBLE or not dialogue.items:
+        problem = "is a trajectory without messages"
+        if dialogue.items:
+            problem = f"is a trajectory of {target!r}, whose transcripts gitcp cannot write"
+        raise BadValue(
+            f"{name} {problem}; nothing was imported",
+            hint=f"gitcp import {shlex.quote(name)} --agent codex",
+        )
+    session_id = str(UUID(hex=digest[:32], version=4))
+    began = conversion.parse_time(dialogue.items[0].time) or BEGAN
+    written = adapters.converter(target).write(dialogue, Target(session_id, "/", began))
+    return written.capture
 
 
 def _require_messages(capture: Capture, path: Path, name: str) -> None:

@@ -118,6 +118,12 @@ def test_a_copy_is_repaired(project: Project, tmp_path: Path) -> None:
     env = {"HOME": str(home)}
     project.gitcp("save", "broken", env=env, check=0)
 
+    id = project.json("log")["id"]
+    problem = f"the conversation of {id} is damaged: 1 {NOT_UTF8}"
+    assert problem in project.gitcp("doctor", env=env, check=1).out
+    checked = project.gitcp("check", "--all", env=env, check=0).out
+    assert f"note: the conversation of {id}: 1 {NOT_UTF8}" in checked
+
     done = project.gitcp("restore", "@", "--yes", env=env, check=0).out
     assert f"repaired in the conversation: 1 {NOT_UTF8}\n" in done
     resume = json.loads(project.gitcp("resume", "--json", "--yes", env=env, check=0).out)["resume"]

@@ -13,6 +13,9 @@ from hashlib import sha1
 from pathlib import Path
 
 import pytest
+import transcripts
+from dialogues import AGENTS
+from real_agents import in_order
 from talk import SESSION, Talk
 from test_share import BAD_ENTRIES, recommitted, with_entry, with_metadata
 
@@ -493,3 +496,47 @@ def test_sizes_of_gits_own(sent: Project) -> None:
     subprocess.run(
         ["git", "bundle", "verify", "../v3.bundle"], cwd=sent.root, check=True, capture_output=True
     )
+
+
+# ---------------------------------------------------------------- trajectories
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_trajectory_goes_on(project: Project, tmp_path: Path, agent: str) -> None:
+    """Exported by one, imported by another for any agent: each text, call and result, in order."""
+    home = tmp_path / "agents-home"
+    transcripts.write("claude-code", home, project.root)
+    project.gitcp("save", "one", env={"HOME": str(home)}, check=0)
+    project.gitcp("export", "-f", "atif", "-o", "../it.json", env={"HOME": str(home)}, check=0)
+    other = Project(tmp_path / "other")
+    with other.guard():
+        done = other.gitcp("import", "../it.json", "--agent", agent, "--json", check=0).out
+    revision = json.loads(done)["revision"]
+    shown = json.loads(other.gitcp("export", revision, "-f", "json", check=0).out)
+
+    texts = [message["content"] for message in shown["messages"]]
+    told = [text for text in transcripts.TOLD if text != transcripts.SUMMARY]
+    assert in_order(told, texts), texts
+    results = {m["call"]: m["content"] for m in shown["messages"] if m["role"] == "tool"}
+    assert results == dict(transcripts.CALLS)
+    assert shown["agent"]["name"] == agent
+
+
+def test_a_trajectory_names_its_agent(project: Project, tmp_path: Path) -> None:
+    """Without --agent, it is that one's if gitcp can write it; else it is refused whole."""
+    steps = [
+        {"step_id": 1, "source": "system", "message": "You are."},
+        {"step_id": 2, "source": "user", "message": "hello"},
+        {"step_id": 3, "source": "agent", "message": "hi"},
+    ]
+    document = {"schema_version": "ATIF-v1.7", "agent": {"name": "codex"}, "steps": steps}
+    path = tmp_path / "it.json"
+    path.write_text(json.dumps(document), "utf-8")
+    with project.guard():
+        project.gitcp("import", str(path), check=0)
+        path.write_text(json.dumps({**document, "agent": {"name": "mine"}}), "utf-8")
+        refused = project.gitcp("import", str(path), check=2)
+        assert "a trajectory of 'mine', whose transcripts gitcp cannot write" in refused.err
+        assert "gitcp import it.json --agent codex" in refused.err
+        path.write_text(json.dumps({**document, "steps": []}), "utf-8")
+        project.gitcp("import", str(path), check=2)

@@ -24,6 +24,7 @@ from gitcp.git.fsync import open_own
 from gitcp.history import sessions
 from gitcp.model import Host
 from gitcp.policy import events
+from gitcp.restoring import placing
 from gitcp.saving import quarantine
 from gitcp.state import journal
 from gitcp.store import Store
@@ -32,6 +33,8 @@ from gitcp.value import Value
 SHOWN = 5
 TAIL = 1 << 16
 PATIENCE = 20
+MOST_SESSIONS = 20
+"""Sessions whose conversations are looked through."""
 
 CURRENT, OLD, NO = "yes", "old", "no"
 
@@ -198,6 +201,18 @@ def _last_hook(target: Target, store: Store | None) -> datetime | None:
     return datetime.fromtimestamp(max(times), UTC) if max(times) else None
 
 
+def _transcript_problems(store: Store, newest: tuple[sessions.Session, ...]) -> Iterator[Problem]:
+    """Yield the conversations that their agents would refuse, or lose a part of."""
+    for session in newest:
+        what = placing.damage(store, session.last)
+        if what:
+            yield Problem(
+                f"the conversation of {session.last.id} is damaged: {what}; a restore repairs its "
+                "copy",
+                f"gitcp resume {session.last.id}",
+            )
+
+
 def _store(store: Store, problems: list[Problem]) -> StoreHealth:
     unreadable = verify.unshared(store.repo)
     if unreadable is not None:
@@ -219,6 +234,7 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
         Problem(line, "gitcp check  (gitcp prune removes it from the trash)")
         for line in quarantine.warnings(store)
     ]
+    problems += _transcript_problems(store, readable[:MOST_SESSIONS])
     unfinished = False
     try:
         unfinished = journal.unfinished(store.repo) is not None
