@@ -77,7 +77,7 @@ COMMANDS = {
     "Set up": {
         "enable": "Set up agents to save automatically",
         "disable": "Remove what enable installed",
-        "init": "Save checkpoints in a directory without git",
+        "init": "Prepare a directory without git for checkpoints",
         "doctor": "Check the installation",
         "hook": "Handle an event from an agent (agents call this)",
         "mcp": "Serve checkpoints to MCP clients on stdin and stdout",
@@ -155,7 +155,6 @@ EXPLAINED = {
     ),
     "forget": (_DROPPED, "gitcp prune --dry-run"),
     "gc": (_DROPPED, "gitcp prune --dry-run"),
-    "init": ("gitcp works in every git repository without setup", "gitcp save"),
     "merge": (
         "sessions are never merged; gitcp restore REV PATH copies files",
         "gitcp restore -h",

@@ -83,9 +83,8 @@ def command(context: Context, /, **given: Any) -> None:
     """Write a session or a conversation to a file
 
     A bundle contains the session up to REV: files, conversation, tags. Other formats contain the
-    conversation of REV: json and atif for programs, transcript as the agent wrote it, markdown for
-    people. With --as, the conversation becomes another agent's transcript, and what has no place
-    in it is listed. The output is scanned for secrets first; if one is found, nothing is written.
+    conversation: json and atif for programs, transcript as the agent wrote it, markdown for people;
+    --as converts it, and lists what has no place there. If a secret is found, nothing is written.
 
       gitcp export -o session.bundle
       gitcp export 12 -o talk.md

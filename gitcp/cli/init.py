@@ -20,10 +20,10 @@ from gitcp.sharing import join as join_op
     json_option,
 )
 def command(context: Context, *, join: bool, as_json: bool) -> None:
-    """Save checkpoints here without git
+    """Prepare a directory without git for checkpoints
 
-    Creates a store in `.gitcp/store.git`, in a directory that is in no git repository. Every
-    command works then. git takes no notice of it.
+    Creates a store in `.gitcp/store.git`. Every command works then, and git does not notice it. In
+    a git repository there is nothing to prepare.
 
     If the directory becomes a git repository later, `--join` moves the sessions, tags and undo
     history into it.

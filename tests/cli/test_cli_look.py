@@ -125,7 +125,7 @@ def test_show(worked: Project) -> None:
         "\nDecided\n  one\n  two\n",
         "\nPosition\n  record = 7\n",
         "\nCompensations\n  undo it\n",
-        "\nChanged (1)\n  M  app.py\n",
+        "\nChanged (1)\n  M  app.py  unclaimed\n",
         "\nNot captured (1)\n  pipe  (special, a FIFO)\n",
         "\nEmpty directories (1)\n  empty\n",
         "\nConversation  2 messages, ",

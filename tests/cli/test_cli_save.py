@@ -106,6 +106,8 @@ def test_json(project: Project, talk: Talk) -> None:
         "id": "u2",
     }
     shown = project.json("show")
+    changes = shown.pop("changes")
+    assert [each["path"] for each in changes] == ["notes.txt"]
     assert list(shown) == ["schema", *CHECKPOINT]
     assert shown == {"schema": "gitcp.checkpoint/1", **found}
 

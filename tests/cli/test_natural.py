@@ -102,7 +102,7 @@ LOOKING = {
         ("-h", 0, "Usage: gitcp"),
         ("version", 0, "gitcp "),
         ("--version", 0, "gitcp "),
-        ("init", 2, "error: there is no command 'init': gitcp works in every git"),
+        ("init", 0, "nothing to do: gitcp saves into the git repository"),
         ("config --list", 2, "error: there is no command 'config': settings are git's"),
         ("rm 2", 2, "error: there is no command 'rm': prune drops old checkpoints"),
         ("forget 2", 2, "error: there is no command 'forget': prune drops old checkpoints"),
