@@ -55,6 +55,11 @@ CONFLICTS = b"conflicts"
 OUTPUTS = b"outputs"
 
 _OID = FULL_NAME.encode("ascii")
+SEGMENT = re.compile(
+    re.escape(b"/".join((RESERVED, OUTPUTS, b""))) + rb"(.+)/[0-9a-f]{4}/[0-9a-f]{2}"
+)
+"""The path of a segment in a checkpoint's tree: that of its file is group 1."""
+
 HEAD = re.compile(rb"tree (%s)\n(?:parent (%s)\n)?author ([^\n]*)" % (_OID, _OID))
 OBJECT = re.compile(rb"object (%s)\n" % _OID)
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")

@@ -173,7 +173,12 @@ def _print_peculiar(context: Context, checkpoint: Checkpoint) -> None:
         "Nested repositories, not saved": [_at(n.path, n.head) for n in snapshot.nested],
         "Submodules": [_at(s.path, s.commit) for s in snapshot.submodules],
         "Stored without conversion (raw)": [display(path) for path in snapshot.raw],
-        "Converted by git attributes": [display(c.path) for c in snapshot.converted],
+        "Converted by git attributes": [
+            display(c.path) for c in snapshot.converted if not c.segments
+        ],
+        "Only appended to, stored as segments": [
+            display(c.path) for c in snapshot.converted if c.segments
+        ],
         "Outside the sparse checkout": [display(path) for path in snapshot.absent],
         "Empty directories": [display(path) for path in snapshot.empty_directories],
         "Special permissions": [

@@ -22,7 +22,7 @@ from gitcp.git.trees import is_content
 from gitcp.history import history
 from gitcp.history.text_index import TextIndex
 from gitcp.model import RESERVED, Checkpoint, Note, Oid
-from gitcp.store import CONVERSATION, METADATA, OUTPUTS, Store, Summary
+from gitcp.store import CONVERSATION, METADATA, SEGMENT, Store, Summary
 from gitcp.value import Value
 from gitcp.wire import position_texts
 from gitcp.worktree.paths import display
@@ -46,9 +46,6 @@ PLACE_BY_ROLE = {
 BINARY_HEAD = 8000
 STREAM = re.compile(
     re.escape(RESERVED + b"/" + CONVERSATION + b"/") + rb"(.+?)/(" + NAME.pattern + rb")"
-)
-GROWING = re.compile(
-    re.escape(RESERVED + b"/" + OUTPUTS + b"/") + rb"(.+)/[0-9a-f]{4,}/[0-9a-f]{2}"
 )
 
 
@@ -179,7 +176,7 @@ def _place(blob: _NewBlob) -> tuple[Oid, bytes]:
 
 def _stream(path: bytes) -> bytes:
     """Return the stream that a segment belongs to, else the path itself."""
-    match = STREAM.fullmatch(path) or GROWING.fullmatch(path)
+    match = STREAM.fullmatch(path) or SEGMENT.fullmatch(path)
     return match[1] if match else b"/" + path
 
 
@@ -217,7 +214,7 @@ class _Search:
             return "files" in self._places
         if path == RESERVED + b"/" + METADATA:
             return "notes" in self._places
-        if GROWING.fullmatch(path):
+        if SEGMENT.fullmatch(path):
             return "files" in self._places
         return STREAM.fullmatch(path) is not None and bool(
             self._places & {"prompts", "answers", "tools"}
@@ -241,7 +238,7 @@ class _Search:
             for name, text in _texts(self._checkpoint(commit).note):
                 self._match(commit, "notes", name.encode(), text, key=(name, text))
         elif b"\0" not in data[:BINARY_HEAD] and not segmented.decode(data):
-            growing = GROWING.fullmatch(path)
+            growing = SEGMENT.fullmatch(path)
             self._lines(commit, "files", growing[1] if growing else path, data, growing is None)
 
     def _lines(

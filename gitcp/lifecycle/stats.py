@@ -20,7 +20,7 @@ from gitcp.lifecycle import prune
 from gitcp.model import Oid
 from gitcp.state import rewrite, trash
 from gitcp.state.rewrite import Forest
-from gitcp.store import Store, Summary
+from gitcp.store import SEGMENT, Store, Summary
 from gitcp.value import Value
 
 RECENT = timedelta(days=7)
@@ -188,13 +188,16 @@ def _objects(store: Store, trees: Iterable[Oid], without: Iterable[Oid]) -> list
 
 
 def _by_path(objects: Iterable[_Object]) -> Mapping[bytes, Large]:
-    """Return the bytes on disk by path; trees have the path b""."""
+    """Return the bytes on disk by path; trees have the path b"". Segments count as their file, and
+    their pointers as its versions.
+    """
     sizes: Counter[bytes] = Counter()
     versions: Counter[bytes] = Counter()
     for each in objects:
-        key = each.path if each.kind == b"blob" else b""
+        segment = SEGMENT.fullmatch(each.path) if each.kind == b"blob" else None
+        key = segment[1] if segment else each.path if each.kind == b"blob" else b""
         sizes[key] += each.size
-        versions[key] += 1
+        versions[key] += not segment
     return {path: Large(path, size, versions[path]) for path, size in sizes.items()}
 
 

@@ -334,12 +334,19 @@ def test_looked_at(session: gitcp.Session, project: Project) -> None:
     grow(project, 500, 600)
     second = session.save(position={"record": 600}).checkpoint
     grow(project, 600, 700)
+    time.sleep(0.05)  # its stamps must be settled: the commands below have other segments
     third = session.save(position={"record": 700}).checkpoint
 
     found = project.gitcp("find", "000000000000555", check=0).out
     assert NAME in found
     assert str(second.id) in found
     assert "segments" not in project.gitcp("find", "gitcp segments").out
+    largest = project.json("stats")["largest"][0]
+    assert (largest["path"], largest["versions"]) == (NAME, 3)
+    assert largest["bytes"] > 1000
+    shown = project.gitcp("show", "work", check=0).out
+    assert f"Only appended to, stored as segments (1)\n  {NAME}\n" in shown
+    assert "Converted" not in shown
     assert "appends to: who added its lines" in project.gitcp("why", f"{NAME}:3").err
     reverted = project.gitcp("revert", str(second.id), "--yes")
     assert NAME in reverted.out + reverted.err
