@@ -202,7 +202,8 @@ def print_plan(
     for command in plan.effects:
         line(Styled("  not undone: ", BOLD), command)
     if not (plan or plan.instead_of or plan.conflicts or request.index):
-        line(f"  nothing to restore: {_why_nothing(plan.files.kept)} it")
+        nothing = "this session changed nothing since" if request.mine else ""
+        line(f"  nothing to restore: {nothing or _why_nothing(plan.files.kept) + ' it'}")
 
 
 def print_others(

@@ -232,17 +232,20 @@ def _claim(authors: Authors, path: bytes) -> Claim | None:
     return None
 
 
-def transition(step: Step, session: str) -> Transition:
-    """Return a step as `session` sees it. It must not be the first of its line."""
+def transition(step: Step, session: str, also: str | None = None) -> Transition:
+    """Return a step as `session` sees it; what `also` did counts as its own. The step must not be
+    the first of its line.
+    """
     assert step.before is not None
     own, others, uncertain = set[bytes](), dict[bytes, tuple[str, ...]](), set[bytes]()
     for path, claim in step.claims().items():
-        if claim == Claim(frozenset((session,))):
+        names = claim.sessions | claim.possible
+        if names <= {session, also}:
             own.add(path)
-        elif session in claim.sessions | claim.possible:
+        elif names & {session, also}:
             uncertain.add(path)
         else:
-            others[path] = tuple(sorted(claim.sessions | claim.possible))
+            others[path] = tuple(sorted(names))
     return Transition(
         checkpoint=step.after.id,
         before=step.before.snapshot,

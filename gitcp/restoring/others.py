@@ -9,6 +9,7 @@ checkpoint has them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from datetime import timedelta
 
 from gitcp.errors import OthersAffected, Refused, StoreDamaged
 from gitcp.git import trees
@@ -25,6 +26,9 @@ from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 from gitcp.worktree.snapshot import Taken
 
+A_DAY = timedelta(days=1)
+"""Sessions without a checkpoint for longer are not at work: hooks save whatever an agent does."""
+
 SHOWN = 5
 """Paths of a session that an error names."""
 
@@ -40,14 +44,13 @@ class OtherSession(Value):
 
 def viewer(store: Store, request: RestoreRequest) -> str:
     """Return the session whose changes are a request's own: the current one if it contains the
-    target, else the target's; NOBODY for a person's.
+    target, else the target's.
     """
-    name = request.session or _session_of(store, request)
-    return name if _agent(store, name) is not None else NOBODY
-
-
-def _session_of(store: Store, request: RestoreRequest) -> str:
+    if request.session is not None:
+        return request.session
     current = session.current(store)
+    if current == request.target.id.session:
+        return current
     tip = store.tip(current) if current else None
     if current and tip and any(s.commit == request.target.commit for s in store.readable(tip)):
         return current
@@ -56,7 +59,12 @@ def _session_of(store: Store, request: RestoreRequest) -> str:
 
 def has_live(store: Store, own: str) -> bool:
     """Return whether the agent of another session is at work."""
-    return any(_is_live(store, name) for name in store.sessions() if name != own)
+    since = store.repo.host.now() - A_DAY
+    for name, tip in store.sessions().items():
+        last = session.last_summary(store, tip) if name != own else None
+        if last is not None and last.created >= since and _is_live(store, name):
+            return True
+    return False
 
 
 def steps(store: Store, request: RestoreRequest) -> list[Step]:
@@ -67,9 +75,10 @@ def steps(store: Store, request: RestoreRequest) -> list[Step]:
     return authors.steps_since(store, request.target.id.session, start.commit)
 
 
-def unsaved(store: Store, objects: Objects, taken: Taken) -> list[Step]:
-    """Return the step from the last checkpoint of this working tree to the current files, whose
-    trees `objects` can read; nothing if there is none. Writes nothing to the store.
+def unsaved(store: Store, objects: Objects, taken: Taken, own: str) -> list[Step]:
+    """Return the step from the last checkpoint of this working tree to the current files, as a save
+    in the session `own` would record it; nothing if there is none. `objects` can read the trees.
+    Writes nothing to the store.
     """
     newest = Line(store).newest()
     if newest is None:
@@ -78,9 +87,9 @@ def unsaved(store: Store, objects: Objects, taken: Taken) -> list[Step]:
     changes = tuple(trees.diff(objects.reader, before.snapshot.tree, taken.snapshot.tree))
     draft = replace(
         before,
-        id=CheckpointId(before.id.session, before.id.number + 1),
+        id=CheckpointId(own, before.id.number + 1),
         trigger=Trigger.BEFORE_RESTORE,
-        agent=None,
+        agent=_agent(store, own),
         snapshot=taken.snapshot,
     )
     state = deciding.before(store, before)
@@ -88,15 +97,19 @@ def unsaved(store: Store, objects: Objects, taken: Taken) -> list[Step]:
     return [Step(before, made, changes, is_whole=True)]
 
 
-def transitions(request: RestoreRequest, steps: Iterable[Step], own: str) -> list[Transition]:
-    """Return steps as the session sees them. For a revert, what came after the reverted step counts
+def transitions(
+    store: Store, request: RestoreRequest, steps: Iterable[Step], own: str
+) -> list[Transition]:
+    """Return steps as the session sees them: a person's session made what nobody known did. For a
+    revert, what came after the reverted step counts
     as somebody else's.
     """
+    also = None if _agent(store, own) else NOBODY
     seen, is_later = [], False
     for step in steps:
         if step.before is None:
             continue
-        transition = authors.transition(step, own)
+        transition = authors.transition(step, own, also)
         if is_later:
             transition = replace(transition, own=frozenset(), uncertain=frozenset())
         seen.append(transition)

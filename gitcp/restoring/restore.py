@@ -18,7 +18,7 @@ from gitcp import humanize
 from gitcp.errors import ConversationUnreadable, Refused
 from gitcp.git.objects import Objects
 from gitcp.history import log
-from gitcp.history.authors import Step, Transition
+from gitcp.history.authors import Transition
 from gitcp.model import Checkpoint, CheckpointId, Note, Snapshot, Trigger, path_text
 from gitcp.restoring import index as index_op
 from gitcp.restoring import others, permissions, placing, restore_notice, trust, written
@@ -142,7 +142,7 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
     check_paths(store, request)
     with _objects(store, request) as objects:
         now = _take(store, objects, request)
-        line = _Line(store, request, others.unsaved(store, objects, now))
+        line = _Line(store, request, objects, now)
         present = _completed(store, objects, request, now)
         ours = present.taken.snapshot
         request = merged_into(store, objects, request, ours, line.transitions)
@@ -192,24 +192,32 @@ def transitions(
     """Return what `mine` takes into account up to the current files; nothing without `mine`."""
     if not request.mine:
         return []
-    return _Line(store, request, others.unsaved(store, objects, taken)).transitions
+    return _Line(store, request, objects, taken).transitions
 
 
 class _Line:
     """What happened in the working tree since the target, as the session of a request sees it.
 
-    `steps` end at the current files. They are read only where they matter.
+    It ends at the current files, which are `taken`, or else the last checkpoint.
     """
 
-    def __init__(self, store: Store, request: RestoreRequest, unsaved: Sequence[Step]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        request: RestoreRequest,
+        objects: Objects | None = None,
+        taken: Taken | None = None,
+    ) -> None:
         self._store, self._request = store, request
         self._own = others.viewer(store, request)
         read = others.steps if request.mine else others.known_steps
-        self._steps = [*read(store, request), *unsaved]
+        self._steps = read(store, request)
+        if objects is not None and taken is not None:
+            self._steps += others.unsaved(store, objects, taken, self._own)
 
     @property
     def transitions(self) -> list[Transition]:
-        return others.transitions(self._request, self._steps, self._own)
+        return others.transitions(self._store, self._request, self._steps, self._own)
 
     def affected(self, files: FilePlan) -> tuple[OtherSession, ...]:
         """Return the other sessions that changed what a plan changes, or may have."""
@@ -366,22 +374,31 @@ def _restore(
     agreed: RestorePlan | FilePlan | None,
     step: RestoreKind,
 ) -> Report:
+    own = others.viewer(store, request)
+    request = replace(request, session=own)
+    looks = request.mine or others.has_live(store, own)
     try:
-        return _save_and_restore(store, request, _allowed(store, request, agreed), step)
+        allowed = _allowed(store, request, agreed, looks=looks)
+        return _save_and_restore(store, request, allowed, step, looks=looks)
     except _Unchanged as unchanged:
         failed = any(one.missing for one in unchanged.kept)
         return Report(request.target, None, None, (), (), unchanged.kept, unchanged.placed, failed)
 
 
 def _allowed(
-    store: Store, request: RestoreRequest, agreed: RestorePlan | FilePlan | None
+    store: Store,
+    request: RestoreRequest,
+    agreed: RestorePlan | FilePlan | None,
+    *,
+    looks: bool,
 ) -> FilePlan | None:
     """Return the files agreed to, None for whichever differ. Raises OthersAffected, and Refused for
-    conflicts.
+    conflicts. `looks`: other sessions may be affected.
     """
     if isinstance(agreed, FilePlan):
         return agreed
-    if agreed is None and (request.mine or _may_affect(store, request)):
+    decided = (request.whole_tree and not request.mine) or not request.files
+    if agreed is None and looks and not decided:
         _check_allowed(store, request)
         agreed = plan(store, request)
     if agreed is None:
@@ -391,26 +408,26 @@ def _allowed(
     return agreed.files
 
 
-def _may_affect(store: Store, request: RestoreRequest) -> bool:
-    """Return whether a restore must look for live sessions."""
-    decided = request.whole_tree or not request.files
-    return not decided and others.has_live(store, others.viewer(store, request))
-
-
 def require_merged(request: RestoreRequest, conflicts: Sequence[Conflict]) -> None:
     """Raise Refused if `mine` has conflicts, unless they are to be written as markers."""
     if conflicts and not request.markers and not request.reverted:
         listed = tuple(f"{display(each.path)}  ({each.why})" for each in conflicts)
         paths = humanize.count(len(conflicts), "path")
         raise Refused(
-            f"{paths} cannot be restored without changes of others: nothing was changed",
+            f"this session's changes cannot be undone alone: {paths} in conflict; nothing was "
+            "changed",
             listed,
-            hint="--markers writes conflict markers, and PATH... restores only some paths",
+            hint=f"gitcp restore {request.target.id} --mine --markers  (or only paths: -- PATH)",
         )
 
 
 def _save_and_restore(
-    store: Store, request: RestoreRequest, agreed: FilePlan | None, step: RestoreKind
+    store: Store,
+    request: RestoreRequest,
+    agreed: FilePlan | None,
+    step: RestoreKind,
+    *,
+    looks: bool,
 ) -> Report:
     _check_allowed(store, request)
     trust.admit(store, request.target, trusted=request.trust)
@@ -420,9 +437,8 @@ def _save_and_restore(
     can_skip = (
         step is RestoreKind.RESTORE and not agreed and not (request.index or request.is_merge)
     )
-    looks = request.mine or others.has_live(store, others.viewer(store, request))
     state = _save_present(store, request, written_before, can_skip=can_skip)
-    line = _Line(store, request, ()) if looks else None
+    line = _Line(store, request) if looks else None
     request = _merged(store, request, state, line)
     safety = state.saved.checkpoint.id
     files, contents = _prepare(store, request, state, request.paths)

@@ -38,7 +38,7 @@ from real_agents import (
 
 import scripted_model
 from driver import SOURCE, File, Project
-from scripted_model import ScriptedModel, Step
+from scripted_model import Reader, ScriptedModel, Step
 
 SHELL = "printf 'by the shell\\n' > by_shell.txt; chmod 755 by_shell.txt; rm a.txt"
 PATCH = "*** Begin Patch\n*** Add File: by_tool.txt\n+by the tool\n*** End Patch\n"
@@ -133,7 +133,9 @@ class Story:
         )
         assert json.loads(enabled.out)["agents"][0]["left"] == []
 
-    def turn(self, arguments: list[str], prompt: str, *steps: Step) -> tuple[str, dict[str, Any]]:
+    def turn(
+        self, arguments: list[str], prompt: str, *steps: Step | Reader
+    ) -> tuple[str, dict[str, Any]]:
         """One turn; the id of the session, and what the model was sent first."""
         with self.real.model(*steps) as model:
             session = self.real.turn(self.home, self.project.root, model, *arguments, prompt)

@@ -204,7 +204,7 @@ def test_restored_and_undone(project: Project, seed: int, monkeypatch: pytest.Mo
     request = RestoreRequest(target, project.root, conversation=False, mine=True, session=MINE)
     conflicts = {each.path: each.why for each in op.plan(store, request).conflicts}
     if conflicts:
-        with project.guard(), pytest.raises(Refused, match="without changes of others"):
+        with project.guard(), pytest.raises(Refused, match="cannot be undone alone"):
             op.restore(open_store(project), request)
         assert contents(project) == before
     rest = tuple(sorted((tree.start.keys() | tree.events.keys()) - conflicts.keys()))

@@ -194,6 +194,20 @@ def test_interrupted(pair: Pair, monkeypatch: pytest.MonkeyPatch, forward: bool)
     assert contents(project) == wanted
 
 
+def test_a_person(pair: Pair) -> None:
+    """The session of a person, who saves without an agent: what nobody else did is theirs."""
+    project = pair.project
+    project.gitcp("save", "--session", "mine", check=0)
+    project.write("app", lines(l3="alpha\n", l7="by hand\n", l15="beta\n"))
+    project.write("hand", "by hand\n")
+    project.gitcp("save", "--session", "mine", check=0)
+    pair.beta.edits("app", lines(l3="alpha\n", l7="by hand\n", l11="more\n", l15="beta\n"))
+    project.write("hand", "by hand, unsaved\n")
+    project.gitcp("restore", "mine@1", "--mine", "--yes", check=0)
+    assert project.read("app").decode() == lines(l3="alpha\n", l11="more\n", l15="beta\n")
+    assert b"hand" not in project.files()
+
+
 @pytest.mark.parametrize(
     "options",
     [("--markers",), ("--mine", "--whole-tree"), ("--mine", "--to", "x"), ("--mine", "--index")],
