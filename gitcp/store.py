@@ -605,7 +605,8 @@ def message(checkpoint: Checkpoint) -> str:
         "Gitcp-Agent": checkpoint.agent.name if checkpoint.agent else "",
         "Gitcp-Agent-Session": (checkpoint.agent.session_id or "") if checkpoint.agent else "",
         "Gitcp-Phase": one_line(checkpoint.note.phase or "", 100),
-        "Gitcp-Base": snapshot.base.commit or "",
+        # what files are compared with
+        "Gitcp-Base": (snapshot.base.commit or "") if snapshot.has_files else "",
         "Gitcp-Messages": str(conversation.digest.messages) if conversation else "",
         "Gitcp-Files": f"{snapshot.total} ({checkpoint.changed} changed)",
         "Gitcp-Effects": str(len(checkpoint.note.compensations) or ""),

@@ -280,12 +280,10 @@ def _texts(context: Context, row: Row, given: Mapping[str, Any]) -> Iterator[byt
     """Yield the requested stat and patch of a row."""
     if not (given["stat"] or given["patch"]):
         return
-    from gitcp.history.diff import base_tree, compare  # the whole of saving is behind it
+    from gitcp.history.diff import compare, tree_before_commit  # the whole of saving is behind it
 
-    store, oldest = context.store, row.oldest
-    base = Oid(oldest.trailers.get("Gitcp-Base", ""))
-    old = store.summary(oldest.parent).root if oldest.parent else base_tree(store, base or None)
-    difference = compare(store, old, row.newest.root)
+    before = tree_before_commit(context.store, row.oldest)
+    difference = compare(context.store, before, row.newest.root)
     width = context.output.width
     if given["stat"]:
         yield difference.text(f"--stat={width}" if width else "--stat")

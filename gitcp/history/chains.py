@@ -85,7 +85,9 @@ def load(store: Store, floor: Oid | None, only: str | None = None) -> list[Chain
         seen.update(summary.commit for summary in own)
         base = _base_tree(store, own[0], floor) if own[0].parent is None else None
         changes = [
-            changed[each.commit] if each.parent else _first_changes(store, base, each)
+            changed[each.commit]
+            if each.parent and not diff.is_without_files(forest[each.parent])
+            else _first_changes(store, _base_tree(store, each, floor), each)
             for each in own
         ]
         chains.append(Chain(name, base, own, changes))
@@ -111,6 +113,8 @@ def _walk(forest: dict[Oid, Summary], tip: Oid) -> list[Summary]:
 
 
 def _base_tree(store: Store, first: Summary, floor: Oid | None) -> Oid | None:
+    if diff.is_without_files(first):
+        return None
     base = first.trailers.get("Gitcp-Base")
     return (diff.base_tree(store, Oid(base)) if base else None) or floor
 

@@ -20,7 +20,7 @@ from gitcp.git.trees import TreeReader
 from gitcp.history import show
 from gitcp.model import RESERVED, Capture, Checkpoint, Conversation, Entry, FileChange, Oid
 from gitcp.saving.save import live_trees
-from gitcp.store import Store, require_files
+from gitcp.store import Store, Summary, require_files
 from gitcp.value import Value
 from gitcp.worktree.snapshot import Limits, take
 
@@ -113,9 +113,23 @@ def tree_before(store: Store, checkpoint: Checkpoint) -> Oid | None:
     """Return the tree that a checkpoint's files are compared with: that of its parent, else of the
     commit it is based on.
     """
-    if checkpoint.parent is not None:
-        return store.summary(checkpoint.parent).root
-    return base_tree(store, checkpoint.snapshot.base.commit)
+    return tree_before_commit(store, store.summary(checkpoint.commit))
+
+
+def tree_before_commit(store: Store, summary: Summary) -> Oid | None:
+    """Return what `tree_before` does, given the summary alone. A parent without files, as of an
+    adopted conversation, is none to compare with.
+    """
+    parent = store.summary(summary.parent) if summary.parent else None
+    if parent is not None and not is_without_files(parent):
+        return parent.root
+    return base_tree(store, Oid(summary.trailers.get("Gitcp-Base", "")) or None)
+
+
+def is_without_files(summary: Summary) -> bool:
+    """Return whether a checkpoint was made without the files and its tree is empty."""
+    trailers = summary.trailers
+    return trailers.get("Gitcp-Files") == "0 (0 changed)" and "Gitcp-Base" not in trailers
 
 
 def base_tree(store: Store, commit: Oid | None) -> Oid | None:

@@ -10,7 +10,7 @@ from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.history import folding
 from gitcp.history.diffstat import Pair, Total, totals
 from gitcp.history.folding import Row
-from gitcp.model import Oid, Trigger
+from gitcp.model import Trigger
 from gitcp.store import Store, Summary
 
 PAGE = 20
@@ -82,11 +82,7 @@ def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 def _trees(store: Store, row: Row) -> Pair:
     """Return the trees before and after a row. Before a first checkpoint: its base commit's."""
-    oldest = row.oldest
-    if oldest.parent is not None:
-        before: Oid | None = store.summary(oldest.parent).root
-    else:
-        from gitcp.history.diff import base_tree  # the whole of saving is behind it
+    from gitcp.history.diff import tree_before_commit  # the whole of saving is behind it
 
-        before = base_tree(store, Oid(oldest.trailers.get("Gitcp-Base", "")) or None)
+    before = tree_before_commit(store, row.oldest)
     return before or store.repo.object_format.empty_tree, row.newest.root

@@ -257,6 +257,8 @@ class _Branch:
         conflict.
         """
         snapshot = checkpoint.snapshot
+        if not snapshot.has_files:  # those before it stay
+            return self.files
         uncaptured = tuple(s.path for s in snapshot.skipped if s.reason is not SkipReason.RESERVED)
         saved = {**dict(trees.walk(self.store.reader, snapshot.tree)), **self._joined(snapshot)}
         files, conflicts = dict(self.base), []

@@ -170,6 +170,26 @@ def test_no_files(project: Project) -> None:
     assert talk.path.read_bytes() == data
 
 
+def test_no_file_seems_to_have_changed(project: Project) -> None:
+    """Nothing shows the files as deleted by an adopted conversation, or as added after it."""
+    project.write("a.txt", "one\n")
+    log = project.commit()
+    talk = Talk(project)
+    talk.say("hello", "Hello.")
+    os.utime(talk.path, (2_000_000_000, 2_000_000_000))
+    adopted(project)
+    assert project.json_lines("log", "@")[0]["base"] == log
+    project.write("b.txt", "two\n")
+    project.gitcp("save", "later", check=0)
+
+    for command in (("log",), ("log", "--stat"), ("review",), ("show", "@"), ("show", "@~1")):
+        said = project.gitcp(*command, check=0).out
+        assert "a.txt" not in said
+        assert "2 files" not in said
+    plan = project.json("publish", "@", "--branch", "b", "--dry-run")
+    assert [each["files"] for each in plan["commits"]][:1] == [1]
+
+
 def test_nothing_said(project: Project) -> None:
     """A transcript without a message is no conversation."""
     talk = Talk(project)

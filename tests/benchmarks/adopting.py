@@ -2,7 +2,9 @@
 was stored. The transcripts are made here, as repetitive as real ones: compressed at git's lowest
 level, they take a quarter of their size.
 
-    python tests/benchmarks/adopting.py [MEBIBYTES [DIRECTORY]]    1000 in a temporary directory
+    python tests/benchmarks/adopting.py [MEBIBYTES [PROJECTS [DIRECTORY]]]
+
+1000 MiB of one project, in a temporary directory, where nothing else is said.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from pathlib import Path
 from uuid import UUID
 
 SOURCE = Path(__file__).parents[2]
-PROJECTS = 20
 LARGEST = 8 << 20
 TYPICAL = 12.2
 """The natural logarithm of a typical transcript's size in bytes: 200 KB, some are of many MB."""
@@ -76,19 +77,19 @@ def say(text: str) -> None:
 
 def main() -> None:
     """Make the machine, adopt twice, search."""
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    if len(sys.argv) > 2:
-        measure(Path(sys.argv[2]), size)
+    size, projects, directory, *_ = (*sys.argv[1:], *("1000", "1", "")[len(sys.argv) - 1 :], "")
+    if directory:
+        measure(Path(directory), int(size), int(projects))
         return
-    with tempfile.TemporaryDirectory() as directory:
-        measure(Path(directory), size)
+    with tempfile.TemporaryDirectory() as temporary:
+        measure(Path(temporary), int(size), int(projects))
 
 
-def measure(root: Path, mebibytes: int) -> None:
+def measure(root: Path, mebibytes: int, projects: int) -> None:
     """Print what each step costs."""
     home = root / "home"
     if not home.exists():
-        make(root, mebibytes << 20)
+        make(root, mebibytes << 20, projects)
     kept = sum(path.stat().st_size for path in home.rglob("*.jsonl"))
     count = sum(1 for _ in home.rglob("*.jsonl"))
     say(f"{count:,} transcripts, {kept >> 20:,} MiB")
@@ -98,8 +99,21 @@ def measure(root: Path, mebibytes: int) -> None:
     stores = [*root.glob("projects/*/.git"), home / ".local/share/gitcp"]
     stored = sum(p.stat().st_size for store in stores for p in store.rglob("*") if p.is_file())
     say(f"disk: {stored >> 20:,} MiB, {stored / kept:.2f} of the transcripts")
-    for name in ("search", "search again"):
-        report(name, ["find", NEEDLE], root / "projects/0", env)
+    index = root / "projects/0/.git/gitcp/search"
+    wait_for(index)
+    for name, word in (("search", NEEDLE), ("search for what is nowhere", "zebrafishes")):
+        report(name, ["find", word], root / "projects/0", env)
+    size = sum(path.stat().st_size for path in index.glob("*"))
+    say(f"index: {size >> 20:,} MiB")
+
+
+def wait_for(index: Path) -> None:
+    """Wait until the background process has not written to the index for a while."""
+    for _ in range(600):
+        times = [path.stat().st_mtime for path in index.glob("*")]
+        if times and time.time() - max(times) > 15:
+            return
+        time.sleep(1)
 
 
 def report(name: str, command: list[str], cwd: Path, env: Mapping[str, str]) -> None:
@@ -118,16 +132,16 @@ def report(name: str, command: list[str], cwd: Path, env: Mapping[str, str]) -> 
 # ---------------------------------------------------------------- the machine
 
 
-def make(root: Path, size: int) -> None:
+def make(root: Path, size: int, count: int) -> None:
     """Make projects, and transcripts of this many bytes in all, most of them of Claude Code."""
     writer = Writer(1)
-    projects = [root / "projects" / str(number) for number in range(PROJECTS)]
+    projects = [root / "projects" / str(number) for number in range(count)]
     for project in projects:
         project.mkdir(parents=True)
         subprocess.run(["git", "init", "--quiet", str(project)], check=True)
     while size > 0:
         # one project has most of the work
-        project = projects[min(int(writer.chance.expovariate(0.5)), PROJECTS - 1)]
+        project = projects[min(int(writer.chance.expovariate(0.5)), count - 1)]
         agent = writer.chance.choices((claude, codex, copilot), (6, 2, 1))[0]
         length = min(int(writer.chance.lognormvariate(TYPICAL, 1.3)), LARGEST)
         path, lines = agent(writer, root / "home", project)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from back import contents, last
 from pruned import holdings, tagged
-from talk import SESSION
+from talk import SESSION, Talk
 
 from faults.scenes import FAR, TALK, Scene, Stage
 from gitcp.git import refs, repack
@@ -128,6 +128,11 @@ def _stop(stage: Stage) -> str:
         cwd=str(stage.project.root),
         transcript_path=str(stage.talk.path),
     )
+
+
+def _talk_unseen(stage: Stage) -> None:
+    """Let the agent have a conversation that nothing saved."""
+    Talk(stage.project, UNSEEN).say("hello", "Hello.")
 
 
 def _triggered(trigger: str) -> Callable[[Stage], bool]:
@@ -259,6 +264,7 @@ def _settings_are_whole(stage: Stage) -> None:
     assert json.loads((stage.place / "home/.claude/settings.json").read_text())["model"] == "mine"
 
 
+UNSEEN = "0dd0ba11-5d1c-4f0a-9b3e-2c6d8f1a7b90"
 RAN = frozenset((b"ran",))
 RUN = ("sh", "-c")
 BY_SHELL = ("/begun", "/effects", "/code.new", "/code")
@@ -274,6 +280,7 @@ SCENES = {
     "save large": Scene(("save", "four"), _is_saved, _make_large),
     "save first": Scene(("save", "four"), _is_saved, _forget),
     "save and pack": Scene(("save", "four"), _is_saved, _leave_loose),
+    "adopt": Scene(("adopt", "--yes"), lambda s: UNSEEN[:8] in s.store.sessions(), _talk_unseen),
     "restore": Scene(("restore", "1", "--yes"), _is_back, goes_back=True),
     "restore index": Scene(
         ("restore", "1", "--index", "--yes"), _is_back, goes_back=True, writes_git=True
