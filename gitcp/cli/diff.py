@@ -69,7 +69,7 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict[st
             options = [f"--stat={width}" if width else "--stat"] if given["stat"] else []
             rendering.patch(context.output, difference.text(*options))
             if b is not None and (given["stat"] or context.output.terminal):
-                _print_others(context, difference, authors.foreign(by, b.id.session))
+                _print_others(context, difference, authors.others(by, b.id.session))
         return bool(difference.changes)
 
 

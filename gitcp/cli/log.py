@@ -273,7 +273,7 @@ def _print_others(context: Context, row: Row) -> None:
 
     ends = (context.store.read(each.commit) for each in (row.oldest, row.newest))
     claims = authors.since_parent(context.store, *ends)
-    rendering.others(context.output, authors.foreign(claims, row.newest.id.session))
+    rendering.others(context.output, authors.others(claims, row.newest.id.session))
 
 
 def _texts(context: Context, row: Row, given: Mapping[str, Any]) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gitcp import humanize, wire
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Output, Styled
-from gitcp.model import UNCLAIMED, Claim, FileChange, Handoff, Kind, Note, Run, Skip
+from gitcp.model import Claim, FileChange, Handoff, Kind, Note, Run, Skip
 from gitcp.value import EMPTY
 from gitcp.worktree.paths import display
 
@@ -123,12 +123,9 @@ def changed(
 
 
 def others(output: Output, by: Mapping[bytes, Claim]) -> None:
-    """Print the paths that others changed as well, or instead; nothing if there are none. Without
-    hooks everything is unclaimed, which is not said of each path.
-    """
-    paths = [path for path in sorted(by) if str(by[path]) != UNCLAIMED]
-    width = max((len(display(path)) for path in paths), default=0)
-    lines = [f"{display(path).ljust(width)}  {by[path]}" for path in paths]
+    """Print the paths that others changed as well, or instead; nothing if there are none."""
+    width = max((len(display(path)) for path in by), default=0)
+    lines = [f"{display(path).ljust(width)}  {by[path]}" for path in sorted(by)]
     items(output, "Changed by others", humanize.listed(lines, LAST_LINES))
 
 

@@ -278,6 +278,7 @@ def _step(step: ReviewStep) -> wire.Json:
                 "kind": f.kind,
                 "added": f.added,
                 "removed": f.removed,
+                "by": f.by,
             }
             for f in step.files
         ],

@@ -105,6 +105,15 @@ def foreign(claims: Mapping[bytes, Claim], session: str) -> dict[bytes, Claim]:
     return {path: claim for path, claim in claims.items() if claim != own}
 
 
+def others(claims: Mapping[bytes, Claim], session: str) -> dict[bytes, Claim]:
+    """Return the claims of which another session, or somebody beside this one, has a part. Without
+    hooks everything is unclaimed, which need not be said of each path.
+    """
+    unclaimed = Claim(frozenset((NOBODY,)))
+    mixed = foreign(claims, session)
+    return {path: claim for path, claim in mixed.items() if claim != unclaimed}
+
+
 class Step(Value):
     """One step of the line, `before` None for its first checkpoint. `is_whole` is False if
     checkpoints in between were dropped.

@@ -22,12 +22,15 @@ OPTIONS = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textc
 
 
 class FileStat(Value):
-    """A path that changed. `added` and `removed` count lines; None for content that is not text."""
+    """A path that changed. `added` and `removed` count lines; None for content that is not text.
+    `by` is who else changed it, in words; "" if only the checkpoint's session did, or nobody known.
+    """
 
     path: bytes
     kind: str
     added: int | None = None
     removed: int | None = None
+    by: str = ""
 
 
 class Total(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gitcp import wire
-from gitcp.history import activity, diff, diffstat
+from gitcp.history import activity, authors, diff, diffstat
 from gitcp.history.activity import Activity
 from gitcp.history.chains import Chain, Lines, load
 from gitcp.history.diffstat import FileStat
@@ -22,7 +22,7 @@ from gitcp.review.interdiff import Since
 from gitcp.review.links import Commit, Link
 from gitcp.review.sources import SourcedDiff
 from gitcp.store import Store, subject
-from gitcp.value import Value
+from gitcp.value import Value, replace
 
 
 class ReviewedCommit(Value):
@@ -185,7 +185,10 @@ def _steps(
     for commit, link in linked_commits.items():
         for oid in link.checkpoints:
             commits.setdefault(oid, []).append(commit)
-    for checkpoint, step_activity, files in zip(checkpoints, activities, stats, strict=True):
+    line = authors.Line(store)
+    for checkpoint, step_activity, counted in zip(checkpoints, activities, stats, strict=True):
+        by = authors.others(line.changed_by(checkpoint), checkpoint.id.session)
+        files = tuple(replace(file, by=str(by.get(file.path, ""))) for file in counted)
         yield _step(
             checkpoint, before, step_activity, files, tuple(commits.get(checkpoint.commit, ()))
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp import wire
 from gitcp.errors import GitcpError
-from gitcp.model import UNCLAIMED, Checkpoint, Claim, Oid
+from gitcp.model import Checkpoint, Claim, Oid
 from gitcp.store import Store
 from gitcp.tui.lines import Line, Part, wrapped
 from gitcp.worktree.paths import display
@@ -258,14 +258,9 @@ def _changes(
         patch = diff.compare(store, base, checkpoint.root).text("--no-renames")
         about = f"{number} against its parent"
         claims = authors.since_parent(store, oldest, checkpoint)
-    by = authors.foreign(claims, checkpoint.id.session)
-    sections = [each._replace(by=_other(by.get(each.path))) for each in _sections(patch)]
+    by = authors.others(claims, checkpoint.id.session)
+    sections = [each._replace(by=str(by.get(each.path, ""))) for each in _sections(patch)]
     yield from _in_color(wanted, about, sections)
-
-
-def _other(claim: Claim | None) -> str:
-    """Return which other session changed a file, "" if none did."""
-    return str(claim) if claim is not None and str(claim) != UNCLAIMED else ""
 
 
 class Section(NamedTuple):

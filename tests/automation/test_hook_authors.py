@@ -254,3 +254,16 @@ def test_without_hooks(project: Project) -> None:
 
     by = {each["path"]: each["by"]["sessions"] for each in project.json("show")["changes"]}
     assert by == {"a": [ALPHA[:8]], "b": [ALPHA[:8]], "c": [""]}
+
+
+def test_reviewed(project: Project, crowd: tuple[AgentAtWork, Codex]) -> None:
+    """A review names the other session that changed a file of a checkpoint."""
+    alpha, beta = crowd
+    project.git("checkout", "--quiet", "-b", "topic")
+    with beta.shell():
+        project.write("a", "beta\n")
+        alpha.edits("b", "alpha\n")
+    project.commit("both")
+    steps = project.json("review", "main..topic")["steps"]
+    by = {step["id"]: {f["path"]: f["by"] for f in step["files"]} for step in steps}
+    assert by["aaaaaaaa@3"] == {"a": "by bbbbbbbb or someone else", "b": ""}

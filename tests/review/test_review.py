@@ -244,7 +244,9 @@ def test_told(work: Work) -> None:
         {"command": "make build", "test": False, "failed": True, "said": None},
     ]
     assert (one["decided"], one["failed"]) == (["use a"], ["b is slow"])
-    assert one["files"] == [{"path": "a.py", "kind": "modified", "added": 1, "removed": 1}]
+    assert one["files"] == [
+        {"path": "a.py", "kind": "modified", "added": 1, "removed": 1, "by": ""}
+    ]
     assert two["prompts"] == ["Please do two."]
     assert [(ran["command"], ran["failed"]) for ran in two["commands"]] == [
         ("python -m pytest", False)

@@ -333,6 +333,7 @@ def _files(files: Sequence[FileStat]) -> str:
         return ""
     lines = [
         f"- {file.kind} {code(display(file.path), 200)} {_counts([file])}".rstrip()
+        + (f", {file.by}" if file.by else "")
         for file in files[:MOST_FILES]
     ]
     return "Files:\n\n" + _list(lines, len(files))
