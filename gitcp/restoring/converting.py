@@ -18,15 +18,18 @@ from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import SPACE, Target
 from gitcp.dialogue import Dialogue, Item, Text
 from gitcp.errors import Refused, RevisionNotFound
-from gitcp.model import Agent, Checkpoint, Note
+from gitcp.model import Agent, Checkpoint, CheckpointId, Note
 from gitcp.restoring import placing
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.restore_notice import handoff_lines
-from gitcp.state import conversions
+from gitcp.state import conversions, oplog
 from gitcp.state.conversions import Conversion, Inserted
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
+
+CONVERT = "convert"
+"""The operation as the log names it."""
 
 NAMES = {
     "claude-code": "Claude Code",
@@ -39,8 +42,9 @@ NAMES = {
 
 
 class Handover(NamedTuple):
-    """A converted conversation, and where it goes."""
+    """A checkpoint's conversation, converted, and where it goes."""
 
+    checkpoint: CheckpointId
     converted: Converted
     placed: Placed
 
@@ -69,17 +73,19 @@ def plan(store: Store, checkpoint: Checkpoint, agent: str, cwd: Path) -> Handove
     assert checkpoint.conversation is not None
     path = placing.directory(store, checkpoint.conversation, source) or cwd
     before = conversions.last(store.repo, source.name, source.session_id, agent)
-    handover = _placed(store, convert(store, checkpoint, agent, path, before), path)
+    first = convert(store, checkpoint, agent, path, before)
+    handover = _placed(store, checkpoint, first, path)
     if handover.placed.session_id != handover.converted.agent.session_id:
         again = convert(store, checkpoint, agent, path, session_id=str(uuid4()))
-        handover = _placed(store, again, path)
+        handover = _placed(store, checkpoint, again, path)
     return handover
 
 
-def _placed(store: Store, converted: Converted, path: Path) -> Handover:
+def _placed(store: Store, checkpoint: Checkpoint, converted: Converted, path: Path) -> Handover:
     adapter = adapters.load(converted.agent.name)
     placement = adapter.place(converted.stored, path, store.repo.host, new_id=str(uuid4()))
-    return Handover(converted, Placed(adapter.NAME, converted.messages, placement, path))
+    placed = Placed(adapter.NAME, converted.messages, placement, path)
+    return Handover(checkpoint.id, converted, placed)
 
 
 def write(store: Store, handover: Handover) -> None:
@@ -90,7 +96,12 @@ def write(store: Store, handover: Handover) -> None:
     if unwritten is not None:
         raise Refused(f"{display(unwritten.path)}: {unwritten.reason}")
     session_id = handover.placed.session_id or handover.converted.record.session_id
-    conversions.record(store.repo, replace(handover.converted.record, session_id=session_id))
+    record = replace(handover.converted.record, session_id=session_id)
+    conversions.record(store.repo, record)
+    if handover.placed.changes:
+        source = f"{record.source} session {record.source_session}"
+        summary = f"from {source} to {record.agent} session {session_id}"
+        oplog.record(store.repo, CONVERT, summary, checkpoints=(handover.checkpoint,))
 
 
 def check(checkpoint: Checkpoint, agent: str) -> Agent:
@@ -183,7 +194,6 @@ def _record(
     return Conversion(
         source=source.name,
         source_session=source.session_id,
-        checkpoint=str(checkpoint.id),
         agent=agent,
         session_id=session_id,
         began=began,

@@ -26,14 +26,13 @@ class Inserted(NamedTuple):
 
 
 class Conversion(Value):
-    """A conversion: from the session `source_session` of the agent `source`, as of `checkpoint`, to
-    the session `session_id` of `agent`. `items` is the number of messages converted, `began` the
+    """A conversion: from the session `source_session` of the agent `source` to the session
+    `session_id` of `agent`. `items` is the number of messages converted, `began` the
     time of the first conversion into that session, `model` the one it was to continue with.
     """
 
     source: str
     source_session: str | None
-    checkpoint: str
     agent: str
     session_id: str
     began: datetime
@@ -55,7 +54,7 @@ def last(repo: Repository, source: str, session: str | None, agent: str) -> Conv
 def entries(repo: Repository) -> tuple[Conversion, ...]:
     """Return all conversions, oldest first. Lines that cannot be read are skipped."""
     try:
-        lines = read_own(repo.common_dir / "gitcp" / NAME).splitlines()
+        lines = read_own(repo.store_dir / NAME).splitlines()
     except OSError:
         return ()
     return tuple(filter(None, map(_decode, lines)))
@@ -66,7 +65,7 @@ def record(repo: Repository, conversion: Conversion) -> None:
     key = (conversion.agent, conversion.session_id)
     others = (each for each in entries(repo) if (each.agent, each.session_id) != key)
     lines = [wire.canonical(_encode(each)) for each in (*others, conversion)][-MOST:]
-    replace_file(repo.common_dir / "gitcp" / NAME, b"".join(line + b"\n" for line in lines))
+    replace_file(repo.store_dir / NAME, b"".join(line + b"\n" for line in lines))
 
 
 def _encode(conversion: Conversion) -> wire.Json:

@@ -100,6 +100,14 @@ def test_more_work_is_appended(project: Project, talk: Talk, agent: str) -> None
     assert "budget = 2s" in texts[0]
     assert texts.index("begun") < next(n for n, text in enumerate(texts) if "budget = 3s" in text)
 
+    logged = [o["said"] for o in project.json_lines("oplog") if o["operation"] == "convert"]
+    assert (
+        logged
+        == [
+            f"from claude-code session {SESSION} to {agent} session {first['resume']['session_id']}"
+        ]
+        * 2
+    )
     (record,) = conversions.entries(open_store(project).repo)
     assert (record.source, record.agent, record.items) == ("claude-code", agent, 4)
 
