@@ -549,7 +549,8 @@ class Store:
                 commit, tree, parents, time, body = record.partition("\n")[2].split("\0", 4)
                 created = datetime.fromisoformat(time)
             except ValueError:  # a foreign message that contains the separators
-                raise _not_a_checkpoint(Oid(record[7:47])) from None
+                commit = record.partition("\n")[0].removeprefix("commit ")
+                raise _not_a_checkpoint(Oid(commit)) from None
             yield _summary(Oid(commit), tree, parents, created, body)
 
     def find(self, id: CheckpointId) -> Oid | None:

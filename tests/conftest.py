@@ -20,6 +20,7 @@ from hypothesis import settings
 pytest.register_assert_rewrite("driver")
 
 from faults.process import SUBREAPER  # noqa: E402
+from kinds import DEFAULTS  # noqa: E402
 
 from driver import Project  # noqa: E402  (only now are its asserts rewritten)
 
@@ -134,6 +135,7 @@ def _environment(home: Path, agents: str) -> dict[str, str]:
         "TZ": "UTC",
         "LC_ALL": "C.UTF-8",
         "AGENTS_PREFIX": agents,
+        **DEFAULTS,
     }
 
 

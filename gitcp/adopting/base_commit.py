@@ -4,18 +4,15 @@ tell.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from gitcp.adapters.base import Origin
 from gitcp.adopting.ownership import Tree
 from gitcp.git import refs
-from gitcp.git.object_format import FULL_NAME
+from gitcp.git.repo import Repository
 from gitcp.model import Base, Oid
 from gitcp.store import Store
-
-OID = FULL_NAME.encode("ascii")
-LINE = re.compile(rb"%s (%s) [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}(?:\t|$)" % (OID, OID))
 
 
 def base_of(store: Store, tree: Tree | None, origin: Origin, time: float) -> Base:
@@ -26,24 +23,22 @@ def base_of(store: Store, tree: Tree | None, origin: Origin, time: float) -> Bas
     commit is None if none of them is in the store. Reads files and objects only.
     """
     branch = origin.branches[-1] if origin.branches else None
-    logs = [Path(tree.git_dir) / "logs" / "HEAD"] if tree else []
+    logs = []
+    if tree:
+        there = Repository.at(Path(tree.root), Path(tree.git_dir), store.repo.host)
+        logs.append(there.refs.log("HEAD"))
     if branch and ".." not in branch:
-        logs.append(store.repo.common_dir / "logs" / "refs" / "heads" / branch)
+        logs.append(store.repo.refs.log(f"refs/heads/{branch}"))
     logged = filter(None, (_commit_at(log, time) for log in logs))
     named = (Oid(oid) for oid in reversed(origin.commits) if refs.HEX.match(oid))
     commit = next((oid for oid in (*logged, *named) if store.reader.exists(oid)), None)
     return Base(commit, branch)
 
 
-def _commit_at(log: Path, time: float) -> Oid | None:
+def _commit_at(log: Iterable[tuple[Oid, int]], time: float) -> Oid | None:
     """Return the last value in a reflog up to a time, None if it begins later."""
     last = None
-    try:
-        with open(log, "rb") as file:
-            for line in file:
-                match = LINE.match(line)
-                if match and int(match[2]) <= time:
-                    last = Oid(match[1].decode("ascii"))
-    except OSError:
-        return None
+    for oid, moved in log:
+        if moved <= time:
+            last = oid
     return last

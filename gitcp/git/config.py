@@ -28,6 +28,9 @@ SETTLED_NS = 2_000_000_000
 cached.
 """
 
+NO_FILE = "ref: refs/heads/.invalid\n"
+"""What the file HEAD says where refs are not in files."""
+
 SECTION = re.compile(r"\s*\[([^]]*)\]")
 COMMENT = re.compile("[#;]")
 
@@ -148,6 +151,8 @@ def _environment_key(repo: ConfigScope) -> list[str]:
         head = (repo.git_dir / "HEAD").read_text("utf-8", "surrogateescape")
     except OSError:
         head = ""
+    if head.strip() == NO_FILE:
+        head += str(fingerprint.at(f"{repo.git_dir}/reftable/tables.list"))
     digest = hashlib.sha1("\0".join(env).encode("utf-8", "surrogateescape"), usedforsecurity=False)
     return [str(repo.git_dir), head, digest.hexdigest()]
 

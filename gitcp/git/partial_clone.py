@@ -36,7 +36,7 @@ SETTINGS = {
 
 
 class Aside(Repository):
-    """The repository beside another one, with the root of that one."""
+    """The repository beside another one, with the root of that one. Its refs are files."""
 
     def __init__(self, root: Path, git_dir: Path, host: Host) -> None:
         super().__init__(root, git_dir, host)

@@ -87,6 +87,11 @@ class ObjectReader:
             data = self._commits[oid] = self._read_kind(oid, "commit")
         return data
 
+    def tree_of(self, commit: Oid) -> Oid:
+        """Return the tree of a commit. Raises StoreDamaged."""
+        line = self.read_commit(commit).partition(b"\n")[0]
+        return Oid(line.removeprefix(b"tree ").decode("ascii"))
+
     def stream_blob(self, oid: Oid) -> Iterator[bytes]:
         """Yield a blob in chunks; a large one is never held in memory as a whole.
 

@@ -8,6 +8,7 @@ gc) are handled by retrying.
 
 from __future__ import annotations
 
+import builtins
 import errno
 import os
 import re
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused, StoreBusy, StoreDamaged
 from gitcp.fastpath import discovery
@@ -32,6 +33,10 @@ TRASH = PREFIX + "trash/"
 REMOTES = PREFIX + "remotes/"
 
 HEX = re.compile(FULL_NAME + r"\Z")
+LOGGED = re.compile(
+    rb"^[0-9a-f]+ (%s) [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}(?:\t|$)" % FULL_NAME.encode("ascii"),
+    re.MULTILINE,
+)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
 NOTHING = SHA1.null
 """An id that no object has, in a repository of either format. Never passed to git."""
@@ -57,6 +62,16 @@ undo our write.
 """
 
 
+class Head(NamedTuple):
+    """HEAD: its commit, the full name of the ref that it points to, None each if there is none, and
+    the names of git's refs beside HEAD (CHERRY_PICK_HEAD) that exist and are no files.
+    """
+
+    commit: Oid | None
+    ref: str | None
+    beside: frozenset[str] = frozenset()
+
+
 class Refs(Protocol):
     """The refs of a repository, however they are stored (`Repository.refs`)."""
 
@@ -70,10 +85,8 @@ class Refs(Protocol):
         the value `garbage`.
         """
 
-    def head(self) -> tuple[Oid | None, str | None]:
-        """Return HEAD's commit and the full name of the ref that it points to, None each if there
-        is none.
-        """
+    def head(self) -> Head:
+        """Return what HEAD is. Raises StoreDamaged for invalid content."""
 
     def update(
         self, name: str, new: Oid, old: Oid | None, make_durable: Callable[[], None] | None = None
@@ -90,6 +103,16 @@ class Refs(Protocol):
 
     def sync(self, names: Iterable[str]) -> None:
         """Make the current values of these refs durable."""
+
+    def log(self, name: str) -> builtins.list[tuple[Oid, int]]:
+        """Return the values that git's reflog has for a ref, oldest first, each with its time in
+        seconds since 1970; none if there is no reflog.
+        """
+
+    def file(self, name: str) -> str:
+        """Return the path of the file whose first line is the value of a ref since it last moved,
+        "" if its value is in no line.
+        """
 
     def files(self, *names: str) -> tuple[str, ...]:
         """Return the paths of files, existing or not, one of which differs once HEAD or one of
@@ -111,13 +134,13 @@ class FileRefs:
     def list(self, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
         return list_refs(self._common, prefix, garbage)
 
-    def head(self) -> tuple[Oid | None, str | None]:
+    def head(self) -> Head:
         data = discovery.beginning(f"{self._git_dir}/HEAD", LONGEST)
         text = data.decode("utf-8", "surrogateescape").strip()
         if not text.startswith("ref:"):
-            return Oid(text) if text else None, None
+            return Head(Oid(text) if text else None, None)
         name = text[4:].strip()
-        return read_ref(self._common, name), name
+        return Head(read_ref(self._common, name), name)
 
     def update(
         self, name: str, new: Oid, old: Oid | None, make_durable: Callable[[], None] | None = None
@@ -135,6 +158,17 @@ class FileRefs:
     def sync(self, names: Iterable[str]) -> None:
         paths = [self._common / name for name in names]
         sync_paths([*paths, *{path.parent for path in paths}])  # what git has packed is gone
+
+    def log(self, name: str) -> builtins.list[tuple[Oid, int]]:
+        directory = self._common if name.startswith("refs/") else self._git_dir
+        try:
+            data = directory.joinpath("logs", name).read_bytes()
+        except OSError:
+            return []
+        return [(Oid(oid.decode("ascii")), int(time)) for oid, time in LOGGED.findall(data)]
+
+    def file(self, name: str) -> str:
+        return f"{self._common}/{name}"
 
     def files(self, *names: str) -> tuple[str, ...]:
         shared_files = (f"{self._common}/{name}" for name in ("packed-refs", *names))

@@ -37,6 +37,10 @@ OPERATIONS = (
 )
 
 
+FILES, REFTABLE = "files", "reftable"
+REFTABLE_SINCE = "2.45"
+
+
 class Repository:
     """An open repository with a working tree.
 
@@ -128,6 +132,11 @@ class Repository:
         """Return how this repository names its objects."""
         return FORMATS[self._extensions.get("objectformat", SHA1.name)]
 
+    @property
+    def ref_format(self) -> str:
+        """Return how refs are stored: "files" or "reftable"."""
+        return self._extensions.get("refstorage", FILES)
+
     @cached_property
     def _extensions(self) -> dict[str, str]:
         return config.extensions(self.common_dir)
@@ -135,6 +144,10 @@ class Repository:
     @property
     def refs(self) -> Refs:
         """Return the refs."""
+        if self.ref_format == REFTABLE:
+            from gitcp.git.reftable import TableRefs
+
+            return TableRefs((self.git_dir, self.common_dir), self.git, self.object_format)
         from gitcp.git.refs import FileRefs  # many a hook needs none
 
         return FileRefs(self.git_dir, self.common_dir, self.git)
@@ -151,8 +164,10 @@ class Repository:
                 )
             )
         except GitFailed as error:
+            is_too_old = self.ref_format == REFTABLE and "unknown repository ext" in str(error)
             raise RepositoryNotFound(
-                f"the repository at {self.root} cannot be opened: {error}"
+                f"the repository at {self.root} cannot be opened: {error}",
+                hint=f"install git {REFTABLE_SINCE} or later" if is_too_old else "",
             ) from None
 
     def is_set(self, key: str, default: bool) -> bool:
@@ -205,12 +220,17 @@ class Repository:
 
     def head(self) -> Base:
         """Return HEAD's commit and branch, and the operation in progress."""
-        commit, ref = self.refs.head()
+        head = self.refs.head()
         operation = next(
-            (name for file, name in OPERATIONS if os.access(f"{self.git_dir}/{file}", os.F_OK)),
+            (
+                name
+                for file, name in OPERATIONS
+                if file in head.beside or os.access(f"{self.git_dir}/{file}", os.F_OK)
+            ),
             None,
         )
-        return Base(commit, ref.removeprefix("refs/heads/") if ref else None, operation)
+        branch = head.ref.removeprefix("refs/heads/") if head.ref else None
+        return Base(head.commit, branch, operation)
 
     def _check_owner(self) -> None:
         """Refuse repositories of other users that git refuses (safe.directory), with git's
@@ -224,10 +244,17 @@ class Repository:
         except GitFailed as error:
             raise Refused(f"git does not trust the repository at {self.root}: {error}") from None
 
-    def _check_refs(self) -> None:
-        """Refuse reftable."""
-        storage = self._extensions.get("refstorage", "files")
-        if storage != "files":
+    def _check_extensions(self) -> None:
+        """Refuse what gitcp cannot read, before git is asked: an older one only reports an unknown
+        extension.
+        """
+        names, storage = self._extensions.get("objectformat", SHA1.name), self.ref_format
+        if names not in FORMATS or "compatobjectformat" in self._extensions:
+            raise RepositoryNotFound(
+                f"the repository at {self.root} names its objects in a way that gitcp cannot read",
+                hint="git rev-parse --show-object-format",
+            )
+        if storage not in (FILES, REFTABLE):
             raise RepositoryNotFound(
                 f"the repository at {self.root} keeps its refs as {storage}, which gitcp cannot "
                 "read",
@@ -237,12 +264,7 @@ class Repository:
     def _check_format(self) -> None:
         if not self.common_dir.joinpath("objects").is_dir():
             raise RepositoryNotFound(f"{self.common_dir} is not a git directory: it has no objects")
-        self._check_refs()
-        if self._extensions.get("objectformat", SHA1.name) != SHA1.name:
-            raise RepositoryNotFound(
-                f"the repository at {self.root} uses SHA-256 object names, which gitcp cannot read",
-                hint="gitcp works in repositories with SHA-1 object names, git's default",
-            )
+        self._check_extensions()
         if (
             self.is_set("core.bare", False)
             and "core.worktree" not in self.config

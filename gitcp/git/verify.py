@@ -10,15 +10,19 @@ from __future__ import annotations
 import os
 import re
 import struct
+import time
 import zlib
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from gitcp.errors import GitFailed
 from gitcp.git import shared
 from gitcp.git.object_format import FULL_NAME, ObjectFormat
 from gitcp.git.packs import PackIndex
-from gitcp.git.repo import Repository
+from gitcp.git.refs import STALE
+from gitcp.git.repo import REFTABLE, Repository
 from gitcp.model import Oid
 
 _NAME = FULL_NAME.encode("ascii")
@@ -26,6 +30,8 @@ VALUE = re.compile(rb"(%s)\n?" % _NAME)
 PEELED = re.compile(rb"\^(%s)" % _NAME)
 HEADER = re.compile(rb"# pack-refs with:[ a-z-]*")
 PACKED = re.compile(rb"(%s) ([^\x00-\x20\x7f~^:?*\[\\]+)" % _NAME)
+
+LEFT_LOCK = "locks every ref: delete it if no git command is running"
 
 BLOCK = 1 << 20
 NAMES = 8 + 4 * 256
@@ -55,10 +61,30 @@ class Refs(NamedTuple):
 # ---------------------------------------------------------------- refs
 
 
-def read_refs(common_dir: Path, prefix: str) -> Refs:
-    """Return every ref below `prefix`, each read separately: an invalid one is a fault and does not
-    hide others.
-    """
+def read_refs(repo: Repository, prefix: str) -> Refs:
+    """Return every ref below `prefix`. One that is invalid is a fault and does not hide others."""
+    if repo.ref_format == REFTABLE:
+        return _read_tables(repo, prefix)
+    return _read_files(repo.common_dir, prefix)
+
+
+def _read_tables(repo: Repository, prefix: str) -> Refs:
+    """Return the refs as git reads them, and as a fault a lock that a crash left."""
+    result = Refs({}, {}, {}, [])
+    try:
+        result.refs.update(repo.refs.list(prefix))
+    except GitFailed as error:
+        result.faults.append(Fault(REFTABLE, f"cannot be read: {error}"))
+    for path in repo.refs.files():
+        lock = Path(f"{path}.lock")
+        with suppress(FileNotFoundError):
+            if time.time() - lock.stat().st_mtime > STALE:
+                name = os.path.relpath(lock, repo.common_dir)
+                result.faults.append(Fault(name, LEFT_LOCK))
+    return result
+
+
+def _read_files(common_dir: Path, prefix: str) -> Refs:
     result = Refs({}, {}, {}, [])
     hidden = set()
     for path in _files(common_dir / prefix, result.faults):

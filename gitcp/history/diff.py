@@ -137,7 +137,7 @@ def base_tree(store: Store, commit: Oid | None) -> Oid | None:
     if commit is None:
         return None
     try:
-        return Oid(store.reader.read_commit(commit)[5:45].decode("ascii"))
+        return store.reader.tree_of(commit)
     except StoreDamaged:
         return None  # rebased and collected; the checkpoint is complete without it
 
@@ -206,6 +206,11 @@ def scratch(repo: Repository, directory: Path) -> Repository:
     (directory / "HEAD").write_text("ref: refs/heads/none\n", "ascii")
     (directory / "objects/info/alternates").write_bytes(
         os.fsencode(repo.common_dir / "objects") + b"\n"
+    )
+    (directory / "config").write_text(
+        "[core]\n\trepositoryFormatVersion = 1\n"
+        f"[extensions]\n\tobjectFormat = {repo.object_format.name}\n",
+        "ascii",
     )
     return Repository(repo.root, directory, repo.host)
 

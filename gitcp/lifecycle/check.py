@@ -183,7 +183,7 @@ class _Check:
 
     def walk_refs(self) -> None:
         """Read every ref and every commit that refs reach."""
-        scan = verify.read_refs(self.repo.common_dir, refs.PREFIX)
+        scan = verify.read_refs(self.repo, refs.PREFIX)
         self._read_commits(frozenset(scan.refs.values()))
         for ref, problem in scan.faults:
             self.problems.append(Problem(ref, problem, tuple(map(_format_id, _last_id(ref)))))

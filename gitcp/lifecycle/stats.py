@@ -231,6 +231,6 @@ def project_trees(store: Store, forest: Forest) -> set[Oid]:
 def _tree(store: Store, oid: Oid) -> Oid | None:
     """Return the tree of a commit or tag, None if it is missing."""
     try:
-        return Oid(store.reader.read_commit(store.peel(oid))[5:45].decode("ascii"))
+        return store.reader.tree_of(store.peel(oid))
     except StoreDamaged:
         return None

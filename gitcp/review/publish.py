@@ -171,7 +171,7 @@ def _fork_point(store: Store, chain: list[Checkpoint], base: Oid) -> Oid:
 
 
 def _files_of(store: Store, commit: Oid) -> Files:
-    tree = Oid(store.reader.read_commit(commit)[5:45].decode("ascii"))
+    tree = store.reader.tree_of(commit)
     return dict(trees.walk(store.reader, tree))
 
 

@@ -537,4 +537,4 @@ def _base_tree(store: Store, draft: Checkpoint) -> Oid | None:
     base = draft.snapshot.base.commit
     if base is None:
         return None
-    return Oid(store.reader.read_commit(base)[5:45].decode("ascii"))
+    return store.reader.tree_of(base)

@@ -58,7 +58,7 @@ def remember_settings(store: Store, settings: Settings) -> None:
     """
     repo = store.repo
     own = config.fingerprints(repo.git_dir)
-    other_paths = [str(repo.root / hook_memo.TEAM), str(repo.git_dir / "HEAD")]
+    other_paths = [str(repo.root / hook_memo.TEAM), *repo.refs.files()]
     files = [*own, *((path, fingerprint.at(path)) for path in other_paths)]
     newest_allowed = time.time_ns() - hook_memo.SETTLED_NS
     if own and not any(seen is not None and seen[CTIME] > newest_allowed for _, seen in files):
@@ -74,14 +74,10 @@ def deciding(store: Store) -> Fingerprints:
     """
     repo = store.repo
     branch = repo.head().branch
-    own = ("HEAD", "index", "gitcp/note", *answer.OPERATIONS)
-    common = (
-        "packed-refs",
-        "info/exclude",
-        "gitcp/damaged",
-        *([f"refs/heads/{branch}"] if branch else []),
-    )
+    own = ("index", "gitcp/note", *answer.OPERATIONS)
+    common = ("info/exclude", "gitcp/damaged")
     paths: Iterable[str] = (
+        *repo.refs.files(*([f"refs/heads/{branch}"] if branch else [])),
         *(str(repo.git_dir / name) for name in own),
         *(str(repo.common_dir / name) for name in common),
         str(repo.root / hook_memo.TEAM),
@@ -108,7 +104,8 @@ def remember_hook(
     """
     repo, checkpoint = store.repo, saved.checkpoint
     snapshot = checkpoint.snapshot
-    tip = (str(repo.common_dir / (refs.SESSIONS + checkpoint.id.session)), str(checkpoint.commit))
+    ref_file = repo.refs.file(refs.SESSIONS + checkpoint.id.session)
+    tip = (ref_file, str(checkpoint.commit) if ref_file else "")
     memory = saved.taken.memory
     is_alone = not snapshot.nested and not snapshot.submodules
     scan = memory.file.fingerprint if is_alone and memory is not None else None
@@ -130,26 +127,16 @@ def _deciding(store: Store, saved: Saved) -> Iterable[str]:
         f"gitcp/{name}"
         for name in (answer.STATE, "current", "manual", "note", "restore.json", "damaged")
     )
-    branch = f"refs/heads/{base.branch}"
+    names = ("index", *answer.OPERATIONS, *state_names, "info/exclude")
+    yield from (str(repo.git_dir / name) for name in names)
     session = refs.SESSIONS + saved.checkpoint.id.session
-    git_dir_names = (
-        "HEAD",
-        "index",
-        *answer.OPERATIONS,
-        *state_names,
-        "packed-refs",
-        "info/exclude",
-        refs.SESSIONS,
-        session,
-        branch,
-    )
-    yield from (str(repo.git_dir / name) for name in git_dir_names)
+    # a JSON document names the tags
+    yield from repo.refs.files(f"refs/heads/{base.branch}", session, refs.SESSIONS, refs.TAGS)
     yield str(repo.root / ".gitcp.toml")
     yield from config.files(repo.git_dir)
     yield from basis.files(repo)
     yield from map(str, adapters.watched(repo.root, repo.host))
     yield from map(str, _sources(saved))
-    yield str(repo.common_dir / refs.TAGS)  # a JSON document names the tags
 
 
 def _sources(saved: Saved) -> Iterable[Path]:

@@ -164,7 +164,7 @@ Signature = tuple[object, ...]
 def signature(store: Store) -> Signature:
     """Return what differs once a checkpoint, a tag or an operation is new. Reads no file."""
     refs, own = store.repo.common_dir / "refs" / "gitcp", store.repo.store_dir
-    places = [store.repo.common_dir / "packed-refs", own / "oplog", own / "ahead", refs]
+    places = [*map(Path, store.repo.refs.files()), own / "oplog", own / "ahead", refs]
     for kind in ("sessions", "tags", "remotes"):
         places += [refs / kind, *_below(refs / kind)]
     return tuple(fingerprint.at(os.fspath(place)) for place in places)

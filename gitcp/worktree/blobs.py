@@ -393,11 +393,7 @@ class Blobs:
     def _head_tree(self) -> Oid | None:
         commit = self._repo.head().commit
         try:
-            return (
-                Oid(self._objects.reader.read_commit(commit)[5:45].decode("ascii"))
-                if commit
-                else None
-            )
+            return self._objects.reader.tree_of(commit) if commit else None
         except StoreDamaged:
             return None
 

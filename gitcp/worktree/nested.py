@@ -11,7 +11,10 @@ from pathlib import Path
 
 from gitcp.errors import StoreDamaged
 from gitcp.fastpath import discovery
+from gitcp.git import process
+from gitcp.git.config import NO_FILE
 from gitcp.git.refs import HEX, read_ref
+from gitcp.git.repo import Repository
 from gitcp.model import Oid
 
 
@@ -23,18 +26,26 @@ def git_dir_of(directory: bytes) -> bytes | None:
     return os.fsencode(named) if named and _is_git_dir(named) else None
 
 
-def head_of(git_dir: bytes) -> Oid | None:
-    """Return the commit at a repository's HEAD, None if it has no commit yet or HEAD is
-    unreadable.
+def head_of(git_dir: bytes, repo: Repository) -> Oid | None:
+    """Return the commit at the HEAD of a repository inside `repo`, None if it has no commit yet or
+    HEAD is unreadable.
     """
     path = os.fsdecode(git_dir)
     head = os.fsdecode(discovery.beginning(path + "/HEAD")).strip()
     if not head or HEX.match(head):
         return Oid(head) if head else None
     try:
+        if head == NO_FILE:
+            return _asked_head(path, repo)
         return read_ref(Path(discovery.common(path)), head.removeprefix("ref:").strip())
     except (StoreDamaged, OSError, ValueError):
         return None
+
+
+def _asked_head(path: str, repo: Repository) -> Oid | None:
+    command = (f"--git-dir={path}", "rev-parse", "--verify", "--quiet", "HEAD")
+    output = process.run(command, cwd=path, env=repo.host.env, accept=(0, 1, 128))
+    return Oid(output.decode("ascii").strip()) or None
 
 
 def is_filled(directory: bytes) -> bool:
@@ -55,7 +66,7 @@ def _is_git_dir(path: str) -> bool:
     head = os.fsdecode(discovery.beginning(path + "/HEAD"))
     points = head.startswith("ref:") and head[4:].lstrip().startswith("refs/")
     common = discovery.common(path)
-    return (points or HEX.match(head[:40]) is not None) and all(
+    return (points or HEX.match(head.partition("\n")[0]) is not None) and all(
         os.path.isdir(common + name) for name in ("/objects", "/refs")
     )
 

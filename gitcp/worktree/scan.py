@@ -79,6 +79,7 @@ class Scan:
         self.records: dict[bytes, Record] = {}
         self.gone: list[bytes] = []
         self._scope = scope
+        self._repo = objects.repo
         self._rules = Rules(scope.root, basis, objects.reader, hints, scope.past)
         self._blobs = blobs
         self._jobs: list[Job] = []
@@ -265,7 +266,7 @@ class Scan:
             and (git_dir := nested.git_dir_of(full))
             and not self._is_own(git_dir)
         ):
-            record.nested[name] = nested.head_of(git_dir)
+            record.nested[name] = nested.head_of(git_dir, self._repo)
         elif name in DEPENDENCIES and is_overfull(full, most := self._scope.max_dependency_files):
             record.skip(name, SkipReason.TOO_MANY, f"untracked, and more than {most} files in it")
         else:
@@ -275,8 +276,10 @@ class Scan:
 
     def _submodule(self, record: Record, name: bytes, full: bytes, slot: Slot) -> None:
         git_dir = nested.git_dir_of(full)
-        head = nested.head_of(git_dir) if git_dir else None
-        record.links[name] = (bytes.fromhex(head) if head else slot[1], head)
+        head = nested.head_of(git_dir, self._repo) if git_dir else None
+        # a commit of another object format cannot be in this repository's trees
+        is_nameable = head is not None and len(head) == self._repo.object_format.digits
+        record.links[name] = (bytes.fromhex(head) if head and is_nameable else slot[1], head)
         self._watch(record, name, full)
         if git_dir is None and nested.is_filled(full):
             why = "a submodule without a repository: git does not see what is in it"

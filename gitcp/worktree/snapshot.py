@@ -296,10 +296,8 @@ class _Snapshotter:
             seen += [(name, True, head) for name, head in note.get("nested", ())]
             for name, exists, head in seen:
                 git_dir = nested.git_dir_of(os.path.join(self._root, directory, name))
-                if (git_dir is not None, nested.head_of(git_dir) if git_dir else None) != (
-                    exists,
-                    head,
-                ):
+                now = nested.head_of(git_dir, self._repo) if git_dir else None
+                if (git_dir is not None, now) != (exists, head):
                     directories.append(directory)
         return directories
 

@@ -160,7 +160,7 @@ def test_many_at_once(history: Project, started: list[int]) -> None:
     assert len(started) == 1
     assert {oid: store.reader.read(oid) for oid in names} == expected
 
-    some = store.repo.cat_file.read_many([*names[:100], Oid("1" * 40), *names[100:]])
+    some = store.repo.cat_file.read_many([*names[:100], Oid("1" * FORMAT.digits), *names[100:]])
     assert dict(some) == {oid: expected[oid] for oid in names[:100]}
     assert store.reader.read(names[200]) == expected[names[200]]
 
@@ -202,9 +202,9 @@ def test_what_is_not_there(project: Project) -> None:
     packed(project)
     repo, tree = open_store(project).repo, Oid(project.git("rev-parse", "HEAD^{tree}"))
     with pytest.raises(StoreDamaged, match="is missing"):
-        repo.cat_file.read(Oid("1" * 40))
+        repo.cat_file.read(Oid("1" * FORMAT.digits))
     with pytest.raises(StoreDamaged, match="is missing"):
-        list(repo.cat_file.stream(Oid("1" * 40)))
+        list(repo.cat_file.stream(Oid("1" * FORMAT.digits)))
     with pytest.raises(StoreDamaged, match="is a tree, not a blob"):
         list(repo.cat_file.stream(tree))
     assert repo.cat_file.read(tree)[0] == "tree"
@@ -217,7 +217,7 @@ def test_fresh_objects_need_no_git(project: Project, started: list[int]) -> None
     objects.writer.flush()
     assert objects.reader.read_blob(oid) == b"fresh"
     with pytest.raises(StoreDamaged, match="is missing"):
-        objects.reader.read(Oid("1" * 40))
+        objects.reader.read(Oid("1" * FORMAT.digits))
     assert started == []
 
 
@@ -537,7 +537,7 @@ def test_it_ends_with_the_store(project: Project, started: list[int]) -> None:
         if number % 3 == 2:
             next(store.reader.stream_blob(oids[0]))
             with pytest.raises(StoreDamaged):
-                store.repo.cat_file.read(Oid("1" * 40))
+                store.repo.cat_file.read(Oid("1" * FORMAT.digits))
         del store
         gc.collect()
         assert not any(map(is_running, started))

@@ -139,8 +139,9 @@ def test_a_broken_config_is_an_error(project: Project) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("extensions.objectFormat", "sha256", "SHA-256"),
-        ("extensions.refStorage", "reftable", "reftable"),
+        ("extensions.objectFormat", "sha512", "names its objects"),
+        ("extensions.compatObjectFormat", "sha256", "names its objects"),
+        ("extensions.refStorage", "reftable://elsewhere", "reftable://elsewhere"),
     ],
 )
 def test_a_format_that_cannot_be_read_is_refused(

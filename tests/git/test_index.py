@@ -83,7 +83,9 @@ def read(project: Project) -> list[IndexEntry]:
 def test_versions(tracked: Project, version: str) -> None:
     """Versions 2 and 4 read as git lists them, without git's help."""
     tracked.git("update-index", "--index-version", version)
-    tracked.root.joinpath(".git/config").write_text("garbage that no git command survives")
+    config = tracked.root.joinpath(".git/config")
+    settings = config.read_text()
+    config.write_text("garbage that no git command survives")
 
     folders = index._parse(tracked.read(".git/index"), FORMAT.raw)
 
@@ -91,7 +93,7 @@ def test_versions(tracked: Project, version: str) -> None:
     assert {path + b"/" + name for path, folder in folders.items() for name in folder.files} >= {
         b"dir/deep/er/c"
     }
-    tracked.root.joinpath(".git/config").write_text("")
+    config.write_text(settings)
     assert read(tracked) == listed(tracked)
     assert len(read(tracked)) == len(NAMES) + 2
 

@@ -5,7 +5,6 @@ written.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import random
 import struct
@@ -91,7 +90,9 @@ def test_a_pack_is_sound(project: Project) -> None:
     (index,) = directory(project).glob("pack/*.idx")
     listed = project.git("verify-pack", "-v", str(index)).splitlines()
 
-    assert {line.split()[0] for line in listed if line[40:41] == " "} == names - {FORMAT.empty_tree}
+    assert {
+        line.split()[0] for line in listed if " " in line[FORMAT.digits : FORMAT.digits + 1]
+    } == names - {FORMAT.empty_tree}
     assert {path.suffix for path in directory(project).joinpath("pack").iterdir()} == {
         ".idx",
         ".pack",
@@ -154,7 +155,7 @@ def test_what_is_found_is_kept_young(project: Project) -> None:
     assert objects.reader.exists(names[50])
     assert path.stat().st_mtime > 1
     assert pack.stat().st_mtime > 1
-    assert not objects.reader.exists(Oid("1" * 40))
+    assert not objects.reader.exists(Oid("1" * FORMAT.digits))
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EPERM, errno.EACCES])
@@ -172,7 +173,7 @@ def test_what_cannot_be_touched_is_still_found(
     monkeypatch.setattr(os, "utime", refuse)
 
     assert fresh(project).reader.exists(name)
-    assert not fresh(project).reader.exists(Oid("1" * 40))
+    assert not fresh(project).reader.exists(Oid("1" * FORMAT.digits))
 
 
 def test_a_directory_that_git_takes_away(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +298,7 @@ def test_a_large_stream_is_not_held_in_memory(project: Project) -> None:
     name = objects.writer.write_stream(100 << 20, (block for _ in range(100)))
     assert name is not None
     objects.writer.flush()
-    digest = hashlib.sha1(b"blob %d\0" % (100 << 20))
+    digest = FORMAT.hasher(b"blob %d\0" % (100 << 20))
     for piece in fresh(project).reader.stream_blob(name):
         digest.update(piece)
     peak = tracemalloc.get_traced_memory()[1]
@@ -355,7 +356,7 @@ def test_an_object_that_lies_about_itself(project: Project) -> None:
 
 def test_an_object_that_is_missing(project: Project) -> None:
     """What is not there is said to be missing, by every way of reading it."""
-    name = Oid("1" * 40)
+    name = Oid("1" * FORMAT.digits)
     objects = fresh(project)
     with pytest.raises(StoreDamaged, match=f"{name} is missing"):
         objects.reader.read(name)
@@ -563,10 +564,10 @@ def test_an_index_knows_its_objects_and_no_others(
 
     assert all(name in index for name in names)
     for other in (
-        bytes([first]) + b"\0" * 19,
-        bytes([first]) + b"\xff" * 19,
-        b"\0" * 20,
-        b"\xff" * 20,
+        bytes([first]) + b"\0" * (FORMAT.raw - 1),
+        bytes([first]) + b"\xff" * (FORMAT.raw - 1),
+        b"\0" * FORMAT.raw,
+        b"\xff" * FORMAT.raw,
     ):
         assert other not in index
     for path in place.iterdir():
@@ -577,7 +578,8 @@ tree_names = st.binary(min_size=1, max_size=8).filter(
     lambda n: not set(n) & set(b"/\0") and n not in {b".", b"..", b".git"}
 )
 entries = st.tuples(
-    st.sampled_from((FILE, EXECUTABLE, SYMLINK, GITLINK, TREE)), st.binary(min_size=20, max_size=20)
+    st.sampled_from((FILE, EXECUTABLE, SYMLINK, GITLINK, TREE)),
+    st.binary(min_size=FORMAT.raw, max_size=FORMAT.raw),
 )
 
 
@@ -682,9 +684,11 @@ def test_a_name_that_lies_across_two_others_is_not_taken_for_one(
     """The end of one name and the beginning of the next are no name, whichever way they are looked
     through.
     """
-    low, high = b"\x07" + b"\0" * 9 + b"\x07" + b"\x0a" * 9, b"\x07" + b"\x01" * 19
-    across = low[10:] + high[:10]
-    others = [b"\x07\xff" + number.to_bytes(18, "big") for number in range(beside)]
+    half = FORMAT.raw // 2
+    low = b"\x07" + b"\0" * (half - 1) + b"\x07" + b"\x0a" * (half - 1)
+    high = b"\x07" + b"\x01" * (FORMAT.raw - 1)
+    across = low[half:] + high[:half]
+    others = [b"\x07\xff" + n.to_bytes(FORMAT.raw - 2, "big") for n in range(beside)]
 
     def index_of(*names: bytes) -> PackIndex:
         writer = PackWriter(tmp_path / f"pack{len(names)}", FORMAT)
@@ -702,7 +706,7 @@ def test_names_are_found_where_they_would_be(tmp_path: Path) -> None:
     there.
     """
     number = random.Random(5)
-    names = [b"\x07" + number.randbytes(19) for _ in range(2000)]
+    names = [b"\x07" + number.randbytes(FORMAT.raw - 1) for _ in range(2000)]
     writer = PackWriter(tmp_path / "pack", FORMAT)
     for name in names[::2]:
         writer.add(name, "blob", b"")
@@ -799,7 +803,7 @@ def test_what_housekeeping_moves_is_still_there(project: Project) -> None:
         store.writer.flush()
     known = fresh(project)
     assert known.reader.exists(oids[0])
-    assert not known.reader.exists(Oid("1" * 40))
+    assert not known.reader.exists(Oid("1" * FORMAT.digits))
 
     listed = "".join(f"{oid}\n" for oid in oids).encode()
     name = project.git("pack-objects", "-q", ".git/objects/pack/pack", input=listed)
@@ -808,4 +812,4 @@ def test_what_housekeeping_moves_is_still_there(project: Project) -> None:
             path.unlink()
 
     assert all(map(known.reader.exists, oids))
-    assert not known.reader.exists(Oid("1" * 40))
+    assert not known.reader.exists(Oid("1" * FORMAT.digits))

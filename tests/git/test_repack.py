@@ -106,7 +106,11 @@ def test_what_is_packed_is_not_packed_again(project: Project) -> None:
     (index,) = (name for name in set(packs(project)) - packed if name.endswith(".idx"))
     with (project.root / ".git/objects/pack" / index).open("rb") as file:
         listed = subprocess.run(
-            ["git", "show-index"], stdin=file, capture_output=True, text=True, check=True
+            ["git", "show-index", f"--object-format={FORMAT.name}"],
+            stdin=file,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
     assert {line.split()[1] for line in listed.splitlines()} == fresh
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from kinds import FORMAT
 
 from gitcp.errors import StoreDamaged
 from gitcp.git import trees
 from gitcp.git.trees import TreeEntry
 from gitcp.model import EXECUTABLE, FILE, TREE, Entry, FileChange, Oid
 
-OIDS = [Oid(f"{number:040x}") for number in range(1, 5)]
+OIDS = [Oid(f"{number:0{FORMAT.digits}x}") for number in range(1, 5)]
 
 NAMES = st.sampled_from([b"a", b"a.b", b"a0", b"b", b"dir"])
 ENTRIES = st.builds(Entry, st.sampled_from([FILE, EXECUTABLE]), st.sampled_from(OIDS))
@@ -27,7 +28,7 @@ class Memory:
         """Keep a tree; the same entries get the same name."""
         found = sorted(entries, key=trees.sort_key)
         oid = next((oid for oid, kept in self.kept.items() if kept == found), None)
-        oid = oid or Oid(f"{len(self.kept):040x}"[::-1])
+        oid = oid or Oid(f"{len(self.kept):0{FORMAT.digits}x}"[::-1])
         self.kept[oid] = found
         return oid
 

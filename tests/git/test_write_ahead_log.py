@@ -347,7 +347,7 @@ def test_several_programs(steps: list[tuple[int, str]], chance: Random) -> None:
         for number, (who, what) in enumerate(steps):
             pack, oid = (
                 pack_of(chance.randbytes(chance.choice((10, 50_000)))),
-                Oid(f"{number:040x}"),
+                Oid(f"{number:0{FORMAT.digits}x}"),
             )
             if what == "record":
                 programs[who].append(REF, None, oid, [pack])

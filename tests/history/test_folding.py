@@ -22,9 +22,9 @@ from samples import START, open_store, save
 def summary(number: int, trigger: str, subject: str = "", **trailers: str) -> Summary:
     """A checkpoint as its commit alone shows it."""
     return Summary(
-        Oid(f"{number:040x}"),
-        Oid("1" * 40),
-        Oid(f"{number - 1:040x}"),
+        Oid(f"{number:0{FORMAT.digits}x}"),
+        Oid("1" * FORMAT.digits),
+        Oid(f"{number - 1:0{FORMAT.digits}x}"),
         START,
         subject or f"{trigger} alpha@{number}",
         {

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from kinds import FORMAT
 from talk import Talk
 from terminal import SGR, on_terminal
 
@@ -154,7 +155,7 @@ def test_tags(project: Project, store: Store, five: list[Checkpoint]) -> None:
     """Tags by commit, all that are on it; a damaged one does not stop a listing."""
     project.git("update-ref", "refs/gitcp/tags/b", five[0].commit)
     project.git("update-ref", "refs/gitcp/tags/a", five[0].commit)
-    project.write(".git/refs/gitcp/tags/lost", "1" * 40 + "\n")
+    project.write(".git/refs/gitcp/tags/lost", "1" * FORMAT.digits + "\n")
 
     assert log.tags(store) == {five[0].commit: ("a", "b")}
     with pytest.raises(StoreDamaged):

@@ -11,6 +11,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from kinds import FORMAT
 
 from gitcp.errors import RevisionAmbiguous, RevisionNotFound
 from gitcp.git import refs
@@ -199,7 +200,7 @@ def test_a_commit_in_the_trash_is_found(stage: Stage) -> None:
             ":/nowhere~2",
             ":",
             "deadbeef",
-            "0" * 40,
+            "0" * FORMAT.digits,
             "a" * 5000,
             "~" * 3000,
             "@" + "~1" * 3000,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kinds import FORMAT
 
 from gitcp import wire
 from gitcp.fastpath import fingerprint
@@ -128,7 +129,7 @@ def kept(project: Project) -> Kept:
     staged = IndexEntry(b"s/t.txt", FILE, store.writer.write_blob(b"staged\n"))
     conflict = IndexEntry(b"s/u.txt", FILE, store.writer.write_blob(b"theirs\n"), 3)
     blob = Entry(FILE, store.writer.write_blob(b"f"))
-    tree = trees.build(store.writer, {b"m": Entry(GITLINK, Oid("5" * 40)), b"f": blob})
+    tree = trees.build(store.writer, {b"m": Entry(GITLINK, Oid("5" * FORMAT.digits)), b"f": blob})
     save(
         store,
         "manual-1",
@@ -484,7 +485,7 @@ def test_nothing_stops_at_the_first_damage(kept: Kept) -> None:
     for oid in gone:
         kept.path(oid).unlink()
     common.joinpath("refs/gitcp/sessions/garbage").write_text("garbage\n")
-    common.joinpath("refs/gitcp/sessions/dangling").write_text("1" * 40 + "\n")
+    common.joinpath("refs/gitcp/sessions/dangling").write_text("1" * FORMAT.digits + "\n")
     common.joinpath("refs/gitcp/other").write_text(kept.tip("manual-1").commit + "\n")
     found = {
         gone.get(problem.object, problem.object): set(problem.checkpoints)
@@ -500,7 +501,7 @@ def test_nothing_stops_at_the_first_damage(kept: Kept) -> None:
         "commit": {"forked@"},
         "tag": set(),
         "refs/gitcp/sessions/garbage": {"garbage@"},
-        "1" * 40: {"dangling@"},
+        "1" * FORMAT.digits: {"dangling@"},
         "refs/gitcp/other": set(),
     }
 
@@ -554,7 +555,7 @@ def test_a_ref_hides_what_is_packed(kept: Kept) -> None:
     path = kept.store.repo.common_dir / "packed-refs"
     old = kept.tip("alpha").commit
     save(kept.store, "alpha", {b"a": b"new"})
-    path.write_bytes(path.read_bytes().replace(old.encode(), b"1" * 40))
+    path.write_bytes(path.read_bytes().replace(old.encode(), b"1" * FORMAT.digits))
 
     assert kept.check().ok
 

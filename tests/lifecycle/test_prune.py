@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from back import contents, last, numbered, restore, save, undo
+from kinds import FORMAT
 from pruned import fork, grow, holdings, in_trash, own_refs, story, tagged
 
 from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
@@ -417,7 +418,7 @@ def test_a_damaged_journal(project: Project, text: str) -> None:
         ("refs/gitcp/sessions/../../../HEAD", None, "not gitcp's"),
         ("refs/gitcp//etc/passwd", None, "not gitcp's"),
         ("refs/gitcp/sessions/s", "ref: refs/heads/main", "an invalid object id"),
-        ("refs/gitcp/sessions/s", "1" * 40, "object 1111111111, which does not exist"),
+        ("refs/gitcp/sessions/s", "1" * FORMAT.digits, "object 1111111111, which does not exist"),
     ],
 )
 def test_a_journal_that_reaches_out(project: Project, ref: str, new: str | None, said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kinds import FORMAT
 
 from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
 from gitcp.git import refs
@@ -207,9 +208,9 @@ def test_listing(store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
 def test_listing_does_not_hide_damage(store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
     """A tag that is on nothing is an error, and not left out."""
     create(store, "v1", pair[0])
-    create(store, "v2", replace(pair[0], commit="1" * 40))
+    create(store, "v2", replace(pair[0], commit="1" * FORMAT.digits))
 
-    with pytest.raises(StoreDamaged, match="1" * 40):
+    with pytest.raises(StoreDamaged, match="1" * FORMAT.digits):
         tag.listing(store)
 
 

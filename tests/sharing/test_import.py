@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import transcripts
 from dialogues import AGENTS
+from kinds import FORMAT
 from real_agents import in_order
 from talk import SESSION, Talk
 from test_share import BAD_ENTRIES, recommitted, with_entry, with_metadata
@@ -241,10 +242,10 @@ NOT_OURS: dict[str, bytes] = {
     "a bundle of nothing": b"# v2 git bundle\n\nPACK\x00\x00\x00\x02\x00\x00\x00\x00"
     + sha1(b"").digest(),
     "a cut bundle": b"# v2 git bundle\n"
-    + b"1" * 40
+    + b"1" * FORMAT.digits
     + b" refs/gitcp/sessions/x\n\nPACK\x00\x00\x00\x02\x00\x00\x00\x09",
     "a bundle with an odd ref": b"# v2 git bundle\n"
-    + b"1" * 40
+    + b"1" * FORMAT.digits
     + b" refs/gitcp/sessions/../../heads/main\n\nPACK",
 }
 
@@ -446,7 +447,7 @@ def packed(*objects: tuple[int, int, bytes]) -> bytes:
         body += bytes(head) + (b"\1" * 20 if kind == 7 else b"") + zlib.compress(data, 9)
     return (
         b"# v2 git bundle\n"
-        + b"1" * 40
+        + b"1" * FORMAT.digits
         + b" refs/gitcp/sessions/x\n\n"
         + body
         + sha1(body).digest()

@@ -189,8 +189,9 @@ def test_blobs_that_do_not_come(
     tip = ours.tip("alpha")
     assert tip is not None
     words = ada.git("rev-list", "--objects", tip).split("\n")
-    for oid in (Oid(line[:40]) for line in words if line[41:] != "a.txt"):
-        theirs.objects.writer.write(*ours.objects.reader.read(oid))
+    for oid, path in (line.partition(" ")[::2] for line in words):
+        if path != "a.txt":
+            theirs.objects.writer.write(*ours.objects.reader.read(Oid(oid)))
     theirs.objects.writer.flush()
     ada.gitcp("fork", "alpha", "--name", "beta", check=0)
     ada.git("push", "--quiet", str(hub), "refs/gitcp/sessions/beta:refs/gitcp/sessions/alpha")

@@ -61,9 +61,12 @@ class Shipped:
 
 
 @pytest.fixture(params=FORMATS, ids=lambda path: path.name)
-def shipped(request: pytest.FixtureRequest, project: Project) -> Shipped:
-    """A bundle of each format."""
-    return Shipped(request.param, project)
+def shipped(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Shipped:
+    """A bundle of each format, in a repository with SHA-1 names, as it was made in one."""
+    monkeypatch.setenv("GIT_DEFAULT_HASH", "sha1")
+    return Shipped(request.param, Project(tmp_path / "shipped"))
 
 
 @pytest.fixture
@@ -216,12 +219,12 @@ def _rewrite(project: Project, ref: str, data: bytes) -> None:
     """Put another `checkpoint.json` into the last checkpoint, by plain git."""
     blob = project.git("hash-object", "-w", "--stdin", input=data)
     inside = re.sub(
-        r"[0-9a-f]{40}(\tcheckpoint\.json)",
+        r"[0-9a-f]+(\tcheckpoint\.json)",
         rf"{blob}\1",
         project.git("ls-tree", f"{ref}:.gitcp") + "\n",
     )
     holder = project.git("mktree", input=inside.encode())
-    root = re.sub(r"[0-9a-f]{40}(\t\.gitcp)", rf"{holder}\1", project.git("ls-tree", ref) + "\n")
+    root = re.sub(r"[0-9a-f]+(\t\.gitcp)", rf"{holder}\1", project.git("ls-tree", ref) + "\n")
     tree = project.git("mktree", input=root.encode())
     commit = project.git(
         "commit-tree", tree, input=project.git("log", "-1", "--format=%B", ref).encode()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from kinds import FORMAT
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -38,7 +39,7 @@ from gitcp.value import replace
 
 from samples import plain
 
-A, B = Entry(FILE, Oid("a" * 40)), Entry(FILE, Oid("b" * 40))
+A, B = Entry(FILE, Oid("a" * FORMAT.digits)), Entry(FILE, Oid("b" * FORMAT.digits))
 CHANGES = (
     FileChange(b"src/new.py", None, A),
     FileChange(b"src/app.py", A, B),
@@ -63,14 +64,14 @@ def full(text: str = "words", path: bytes = b"path", **fields: Any) -> Checkpoin
             {text: text},
         ),
         snapshot=Snapshot(
-            Oid("c" * 40),
-            Base(Oid("d" * 40), text, text),
+            Oid("c" * FORMAT.digits),
+            Base(Oid("d" * FORMAT.digits), text, text),
             42,
             (Skip(path, SkipReason.TOO_LARGE, text),),
         ),
         conversation=Conversation(
             "claude-code",
-            Oid("e" * 40),
+            Oid("e" * FORMAT.digits),
             (Stream("main", 1234, "0" * 64),),
             Digest(7, LastMessage(text, text, "m1"), text, text),
         ),
@@ -102,13 +103,15 @@ def test_a_full_one() -> None:
         {"record": "7000000"},
     )
     snapshot = Snapshot(
-        Oid("c" * 40),
-        Base(Oid("d" * 40), "main"),
+        Oid("c" * FORMAT.digits),
+        Base(Oid("d" * FORMAT.digits), "main"),
         42,
         (Skip(b"big.bin", SkipReason.TOO_LARGE, "9 GB"),),
     )
     digest = Digest(7, LastMessage("assistant", "Done.\nAll tests pass."), "Add a column")
-    talk = Conversation("claude-code", Oid("e" * 40), (Stream("main", 1234, "0" * 64),), digest)
+    talk = Conversation(
+        "claude-code", Oid("e" * FORMAT.digits), (Stream("main", 1234, "0" * 64),), digest
+    )
     agent = Agent("claude-code", "5e55", "2.1", "large")
     checkpoint = full(
         note=note,
@@ -228,7 +231,8 @@ def test_long_lists_say_how_much_is_left_out() -> None:
         None, tuple(f"decided{n}" for n in range(11)), (), tuple(f"next{n}" for n in range(9))
     )
     checkpoint = plain(
-        note=Note(handoff=handoff), snapshot=Snapshot(Oid("c" * 40), Base(None, None), 99, skips)
+        note=Note(handoff=handoff),
+        snapshot=Snapshot(Oid("c" * FORMAT.digits), Base(None, None), 99, skips),
     )
     text = readme.render(checkpoint, changes)
 
@@ -274,7 +278,7 @@ HOSTILE = (
         "#12",
         "org/repo#12",
         "GH-12",
-        "d" * 40,
+        "d" * FORMAT.digits,
         ":tada:",
         "$`x`$",
         "\\`",

@@ -63,7 +63,7 @@ def full(store: Store, **fields: Any) -> Checkpoint:
                 b"a.txt": Entry(FILE, blob[0]),
                 b"bin/run": Entry(EXECUTABLE, blob[1]),
                 b"link": Entry(SYMLINK, blob[2]),
-                b"vendor": Entry(GITLINK, Oid("5" * 40)),
+                b"vendor": Entry(GITLINK, Oid("5" * FORMAT.digits)),
                 b"odd \xff\n": Entry(FILE, blob[3]),
             }
         ),
@@ -76,7 +76,7 @@ def full(store: Store, **fields: Any) -> Checkpoint:
         trigger=Trigger.TURN,
         snapshot=Snapshot(
             tree,
-            Base(Oid("b" * 40), "main"),
+            Base(Oid("b" * FORMAT.digits), "main"),
             5,
             (Skip(b"big", SkipReason.TOO_LARGE),),
             staged=(
@@ -186,7 +186,7 @@ def test_git_reads_the_commit(project: Project, store: Store) -> None:
         "Gitcp-Agent: claude-code",
         "Gitcp-Agent-Session: 5e55-10n",
         "Gitcp-Phase: build",
-        f"Gitcp-Base: {'b' * 40}",
+        f"Gitcp-Base: {'b' * FORMAT.digits}",
         "Gitcp-Messages: 2",
         "Gitcp-Files: 5 (3 changed)",
         "Gitcp-Skipped: 1",
@@ -312,7 +312,7 @@ FORGED = (
     "x\x85\x85Gitcp-Number: 9\u2028\u2029\x0b\x0c\x1c",
     "x\x00\x01\nGitcp-Number: 9\x00",
     "---\nGitcp-Number: 9",
-    "\x01\n" + "a" * 40 + "\x00",
+    "\x01\n" + "a" * FORMAT.digits + "\x00",
 )
 
 
@@ -331,7 +331,7 @@ def test_words_cannot_forge_trailers(project: Project, store: Store, text: str) 
             note=Note(label, text, text, {text: text}),
             agent=agent,
             conversation=conversation,
-            snapshot=replace(full(store).snapshot, base=Base(Oid("b" * 40), text, text)),
+            snapshot=replace(full(store).snapshot, base=Base(Oid("b" * FORMAT.digits), text, text)),
         )
         made = put(store, checkpoint)
 
@@ -459,11 +459,11 @@ NONE = {
     "no trailers": f"{HEAD}\nno trailers\n",
     "no number": f"{HEAD}\nx\n\nGitcp-Session: alpha\n",
     "no session": f"{HEAD}\nx\n\nGitcp-Number: 1\n",
-    "two parents": f"tree {FORMAT.empty_tree}\nparent {'1' * 40}\nparent {'2' * 40}\n{AFTER}\n{GOOD}",  # noqa: E501
+    "two parents": f"tree {FORMAT.empty_tree}\nparent {'1' * FORMAT.digits}\nparent {'2' * FORMAT.digits}\n{AFTER}\n{GOOD}",  # noqa: E501
     "no tree": f"{AFTER}\n{GOOD}",
     "no author": f"tree {FORMAT.empty_tree}\n\n{GOOD}",
     "a tree that is no text": f"tree é\n{AFTER}\n{GOOD}",
-    "a tree that is no name": f"tree {'g' * 40}\n{AFTER}\n{GOOD}",
+    "a tree that is no name": f"tree {'g' * FORMAT.digits}\n{AFTER}\n{GOOD}",
     "a parent that is no name": f"tree {FORMAT.empty_tree}\nparent short\n{AFTER}\n{GOOD}",
     "nothing": "",
     "empty lines": "\n\n",
@@ -534,7 +534,7 @@ def test_an_object_that_is_no_commit(store: Store, kind: str) -> None:
     store.writer.flush()
     for attempt in (store.read, store.summary):
         with pytest.raises(StoreDamaged):
-            attempt(Oid("1" * 40) if kind == "tree" else oid)
+            attempt(Oid("1" * FORMAT.digits) if kind == "tree" else oid)
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"object \xff", b"object short\n", b"tree 1\n"])

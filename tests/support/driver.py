@@ -231,14 +231,18 @@ class Project:
         return held
 
     def _foreign_refs(self) -> str:
-        listed = self.git("for-each-ref", "--format=%(refname) %(objectname) %(symref)")
+        # HEAD and others like it are in no file then
+        roots = ["--include-root-refs"] if (self.git_dir / "reftable").is_dir() else []
+        listed = self.git("for-each-ref", *roots, "--format=%(refname) %(objectname) %(symref)")
         return "\n".join(line for line in listed.splitlines() if not line.startswith("refs/gitcp/"))
 
 
 def _is_ours(place: Path) -> bool:
     """Whether a path of the git directory (or of a linked working tree's, below `worktrees/<name>`)
-    is not compared.
+    is not compared. The tables of reftable hold gitcp's refs among git's, so refs are compared.
     """
+    if "reftable" in place.parts and place.suffix != ".lock":
+        return place.name != "reftable"
     return place in GITCP_OWNS or (
         place.parts[0] == "worktrees" and Path(*place.parts[2:]) in GITCP_OWNS
     )

@@ -5,6 +5,7 @@ sha256-files, sha1-reftable or sha256-reftable. The last two need git 2.45.
 from __future__ import annotations
 
 import os
+import subprocess
 
 from gitcp.git.object_format import FORMATS
 
@@ -21,3 +22,10 @@ DEFAULTS = {"GIT_DEFAULT_HASH": OBJECTS, "GIT_DEFAULT_REF_FORMAT": REFS}
 def oid(character: str) -> str:
     """Return a name of no object, of this hex digit alone."""
     return character * FORMAT.digits
+
+
+def has_reftable() -> bool:
+    """Whether git here knows reftable."""
+    done = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True)
+    version = done.stdout.split()[2].split(".")
+    return tuple(map(int, version[:2])) >= (2, 45)

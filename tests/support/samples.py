@@ -39,7 +39,7 @@ from gitcp.value import replace
 from driver import Project
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
-UNKNOWN = Oid("0" * 40)
+UNKNOWN = Oid("0" * FORMAT.digits)
 
 
 def open_store(project: Project) -> Store:

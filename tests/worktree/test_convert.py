@@ -26,7 +26,7 @@ from gitcp.worktree.snapshot import take
 
 from driver import Project
 
-NOTHING = Oid("0" * 40)
+NOTHING = Oid("0" * FORMAT.digits)
 
 CONTENTS = {
     "empty": b"",

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from capturing import Camera, git_tree, untracked
+from capturing import Camera, git_tree, host, untracked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitcp.fastpath import stat_check
+from gitcp.git.repo import Repository
 from gitcp.worktree import rules
 from gitcp.worktree.include import Include
 from gitcp.worktree.nested import git_dir_of, head_of
@@ -375,9 +376,11 @@ def test_repository_at(project: Project, tmp_path: Path) -> None:
         tmp_path.joinpath(name).mkdir(parents=True)
     os.mkfifo(tmp_path / "strange/.git")
 
+    repo = Repository.open(project.root, host())
+
     def head(directory: Path) -> str | None:
         git_dir = git_dir_of(os.fsencode(directory))
-        return head_of(git_dir) if git_dir else "no repository"
+        return head_of(git_dir, repo) if git_dir else "no repository"
 
     assert head(project.root) == head(tmp_path / "linked") == commit
     assert [head(tmp_path / name) for name in ("none", "empty", "strange")] == ["no repository"] * 3

@@ -45,7 +45,7 @@ __all__ = [
 NAME = "opencode"
 
 MAIN, SESSIONS, AGENTS = "main", "sessions", "agents/"
-ROOT_COMMIT = re.compile(r"[0-9a-f]{40}")
+ROOT_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class StoredSession(NamedTuple):

@@ -1,0 +1,117 @@
+"""Refs in reftable, git's binary format for all refs of a repository (git 2.45).
+
+Read and moved by git alone. Each update is one transaction of git's, which compares the old value
+and is all or nothing. git locks every ref for it, for milliseconds, and ends by itself: it is never
+killed, or it would leave a lock that stops the user's own commits.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from gitcp.errors import GitFailed, StoreBusy
+from gitcp.git.object_format import ObjectFormat
+from gitcp.git.refs import Head
+from gitcp.model import Oid
+
+LOGGED = re.compile(r"^([0-9a-f]+) .*@\{([0-9]+)\}$", re.MULTILINE)
+TABLES = "reftable/tables.list"
+"""The file that is another one after each change, in each working tree's git directory."""
+
+LOCKED = "cannot lock references"
+"""In git's message, if another process has the lock."""
+
+TRIES = 10
+PAUSE = 0.1
+"""Seconds between attempts, while another process has the refs locked."""
+
+DURABLE = ("-c", "core.fsync=committed,reference", "-c", "reftable.lockTimeout=5000")
+LISTED = ("for-each-ref", "--format=%(objectname) %(refname)")
+ROOTS = (
+    "for-each-ref",
+    "--include-root-refs",
+    "--format=%(refname) %(objectname) %(symref)",
+    *("HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
+)
+
+
+class TableRefs:
+    """The refs of a repository. `git` runs a command in it."""
+
+    def __init__(
+        self,
+        directories: tuple[Path, Path],
+        git: Callable[..., bytes],
+        object_format: ObjectFormat,
+    ) -> None:
+        self._git_dir, self._common = directories
+        self._git = git
+        self._null = object_format.null
+
+    def read(self, name: str) -> Oid | None:
+        return self._listed(name).get(name)
+
+    def list(self, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:  # noqa: ARG002 -- git writes none
+        return self._listed(prefix)
+
+    def head(self) -> Head:
+        lines = self._git(*ROOTS).decode("utf-8", "surrogateescape").split("\n")
+        roots = {name: (oid, ref) for name, oid, ref in (line.split(" ") for line in lines if line)}
+        commit, ref = roots.pop("HEAD", ("", ""))
+        if not commit:  # none yet
+            output = self._git("symbolic-ref", "--quiet", "HEAD", accept=(0, 1))
+            ref = output.decode("utf-8", "surrogateescape").strip()
+        return Head(Oid(commit) if commit else None, ref or None, frozenset(roots))
+
+    def update(
+        self, name: str, new: Oid, old: Oid | None, make_durable: Callable[[], None] | None = None
+    ) -> bool:
+        if make_durable is not None:
+            if self.read(name) != old:
+                return False
+            make_durable()
+        return self._move(name, old, "update-ref", "--no-deref", name, new, old or self._null)
+
+    def delete(self, name: str, old: Oid) -> bool:
+        return self._move(name, old, "update-ref", "--no-deref", "-d", name, old)
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Do nothing: `update` has synced it."""
+
+    def log(self, name: str) -> builtins.list[tuple[Oid, int]]:
+        command = ("reflog", "show", "--date=unix", "--format=%H %gd", name, "--")
+        lines = self._git(*command, accept=(0, 128)).decode("utf-8", "replace")
+        return [(Oid(oid), int(time)) for oid, time in LOGGED.findall(lines)][::-1]
+
+    def file(self, name: str) -> str:  # noqa: ARG002 -- not in lines
+        return ""
+
+    def files(self, *names: str) -> tuple[str, ...]:  # noqa: ARG002 -- one file for all
+        return f"{self._git_dir}/{TABLES}", f"{self._common}/{TABLES}"
+
+    def _listed(self, prefix: str) -> dict[str, Oid]:
+        lines = self._git(*LISTED, prefix).decode("utf-8", "surrogateescape").split("\n")
+        pairs = (line.split(" ", 1) for line in lines if line)
+        return {name: Oid(oid) for oid, name in pairs}
+
+    def _move(self, name: str, old: Oid | None, *command: str) -> bool:
+        """Run a command that moves a ref. Return False if the ref is not at `old`."""
+        for attempt in range(TRIES):
+            try:
+                self._git(*DURABLE, *command)
+                return True
+            except GitFailed as error:
+                if self.read(name) != old:
+                    return False
+                problem = error
+            if LOCKED not in str(problem):
+                break
+            time.sleep(PAUSE * attempt)
+        raise StoreBusy(
+            f"the ref {name} could not be moved: it was not changed ({problem})",
+            hint=f"ls {self._common}/{TABLES}.lock",
+        )
