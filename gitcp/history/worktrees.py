@@ -66,11 +66,14 @@ class _Places(Value):
     sessions: Mapping[str, str]
 
 
-def listing(store: Store, *, changes: bool = True) -> tuple[Worktree, ...]:
+def listing(
+    store: Store, *, changes: bool = True, known_sessions: Iterable[Session] | None = None
+) -> tuple[Worktree, ...]:
     """Return the worktrees: the main one, the other ones that are there, then those that are gone;
     of each the last saved first. With `changes`, looks for unsaved changes in each.
+    `known_sessions` are all own ones, if they were read already.
     """
-    readable, _ = sessions.listing(store)
+    readable = sessions.listing(store)[0] if known_sessions is None else tuple(known_sessions)
     known = _places(store)
     homes = {each.name: _home(each, known) for each in readable}
     linked = worktrees.linked(store.repo)

@@ -16,6 +16,7 @@ from gitcp.history.diffstat import Total
 from gitcp.history.folding import Row, fold
 from gitcp.history.log import Selection, select, tags
 from gitcp.history.rows import counted, title
+from gitcp.history.sessions import Session
 from gitcp.model import Oid
 from gitcp.store import Store
 from gitcp.tui.rows import Fork, span
@@ -113,6 +114,7 @@ def _detailed(
 
     found, _ = listing(store, tips)
     by_name = {session.name: session for session in found}
+    gone = _gone_worktrees(store, found)
     forks: dict[str, list[Fork]] = {}
     detailed = []
     for each in known:
@@ -130,9 +132,24 @@ def _detailed(
                 checkpoints=session.count,
                 forked_from=session.forked_from,
                 running=is_running(store, session),
+                place=gone.get(each.name, each.place),
             )
         )
     return Listed(detailed, current, forks)
+
+
+def _gone_worktrees(store: Store, found: Sequence[Session]) -> dict[str, str]:
+    """Return the place of each session whose worktree is gone."""
+    from gitcp.history.worktrees import Presence, listing
+
+    own = [session for session in found if "/" not in session.name]
+    places = {}
+    for tree in listing(store, changes=False, known_sessions=own):
+        if tree.presence is not Presence.THERE:
+            path = os.path.relpath(tree.path, store.repo.root) if tree.path else tree.name
+            place = f"{tree.presence.value} worktree {path}"
+            places.update(dict.fromkeys((session.name for session in tree.sessions), place))
+    return places
 
 
 class Counts(NamedTuple):

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from talk import Talk
 
+from gitcp.tui import reading
+
 from driver import Project
+from samples import open_store
 
 
 @pytest.fixture
@@ -94,3 +97,16 @@ def test_with_other_options(project: Project) -> None:
     refused = project.gitcp("sessions", "--worktrees", "--fetched", check=2)
     assert "--fetched and --worktrees cannot be used together" in refused.err
     assert len(project.json_lines("sessions", "--worktrees", "-n", "1")) == 1
+
+
+def test_in_the_interface(project: Project, trees: dict[str, Project]) -> None:
+    """The list of sessions says which worktree is gone."""
+    project.git("worktree", "remove", "--force", str(trees["gone"].root))
+    shutil.rmtree(trees["lost"].root)
+    *_, detailed = reading.listed(open_store(project), "home")
+
+    places = {each.name: each.place for each in detailed.sessions}
+    assert places["home"] == ""
+    assert places["gone"] == "removed worktree ../gone"
+    assert places["lost"] == "missing worktree ../lost"
+    assert places["busy"] == "working tree ../busy"
