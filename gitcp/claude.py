@@ -254,12 +254,16 @@ class GitSessionStore(SessionStore):
             store = opened.store()
             target, rewound = before_message(store, name, message)
             target = self._before_prompt(name, message) or target
-            return restore.restore(store, replace(opened.request(store, target), rewound=rewound))
+            return restore.restore(
+                store, replace(opened.request(store, target, whole_tree=True), rewound=rewound)
+            )
 
     def _undo(self, session_id: str) -> Report:
         with self._open_session(session_id) as (opened, _):
             store = opened.store()
-            return restore.undo(store, lambda id: opened.request(store, numbered(store, id)))
+            return restore.undo(
+                store, lambda id: opened.request(store, numbered(store, id), whole_tree=True)
+            )
 
     @contextmanager
     def _open_session(self, session_id: str) -> Iterator[tuple[Opened, str]]:

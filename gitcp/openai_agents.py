@@ -244,7 +244,7 @@ class GitSession(SessionABC):
         """Restore a checkpoint of another branch. The current state is saved in the current one."""
         opened = open_for_restore(self.checkpoints, self.name)
         store = opened.store()
-        restore.restore(store, opened.request(store, checkpoint))
+        restore.restore(store, opened.request(store, checkpoint, whole_tree=True))
 
     def _branches(self) -> Iterator[dict[str, Any]]:
         for name in self.checkpoints.store().sessions():

@@ -142,7 +142,8 @@ class Opened:
         whole_tree: bool = False,
     ) -> restore.RestoreRequest:
         """Return the request for a restore. `paths` restores only these files, without the
-        conversation. `mine` and `whole_tree` are as for Checkpoints.restore.
+        conversation. `mine` and `whole_tree` are as for Checkpoints.restore; a program that goes
+        back by itself, and has nobody to ask, sets `whole_tree`.
         """
         if mine and (whole_tree or not files):
             raise BadValue("mine= is about files, and excludes whole_tree=; nothing was changed")

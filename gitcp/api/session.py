@@ -93,13 +93,15 @@ class Session:
         position.name_outputs(store.repo, *named)
         if journal.unfinished(store.repo) is not None:
             restore.finish(
-                store, lambda id: self.opened.request(store, self._resumed(store, id)), forward=True
+                store,
+                lambda id: self.opened.request(store, self._resumed(store, id), whole_tree=True),
+                forward=True,
             )
         target = self._last_intended(store)
         if target is None:
             self.save(f"start of {self.name}")
             return None
-        request = self.opened.request(store, target)
+        request = self.opened.request(store, target, whole_tree=True)
         position.check_resume(store, restore.current(store, request), target)
         return restore.restore(store, request)
 

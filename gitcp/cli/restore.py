@@ -77,13 +77,15 @@ NAMING = (
     rare(option("--branch", metavar="NAME", kind=WORDS, help="with --worktree: a new branch")),
     flag("--dry-run", "-n", help="show the plan and change nothing"),
     rare(flag("--force", help="restore even during a merge or rebase")),
-    flag("--continue", target="forward", default=None, help="finish an interrupted restore"),
-    flag(
-        "--abort",
-        target="forward",
-        help="undo an interrupted restore",
-        meaning=False,
-        default=None,
+    rare(flag("--continue", target="forward", default=None, help="finish an interrupted restore")),
+    rare(
+        flag(
+            "--abort",
+            target="forward",
+            help="undo an interrupted restore",
+            meaning=False,
+            default=None,
+        )
     ),
     rare(trust_option),
     yes_option,

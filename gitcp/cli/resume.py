@@ -42,12 +42,12 @@ if TYPE_CHECKING:
         target="agent",
         metavar="AGENT",
         kind=OneOf(CONVERTIBLE),
-        help="convert the conversation and resume it with another agent",
+        help="convert the conversation for another agent",
     ),
     option(
         "--worktree",
         metavar="DIR",
-        help="create a git worktree in DIR first, if that of the session is gone",
+        help="create a git worktree in DIR if the session's is gone",
     ),
     flag("--print", target="only_print", help="print the command and change nothing"),
     yes_option,
@@ -59,16 +59,12 @@ def command(context: Context, /, **given: Any) -> None:
     """Resume the agent from a checkpoint
 
     Without REV, continues the session: files are unchanged, and the conversation is restored only
-    if it is missing. With REV, restores files and conversation first, after asking. With --json,
-    prints the command and does not start the agent.
-
-    With --with, the conversation becomes a transcript of another agent, in a session of its own,
-    and that agent is started. What has no place there is listed. The conversation itself stays.
+    if it is missing. With REV, restores both first, after asking. --with continues in another
+    agent, in a new session, and lists what has no place there.
 
       gitcp resume
       gitcp resume 12
       gitcp resume --with codex
-      gitcp resume --session e7ba --worktree ../shop-login
     """
     if given["worktree"] is None:
         _resume(context, given)

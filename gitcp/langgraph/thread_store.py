@@ -420,7 +420,7 @@ class ThreadStore:
         commit = thread.newest_commit(ref) if latest else thread.puts[ref][0]
         assert commit is not None
         target = store.read(commit)
-        request = replace(self.opened.request(store, target), conversation=False)
+        request = replace(self.opened.request(store, target, whole_tree=True), conversation=False)
         plan = restore.plan(store, request)
         return (
             restore.restore(store, request)
