@@ -84,6 +84,11 @@ def test_refused(pair: Pair) -> None:
         gitcp.open(project.root).restore(START)
     assert error.value.sessions == ((BETA[:8], (b"app", b"beta")),)
     assert (project.files(), project.git("for-each-ref")) == (before, refs)
+    api = gitcp.open(project.root)
+    assert [each.session for each in api.plan(START).others] == [BETA[:8]]
+    assert api.restore(START, mine=True).removed_text == ("alpha",)
+    assert api.undo(mine=True).written_text == ("alpha", "app")
+    assert project.files() == before
 
 
 def test_mine(pair: Pair) -> None:

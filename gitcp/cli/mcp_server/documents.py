@@ -306,6 +306,7 @@ class HowToResume(TypedDict):
     directory: JsonPath | None
     latest: Latest | None
     path: JsonPath | None
+    repaired: dict[str, int]
 
 
 class Candidate(TypedDict):
