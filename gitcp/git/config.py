@@ -28,7 +28,7 @@ SETTLED_NS = 2_000_000_000
 cached.
 """
 
-NO_FILE = "ref: refs/heads/.invalid\n"
+NO_FILE = "ref: refs/heads/.invalid"
 """What the file HEAD says where refs are not in files."""
 
 SECTION = re.compile(r"\s*\[([^]]*)\]")

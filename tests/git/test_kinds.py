@@ -12,10 +12,12 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from capturing import host
 from kinds import has_reftable
 
 from gitcp.git import config
 from gitcp.git.object_format import FORMATS, ObjectFormat, format_of
+from gitcp.git.repo import Repository
 
 from driver import Project
 
@@ -128,6 +130,36 @@ def test_shared_within_a_kind(kind: Project, tmp_path: Path) -> None:
     third = Project(tmp_path / "third")
     third.gitcp("import", str(tmp_path / "all.bundle"), check=0)
     third.gitcp("check", check=0)
+
+
+def test_a_repository_inside(kind: Project, tmp_path: Path) -> None:
+    """The commit that a submodule is at is seen when it moves, however its refs are stored."""
+    library = Project(tmp_path / "library")
+    library.write("file", "one\n")
+    library.commit()
+    allowed = ("-c", "protocol.file.allow=always")
+    kind.git(*allowed, "submodule", "--quiet", "add", str(library.root), "sub")
+    kind.commit()
+    kind.gitcp("save", "first", check=0)
+    inside = Project(kind.root / "sub")
+    inside.write("file", "two\n")
+    moved = inside.commit()
+    kind.gitcp("save", "second", check=0)
+    assert moved in kind.git("ls-tree", kind.json("show")["commit"], "sub")
+
+
+def test_a_setting_of_one_branch(kind: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What git includes on one branch alone is asked for again on another, though no file of the
+    settings changed.
+    """
+    monkeypatch.setattr(config, "SETTLED_NS", 0)
+    kind.commit()
+    (kind.root / ".git/side").write_text("[gitcp]\n\tx = side\n")
+    kind.git("config", "includeIf.onbranch:side.path", "side")
+    assert "gitcp.x" not in Repository.open(kind.root, host()).config
+    assert (kind.root / ".git/gitcp" / config.NAME).exists()
+    kind.git("switch", "--quiet", "--create", "side")
+    assert Repository.open(kind.root, host()).config["gitcp.x"] == "side"
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)

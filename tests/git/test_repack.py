@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -161,7 +162,7 @@ def test_a_damaged_store_is_kept_in_order_too(project: Project) -> None:
     repo = open_store(project).repo
     assert repack.is_due(repo)
 
-    with pytest.raises(GitFailed):
+    with suppress(GitFailed):  # newer versions of git list what they can read
         repack.repack(repo)
 
     assert not repack.is_due(repo)
