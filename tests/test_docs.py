@@ -743,7 +743,9 @@ def everything() -> Any:
         total=1,
         skipped=(Skip(b"pipe", SkipReason.SPECIAL, "a FIFO"),),
         raw=(odd,),
-        converted=(Conversion(b"a", "crlf", ident=True, encoding="utf-16", lfs=True),),
+        converted=(
+            Conversion(b"a", "crlf", ident=True, encoding="utf-16", lfs=True, segments=True),
+        ),
         empty_directories=(b"empty",),
         modes={b"key": 0o600},
         submodules=(Submodule(b"module", oid),),
