@@ -436,7 +436,7 @@ def recommitted(store: Store, root: Oid | None = None, old: bytes = b"", new: by
     tip = store.tip("alpha")
     assert tip is not None
     raw = store.reader.read_commit(tip)
-    raw = raw if root is None else b"tree " + root.encode() + raw[45:]
+    raw = raw if root is None else raw.replace(store.reader.tree_of(tip).encode(), root.encode(), 1)
     made = store.writer.write("commit", raw.replace(old, new) if old else raw)
     store.writer.flush()
     return made
