@@ -27,7 +27,17 @@ NUMBERED = {0: 0, 1: GROUP, 2: EVERYBODY}
 """The values that old versions of git wrote, and `git init --shared` still writes."""
 
 PRIVATE = frozenset(
-    {"worktree-state", "unchanged", "config", "policy", "index", "scan", "incoming", "view"}
+    {
+        "worktree-state",
+        "unchanged",
+        "verified",
+        "config",
+        "policy",
+        "index",
+        "scan",
+        "incoming",
+        "view",
+    }
 )
 """Files in gitcp's directory for one user only, by the part of the name before the first dot."""
 
