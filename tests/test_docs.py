@@ -541,6 +541,7 @@ def _worktrees(project: Project) -> list[str]:
     """What is printed about a worktree that is listed, removed and restored."""
     project.git("worktree", "add", "--quiet", "--detach", "../another")
     tree = Project(project.root.parent / "another")
+    tree.write(".gitignore", "*.log\n")
     tree.write("left.log", "ignored\n")
     tree.gitcp("save", "--session", "another", check=0)
     commands = (
