@@ -82,6 +82,7 @@ def test_an_expected_error_for_programs(project: Project) -> None:
         "message": "m \\udcff",
         "hint": "h",
         "candidates": ["a", "b"],
+        "sessions": [],
     }
 
 

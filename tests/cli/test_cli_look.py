@@ -314,6 +314,7 @@ def test_check(worked: Project) -> None:
         "promised",
         "unchanged",
         "problems",
+        "conversations",
     ]
     assert (found["schema"], found["ok"], found["problems"]) == ("gitcp.check/1", True, [])
 
