@@ -277,9 +277,11 @@ def _print_conversation_plan(
     if placed.session_id is None:
         line(f"  it would be written to {placed.path}")
     elif _moves_on(placed, agent):
+        own = agent and agent.session_id
         line(
-            f"  {agent and agent.session_id} has newer messages and is kept; the restored "
-            "conversation gets a new id"
+            f"  {own} is kept; the restored conversation is a repaired copy with a new id"
+            if placed.mended
+            else f"  {own} has newer messages and is kept; the restored conversation gets a new id"
         )
 
 

@@ -92,11 +92,22 @@ def plan(
     for new_id in filter(None, known):
         with suppress(Refused):
             placement = adapter.place(stored_content, path, store.repo.host, new_id=new_id)
-            return Placed(name, conversation.digest.messages, placement, path, faults)
-    import uuid  # takes 2 ms, and is rarely needed
+            break
+    else:
+        import uuid  # takes 2 ms, and is rarely needed
 
-    placement = adapter.place(stored_content, path, store.repo.host, new_id=str(uuid.uuid4()))
+        placement = adapter.place(stored_content, path, store.repo.host, new_id=str(uuid.uuid4()))
+    if faults and placement.note:
+        placement = replace(placement, note=_repaired_note(agent, placement))
     return Placed(name, conversation.digest.messages, placement, path, faults)
+
+
+def _repaired_note(agent: Agent | None, placement: Placement) -> str:
+    """Return the note for a repaired copy that got a new id, since the damaged one is there."""
+    return (
+        f"session {agent and agent.session_id} was kept; "
+        f"the restored conversation is a repaired copy: {placement.session_id}"
+    )
 
 
 def plan_copy(
