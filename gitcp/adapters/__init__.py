@@ -122,13 +122,16 @@ def mended(name: str, stored: Stored) -> tuple[Stored, Mapping[str, int]]:
 
     at = names.index(MAIN)
     main, read = stored.streams[at]
-    records, faults = mending.mended_lines(b"".join(read()))
-    records, more = mend(records, stored)
-    faults.update(more)
+    transcript = mending.Transcript(read)
+    edits, faults = mend(transcript, stored)
+    faults.update(transcript.faults)
     if not faults:
         return stored, {}
-    data = mending.joined(records)
-    streams = (*stored.streams[:at], (main, lambda: iter([data])), *stored.streams[at + 1 :])
+    streams = (
+        *stored.streams[:at],
+        (main, lambda: transcript.edited(edits)),
+        *stored.streams[at + 1 :],
+    )
     return replace(stored, streams=streams), faults
 
 

@@ -8,10 +8,13 @@ lines, and two records on one line. An agent's own rules follow (`mend` in its `
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from gitcp import wire
+from gitcp.adapters import base
+from gitcp.adapters.base import Reader
 from gitcp.adapters.conversion import line
 
 BOM = b"\xef\xbb\xbf"
@@ -23,24 +26,56 @@ GLUED = "lines with two records"
 TORN = "torn lines (left out)"
 FIRST = "no first record (rebuilt)"
 
+ORPHANS = "results without a call (kept as text)"
+
+LOST = "[result of a call that is missing]"
+"""Begins the text of such a result."""
+
 Record = tuple[bytes, dict[str, Any]]
 """A line with its line feed, and its object."""
 
 Faults = Counter[str]
 
+Edit = Callable[[Iterator[Record]], Iterator[Record]]
+"""One repair, made while the records are written."""
 
-def mended_lines(data: bytes) -> tuple[list[Record], Faults]:
-    """Return the records of a transcript, and what was wrong with its lines."""
-    faults: Faults = Counter()
-    if data.startswith(BOM):
-        data, faults[MARK] = data[len(BOM) :], 1
-    records = [record for raw in data.split(b"\n") for record in _records(raw, faults)]
-    return records, +faults
+
+class Transcript:
+    """The records of a stream, without what was wrong with its lines. They are read again for each
+    iteration, so that memory does not grow with them; `faults` is of the last complete one.
+    """
+
+    def __init__(self, read: Reader) -> None:
+        self._read = read
+        self.faults: Faults = Counter()
+
+    def __iter__(self) -> Iterator[Record]:
+        faults: Faults = Counter()
+        lines = base.lines(self._read())
+        first = next(lines, b"")
+        faults[MARK] = first.startswith(BOM)
+        for raw in chain([first.removeprefix(BOM)], lines):
+            yield from _records(raw.removesuffix(b"\n"), faults)
+        self.faults = +faults
+
+    def edited(self, edits: Sequence[Edit]) -> Iterator[bytes]:
+        """Yield the lines of the repaired copy."""
+        records = iter(self)
+        for edit in edits:
+            records = edit(records)
+        return (text for text, _ in records)
+
+
+def first_rebuilt(first: dict[str, Any]) -> tuple[list[Edit], Faults]:
+    """Return the repair of a transcript that lost its first record."""
+    return [lambda records: chain([record(first)], records)], Counter({FIRST: 1})
 
 
 def _records(raw: bytes, faults: Faults) -> Iterator[Record]:
-    text = raw.replace(b"\0", b"")
-    faults[NULS] += len(text) != len(raw)
+    text = raw
+    if b"\0" in raw:
+        text = raw.replace(b"\0", b"")
+        faults[NULS] += 1
     if not text.strip():
         return
     try:
@@ -74,8 +109,3 @@ def _halves(text: bytes) -> list[Record]:
 def record(fields: dict[str, Any]) -> Record:
     """Return an object as a record."""
     return line(fields), fields
-
-
-def joined(records: Iterable[Record]) -> bytes:
-    """Return the lines of these records."""
-    return b"".join(text for text, _ in records)

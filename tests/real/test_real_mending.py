@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import real_agents
@@ -21,10 +22,15 @@ from scripted_model import ScriptedModel
 
 UNCHAINED = "without parents"
 UNANSWERED = "without a result"
+UNCALLED = "without a call"
+INTERLEAVED = "by two processes"
+OTHER = "said to the other process"
 
 CASES = [
     ("claude-code", UNCHAINED),
     ("claude-code", UNANSWERED),
+    ("claude-code", UNCALLED),
+    ("claude-code", INTERLEAVED),
     ("codex", MARK),
     ("codex", NOT_UTF8),
     ("codex", FIRST),
@@ -47,11 +53,27 @@ def damaged(data: bytes, what: str) -> bytes:
     if what == UNCHAINED:
         nodes = [{**node, "parentUuid": None} for node in nodes]
         nodes = [node for node in nodes if node["type"] != "system"]
+    elif what == UNCALLED:
+        lost = next(node for node in nodes if "'id': 'call_3'" in str(node))
+        nodes.remove(lost)
+        nodes[-2]["parentUuid"] = lost["parentUuid"]
+    elif what == INTERLEAVED:
+        nodes[-2:-2] = others(nodes[-4], nodes[-3])
     else:
         lost = next(node for node in nodes if "'tool_use_id': 'call_3'" in str(node))
         nodes.remove(lost)
         nodes[-1]["parentUuid"] = lost["parentUuid"]
     return b"".join(json.dumps(node).encode() + b"\n" for node in nodes)
+
+
+def others(prompt: dict[str, Any], answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The turn that another process wrote meanwhile, after the same message."""
+    asked, told = "0" * 8 + prompt["uuid"][8:-2] + "f1", "0" * 8 + answer["uuid"][8:-2] + "f2"
+    message = {**answer["message"], "id": "msg_other", "content": [{"type": "text", "text": OTHER}]}
+    return [
+        {**prompt, "uuid": asked, "message": {"role": "user", "content": OTHER}},
+        {**answer, "uuid": told, "parentUuid": asked, "message": message},
+    ]
 
 
 @pytest.mark.parametrize(("agent", "what"), CASES)
@@ -81,4 +103,5 @@ def test_it_goes_on(project: Project, tmp_path: Path, agent: str, what: str) -> 
     told = [text for text in transcripts.TOLD if text not in {lost, *anywhere}]
     assert real_agents.in_order([*told, "and then?"], texts), texts
     assert transcripts.LISTED in texts
+    assert OTHER not in texts
     assert transcripts.FAILED in texts or what == NOT_UTF8

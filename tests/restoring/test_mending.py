@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 import transcripts
 from damages import DAMAGES
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gitcp.adapters import mended
 from gitcp.adapters.base import Stored
-from gitcp.adapters.mending import FIRST, NOT_UTF8
+from gitcp.adapters.claude_code.repairs import DUPLICATES, OTHERS, UNLINKED
+from gitcp.adapters.mending import FIRST, NOT_UTF8, ORPHANS
 from gitcp.model import Agent, Stream
 
 from driver import Project
@@ -83,6 +86,165 @@ def test_claude_gets_a_chain_and_results(tmp_path: Path) -> None:
     result, faults = mend("claude-code", cut)
     assert faults == {"calls without a result (answered as interrupted)": 1}
     assert mend("claude-code", result) == (result, {})
+
+
+def node(uuid: str, parent: str | None, said: str = "", **part: str) -> dict[str, Any]:
+    """A line of Claude Code: an answer if its id begins with "a", else a prompt or a result."""
+    kind = "assistant" if uuid.startswith("a") else "user"
+    message: dict[str, Any] = {"role": kind, "content": [part] if part else said or uuid}
+    message |= {"id": f"msg_{uuid}"} if kind == "assistant" else {}
+    return {"uuid": uuid, "parentUuid": parent, "type": kind, "message": message}
+
+
+def call(uuid: str, parent: str, id: str) -> dict[str, Any]:
+    """An answer with a call."""
+    return node(uuid, parent, type="tool_use", id=id)
+
+
+def result(uuid: str, parent: str, id: str) -> dict[str, Any]:
+    """The result of a call."""
+    return node(uuid, parent, type="tool_result", tool_use_id=id, content=f"result of {id}")
+
+
+def claude(*nodes: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """What is placed of these lines, and the faults. What is placed has none, and is the same again
+    if it had none.
+    """
+    data = b"".join(map(_line, nodes))
+    mended_once, faults = mend("claude-code", data)
+    assert mend("claude-code", mended_once) == (mended_once, {})
+    assert faults or mended_once == data
+    return [json.loads(line) for line in mended_once.splitlines()], faults
+
+
+def ids(nodes: list[dict[str, Any]]) -> list[str]:
+    return [each["uuid"] for each in nodes]
+
+
+BEGIN = (node("u1", None), node("a1", "u1"))
+
+
+def test_two_processes_in_the_middle_of_turns() -> None:
+    """Both resumed one session: what is on the branch of the last message is placed, in order."""
+    placed, faults = claude(
+        *BEGIN,
+        node("u2", "a1"),
+        call("a2", "u2", "c2"),
+        node("u3", "a1"),
+        call("a3", "u3", "c3"),
+        result("r2", "a2", "c2"),
+        result("r3", "a3", "c3"),
+        node("a4", "r2"),
+        node("a5", "r3"),
+    )
+    assert faults == {OTHERS: 4}
+    assert ids(placed) == ["u1", "a1", "u3", "a3", "r3", "a5"]
+
+
+def test_two_processes_turn_by_turn() -> None:
+    """Each waits for the other, and knows nothing of it."""
+    placed, faults = claude(
+        *BEGIN,
+        *(node("u2", "a1"), node("a2", "u2")),
+        *(node("u3", "a1"), node("a3", "u3")),
+        *(node("u4", "a2"), node("a4", "u4")),
+        *(node("u5", "a3"), node("a5", "u5")),
+    )
+    assert faults == {OTHERS: 4}
+    assert ids(placed) == ["u1", "a1", "u3", "a3", "u5", "a5"]
+
+
+def test_one_process_leaves_branches() -> None:
+    """Going back is no damage, several times, to the same prompt, or once to a branch that was
+    left; nor are parallel calls, a result that comes late, and a command typed meanwhile.
+    """
+    rewound = (
+        *BEGIN,
+        *(node("u2", "a1"), node("a2", "u2"), node("u3", "a2"), call("a3", "u3", "c3")),
+        *(node("u4", "a1"), node("a4", "u4")),
+        result("r3", "a3", "c3"),
+        *(node("u5", "a4"), node("a5", "u5")),
+        *(node("u6", "a4"), node("a6", "u6")),
+        *(node("u7", "a1"), node("a7", "u7")),
+    )
+    for end in range(1, len(rewound) + 1):
+        assert claude(*rewound[:end])[1] == {}
+    assert claude(*rewound, node("u8", "a6"), node("a8", "u8"))[1] == {}
+    meanwhile = (call("a2", "a1", "c2"), node("u3", "a2"), result("r2", "a2", "c2"))
+    assert claude(*BEGIN, *meanwhile, node("a4", "r2"), node("a5", "a4"))[1] == {}
+
+
+def test_two_messages_with_one_id() -> None:
+    """The second gets one of its own, with what follows; the same message again is left out, and an
+    update, which has the same parent, is none.
+    """
+    placed, faults = claude(*BEGIN, node("u2", "a1"), node("u1", "u2", "other"), node("a3", "u1"))
+    assert faults == {DUPLICATES: 1}
+    assert [each["parentUuid"] for each in placed] == [None, *ids(placed)[:-1]]
+    assert ids(placed)[:3] == ["u1", "a1", "u2"]
+
+    placed, faults = claude(*BEGIN, node("u2", "a1"), node("a1", "u2"), node("a3", "u2"))
+    assert faults == {DUPLICATES: 1}
+    assert ids(placed) == ["u1", "a1", "u2", "a3"]
+    assert claude(*BEGIN, node("a1", "u1", "more"), node("u2", "a1"))[1] == {}
+
+
+def test_a_missing_parent() -> None:
+    """The message is linked to the one before; one at the beginning has none."""
+    placed, faults = claude(*BEGIN, node("u3", "a2"), node("a3", "u3"))
+    assert faults == {UNLINKED: 1}
+    assert [each["parentUuid"] for each in placed] == [None, *ids(placed)[:-1]]
+    assert claude(node("u3", "a2"), node("a3", "u3"))[1] == {}
+
+
+def test_a_result_without_a_call() -> None:
+    """It is kept as text: the provider refuses the result."""
+    placed, faults = claude(*BEGIN, result("r2", "a1", "gone"), node("a3", "r2"))
+    assert faults == {ORPHANS: 1}
+    texts = [part["text"] for part in placed[2]["message"]["content"]]
+    assert texts == ["[result of a call that is missing]", "result of gone"]
+
+    header = {"sessionId": transcripts.SESSION, "projectHash": "0" * 64}
+    response = {"id": "gone", "name": "ls", "response": {"output": "a.txt"}}
+    chat = {"id": "1", "type": "user", "content": [{"functionResponse": response}]}
+    for lines in ([header, chat], [header, {"$set": {"messages": [chat]}}]):
+        mended_once, faults = mend("gemini", b"".join(map(_line, lines)))
+        assert faults == {ORPHANS: 1}
+        assert b"functionResponse" not in mended_once
+        assert b"a.txt" in mended_once
+        assert mend("gemini", mended_once) == (mended_once, {})
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), max_size=25))
+def test_one_process_is_never_repaired(steps: list[tuple[int, int]]) -> None:
+    """It goes on with its branch, or back to before any prompt of it; with calls, or without."""
+    lines, branch = list(BEGIN), ["u1", "a1"]
+    for n, (kind, back) in enumerate(steps):
+        if kind == 0 and len(branch) > 2:
+            prompts = [at for at, uuid in enumerate(branch) if uuid.startswith("u") and at]
+            del branch[prompts[back % len(prompts)] :]
+        new = [node(f"u{n}x", branch[-1])]
+        if kind == 1:
+            new += [call(f"a{n}x", f"u{n}x", f"c{n}"), result(f"r{n}x", f"a{n}x", f"c{n}")]
+        new.append(node(f"a{n}y", new[-1]["uuid"]))
+        lines += new
+        branch += ids(new)
+    assert claude(*lines) == (lines, {})
+
+
+@given(st.lists(st.tuples(st.sampled_from("ucr"), st.integers(1, 25)), max_size=25))
+def test_a_repaired_copy_is_whole(steps: list[tuple[str, int]]) -> None:
+    """However prompts, calls and results are mixed, with parents and calls that are there, come
+    later or never: repaired once, nothing is left to repair.
+    """
+    kinds = {n: "a" if kind == "c" else kind for n, (kind, _) in enumerate(steps)}
+    lines = []
+    for n, (kind, back) in enumerate(steps):
+        uuid, parent = f"{kinds[n]}{n}", f"{kinds.get(n - back, 'u')}{n - back}"
+        id = f"c{n if kind == 'c' else n - back}"
+        part = {"u": node(uuid, parent), "c": call(uuid, parent, id), "r": result(uuid, parent, id)}
+        lines.append(part[kind])
+    claude(*lines)
 
 
 def test_codex_needs_all_numbers_or_none(tmp_path: Path) -> None:

@@ -1,27 +1,24 @@
 """Read a Claude Code transcript as a dialogue, and write one.
 
-A transcript is a tree: what counts is the branch of the last message, back to the last compaction.
-Parallel calls fork it, so the other lines of the same answer, and their results, belong to it too.
+What counts is the branch of the last message (`tree`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from gitcp import wire
-from gitcp.adapters import base, conversion, mending
+from gitcp.adapters import base, conversion
 from gitcp.adapters.base import Stored
-from gitcp.adapters.claude_code import MAIN, NAME, NOT_TYPED, SESSION, TURNS
+from gitcp.adapters.claude_code import MAIN, NAME, NOT_TYPED, SESSION, TURNS, repairs
+from gitcp.adapters.claude_code.tree import Node, branch_of, is_boundary, is_turn, tree_of
 from gitcp.adapters.conversion import Clock, Ids, Target, Written
-from gitcp.adapters.mending import Faults, Record
 from gitcp.dialogue import (
     BRANCHES,
     EARLIER,
     NOTICES,
     SEALED,
-    UNANSWERED,
     Aside,
     Assembler,
     Block,
@@ -37,6 +34,8 @@ from gitcp.dialogue import (
 from gitcp.model import Agent, Capture, Source
 from gitcp.value import replace
 
+mend = repairs.mend
+
 AGENTS = "agents/"
 VERSION = "2.1.197"
 """The version whose format is written."""
@@ -48,21 +47,18 @@ DROPPED = tuple(
 interruptions, are part of the conversation.
 """
 
-Node = dict[str, Any]
-
-
 # ---------------------------------------------------------------- reading
 
 
 def read(stored: Stored) -> Dialogue:
     """Return a stored conversation as a dialogue."""
-    nodes, title, version = _nodes(conversion.records(stored, MAIN))
-    branch = _branch(nodes)
+    nodes, title, version = tree_of(conversion.records(stored, MAIN))
+    branch = branch_of(nodes)
     assembler = Assembler()
-    start = next((nodes.index(node) for node in branch[:1] if _is_boundary(node)), 0)
-    assembler.omit(EARLIER, sum(map(_is_turn, nodes[:start])))
-    messages = sum(map(_is_turn, branch))
-    assembler.omit(BRANCHES, sum(map(_is_turn, nodes[start:])) - messages)
+    start = next((nodes.index(node) for node in branch[:1] if is_boundary(node)), 0)
+    assembler.omit(EARLIER, sum(map(is_turn, nodes[:start])))
+    messages = sum(map(is_turn, branch))
+    assembler.omit(BRANCHES, sum(map(is_turn, nodes[start:])) - messages)
     for node in branch:
         _add(assembler, node)
     items = assembler.done()
@@ -77,88 +73,8 @@ def read(stored: Stored) -> Dialogue:
     )
 
 
-def _nodes(records: Iterable[Node]) -> tuple[list[Node], str | None, str | None]:
-    """Return the lines of the tree, the title, and the version. Of lines with one id, the last
-    counts.
-    """
-    nodes: dict[str, Node] = {}
-    title = version = None
-    for fields in records:
-        uuid = base.string(fields, "uuid")
-        version = base.string(fields, "version") or version
-        title = base.string(fields, "customTitle") or title or base.string(fields, "aiTitle")
-        if uuid is not None:
-            nodes[uuid] = fields
-    return list(nodes.values()), title, version
-
-
-def _branch(nodes: list[Node]) -> list[Node]:
-    """Return the messages on the branch of the last one, in file order, since the last
-    compaction.
-    """
-    by_id = {node["uuid"]: n for n, node in enumerate(nodes)}
-    chain = set(_ancestors(nodes, by_id))
-    answers = {_answer(nodes[n]) for n in chain} - {None}
-    chain |= {
-        n
-        for n, node in enumerate(nodes)
-        if _answer(node) in answers and not node.get("isSidechain")
-    }
-    calls = {call for n in chain for call in _ids(nodes[n], "tool_use", "id")}
-    have = {call for n in chain for call in _ids(nodes[n], "tool_result", "tool_use_id")}
-    for n, node in enumerate(nodes):
-        results = set(_ids(node, "tool_result", "tool_use_id"))
-        if n not in chain and results & (calls - have) and not node.get("isSidechain"):
-            chain.add(n)
-            have |= results
-    return [
-        nodes[n] for n in sorted(chain) if nodes[n].get("type") in TURNS or _is_boundary(nodes[n])
-    ]
-
-
-def _ancestors(nodes: list[Node], by_id: dict[str, int]) -> Iterator[int]:
-    """Yield the positions from the last message back to the root, or to the last compaction.
-
-    A parent that is missing is the line before; if no line has a parent, so is every parent.
-    """
-    main = [n for n, node in enumerate(nodes) if not node.get("isSidechain")]
-    turns = [n for n in main if nodes[n].get("type") in TURNS]
-    unchained = len(turns) > 1 and not any(base.string(nodes[n], "parentUuid") for n in main)
-    before = dict(zip(main[1:], main, strict=False))
-    at: int | None = turns[-1] if turns else None
-    seen: set[int] = set()
-    while at is not None and at not in seen:
-        seen.add(at)
-        yield at
-        parent = base.string(nodes[at], "parentUuid")
-        if _is_boundary(nodes[at]):
-            return
-        if parent is None:
-            at = before.get(at) if unchained else None
-        else:
-            at = by_id.get(parent, before.get(at))
-
-
-def _is_turn(node: Node) -> bool:
-    return node.get("type") in TURNS and not node.get("isSidechain")
-
-
-def _is_boundary(node: Node) -> bool:
-    return node.get("type") == "system" and node.get("subtype") == "compact_boundary"
-
-
-def _answer(node: Node) -> str | None:
-    """Return the id of the answer that a line is part of; None for anything but an answer."""
-    return base.string(base.message_of(node), "id") if node.get("type") == "assistant" else None
-
-
-def _ids(node: Node, kind: str, field: str) -> list[str]:
-    parts = base.objects(base.message_of(node).get("content"))
-    return [str(part.get(field)) for part in parts if part.get("type") == kind]
-
-
 def _add(assembler: Assembler, node: Node) -> None:
-    if _is_boundary(node):
+    if is_boundary(node):
         return
     message, time = base.message_of(node), base.string(node, "timestamp")
     content = message.get("content")
@@ -232,7 +148,7 @@ def _file(part: dict[str, Any]) -> Content:
 def _asides(stored: Stored) -> Iterator[Aside]:
     for name in conversion.streams_below(stored, AGENTS):
         id = name.removeprefix(AGENTS)
-        nodes, _, _ = _nodes(conversion.records(stored, name))
+        nodes, _, _ = tree_of(conversion.records(stored, name))
         assembler = Assembler()
         for node in nodes:
             if node.get("type") in TURNS:
@@ -241,75 +157,6 @@ def _asides(stored: Stored) -> Iterator[Aside]:
         items = assembler.done()
         if items:
             yield Aside(id, items, base.string(meta, "toolUseId"))
-
-
-# ---------------------------------------------------------------- mending
-
-UNCHAINED = "messages without a parent (chained)"
-UNANSWERED_CALLS = "calls without a result (answered as interrupted)"
-
-
-def mend(records: list[Record], stored: Stored) -> tuple[list[Record], Faults]:  # noqa: ARG001
-    """Chain messages of which none has a parent, and answer calls that never were: of the first,
-    Claude Code sends only the last; of a message with the second, nothing.
-    """
-    faults: Faults = Counter()
-    nodes = [fields for _, fields in records if base.string(fields, "uuid")]
-    parents = [node.get("parentUuid", "none is named") for node in nodes]
-    if len(nodes) > 2 and not any(parents):
-        records = list(_chained(records))
-        faults[UNCHAINED] = len(nodes) - 1
-    missing = _never_answered(nodes)
-    if missing:
-        records = list(_with_results(records, missing))
-        faults[UNANSWERED_CALLS] = sum(map(len, missing.values()))
-    return records, faults
-
-
-def _never_answered(nodes: list[Node]) -> dict[str, list[str]]:
-    """Return the calls on the last branch that have no result although the conversation has gone
-    on, by the id of their line. What still runs at the end is none of these.
-    """
-    branch = _branch(nodes)
-    answered = {id for node in branch for id in _ids(node, "tool_result", "tool_use_id")}
-    missing: dict[str, list[str]] = {}
-    gone_on: set[str | None] = set()
-    for node in reversed(branch):
-        calls = [id for id in _ids(node, "tool_use", "id") if id not in answered]
-        if calls and gone_on - {_answer(node)}:
-            missing[str(node["uuid"])] = calls
-        if not _ids(node, "tool_result", "tool_use_id"):
-            gone_on.add(_answer(node))
-    return missing
-
-
-def _chained(records: list[Record]) -> Iterator[Record]:
-    parent = None
-    for text, fields in records:
-        uuid = base.string(fields, "uuid")
-        if uuid is None or fields.get("isSidechain"):
-            yield text, fields
-            continue
-        yield mending.record({**fields, "parentUuid": parent})
-        parent = uuid
-
-
-def _with_results(records: list[Record], missing: dict[str, list[str]]) -> Iterator[Record]:
-    """Yield the records, with a result for each of these calls between its line and the next."""
-    moved: dict[str | None, str] = {}
-    for text, fields in records:
-        parent, uuid = base.string(fields, "parentUuid"), base.string(fields, "uuid")
-        moved_to = {"parentUuid": moved[parent]} if parent in moved else {}
-        yield mending.record({**fields, **moved_to}) if moved_to else (text, fields)
-        if uuid in missing:
-            results = [
-                {"type": "tool_result", "tool_use_id": id, "content": UNANSWERED, "is_error": True}
-                for id in missing[str(uuid)]
-            ]
-            new = Ids(NAME, str(uuid)).next()
-            node = {**fields, "type": "user", "uuid": new, "parentUuid": uuid}
-            yield mending.record({**node, "message": {"role": "user", "content": results}})
-            moved[uuid] = new
 
 
 # ---------------------------------------------------------------- writing

@@ -18,7 +18,7 @@ from gitcp.adapters.codex import NAME
 from gitcp.adapters.codex.placing import MAIN
 from gitcp.adapters.codex.transcript import NOT_TYPED, payload_of
 from gitcp.adapters.conversion import Clock, Target, Written
-from gitcp.adapters.mending import Faults, Record
+from gitcp.adapters.mending import Edit, Faults, Transcript
 from gitcp.dialogue import (
     NOTICES,
     SEALED,
@@ -205,25 +205,33 @@ def _asides(stored: Stored) -> Iterator[Aside]:
 ORDINALS = "records without a number (numbers left out)"
 
 
-def mend(records: list[Record], stored: Stored) -> tuple[list[Record], Faults]:
+def mend(transcript: Transcript, stored: Stored) -> tuple[list[Edit], Faults]:
     """Rebuild a lost first record, and leave out the numbers of records where one is missing: Codex
     refuses such a rollout whole.
     """
+    first: Fields | None = None
+    cwd, numbered = None, Counter[bool]()
+    for _, fields in transcript:
+        first = first or fields
+        cwd = cwd or base.string(payload_of(fields), "cwd")
+        numbered[isinstance(fields.get("ordinal"), int)] += 1
+    edits: list[Edit] = []
     faults: Faults = Counter()
-    if records and records[0][1].get("type") != "session_meta":
-        turns = (payload_of(fields) for _, fields in records)
-        cwd = next(filter(None, (base.string(payload, "cwd") for payload in turns)), "/")
-        thread, time = stored.agent.session_id or "", base.string(records[0][1], "timestamp") or ""
-        meta: Fields = {"session_id": thread, "id": thread, "timestamp": time, "cwd": cwd}
-        meta |= {"originator": "gitcp", "cli_version": VERSION, "source": "exec"}
-        meta_record = {"timestamp": time, "type": "session_meta", "payload": meta}
-        records = [mending.record(meta_record), *records]
-        faults[mending.FIRST] = 1
-    numbered = [isinstance(fields.get("ordinal"), int) for _, fields in records]
-    if any(numbered) and not all(numbered):
-        records = [mending.record(_without_number(fields)) for _, fields in records]
-        faults[ORDINALS] = numbered.count(False)
-    return records, faults
+    if first is not None and first.get("type") != "session_meta":
+        edits, faults = mending.first_rebuilt(_first(first, cwd or "/", stored))
+        numbered[False] += 1
+    if len(numbered) == 2:
+        edits.append(lambda records: (mending.record(_without_number(each)) for _, each in records))
+        faults[ORDINALS] = numbered[False]
+    return edits, faults
+
+
+def _first(after: Fields, cwd: str, stored: Stored) -> Fields:
+    """Return a first record before `after`, of a thread that began in `cwd`."""
+    thread, time = stored.agent.session_id or "", base.string(after, "timestamp") or ""
+    meta: Fields = {"session_id": thread, "id": thread, "timestamp": time, "cwd": cwd}
+    meta |= {"originator": "gitcp", "cli_version": VERSION, "source": "exec"}
+    return {"timestamp": time, "type": "session_meta", "payload": meta}
 
 
 def _without_number(fields: Fields) -> Fields:

@@ -14,7 +14,7 @@ from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Ids, Target, Written
 from gitcp.adapters.copilot import EVENTS, MAIN, NAME, SESSION, is_typed
-from gitcp.adapters.mending import Faults, Record
+from gitcp.adapters.mending import Edit, Faults, Transcript
 from gitcp.dialogue import (
     NOTICES,
     SEALED,
@@ -134,16 +134,18 @@ def _result(data: Fields) -> Result:
 # ---------------------------------------------------------------- mending
 
 
-def mend(records: list[Record], stored: Stored) -> tuple[list[Record], Faults]:
+def mend(transcript: Transcript, stored: Stored) -> tuple[list[Edit], Faults]:
     """Rebuild a lost first event, without which Copilot refuses the session."""
-    if not records or records[0][1].get("type") == "session.start":
-        return records, Counter()
-    first = records[0][1]
+    first: Fields | None = None
+    for _, fields in transcript:
+        first = first or fields
+    if first is None or first.get("type") == "session.start":
+        return [], Counter()
     time, id = base.string(first, "timestamp") or "", stored.agent.session_id or ""
     data = {"sessionId": id, "version": 1, "producer": "gitcp", "copilotVersion": VERSION}
     event: Fields = {"type": "session.start", "data": {**data, "startTime": time}}
     event |= {"id": Ids(NAME, id, "start").next(), "timestamp": time, "parentId": None}
-    return [mending.record(event), *records], Counter({mending.FIRST: 1})
+    return mending.first_rebuilt(event)
 
 
 # ---------------------------------------------------------------- writing

@@ -6,7 +6,6 @@ that begins with "/" or "?", so an invisible space goes before it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
@@ -16,8 +15,8 @@ from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Ids, Target, Written
 from gitcp.adapters.gemini import CHATS, MAIN, NAME, SESSION
-from gitcp.adapters.gemini.lines import NOT_TYPED, history, id_set
-from gitcp.adapters.mending import Faults, Record
+from gitcp.adapters.gemini.lines import NOT_TYPED, history, id_set, replaced_by
+from gitcp.adapters.mending import Edit, Faults, Record, Transcript
 from gitcp.dialogue import (
     NOTICES,
     Aside,
@@ -197,14 +196,68 @@ def _contents(part: Any) -> Iterator[Content]:
 # ---------------------------------------------------------------- mending
 
 
-def mend(records: list[Record], stored: Stored) -> tuple[list[Record], Faults]:
-    """Rebuild a lost header, without which Gemini CLI deletes the chat."""
-    if not records or any(id_set(fields) for _, fields in records[:1]):
-        return records, Counter()
-    time = next(filter(None, (base.string(f, "timestamp") for _, f in records)), "")
-    head = {"sessionId": stored.agent.session_id or "", "projectHash": "0" * 64}
-    head |= {"startTime": time, "lastUpdated": time, "kind": "main"}
-    return [mending.record(head), *records], Counter({mending.FIRST: 1})
+def mend(transcript: Transcript, stored: Stored) -> tuple[list[Edit], Faults]:
+    """Rebuild a lost header, without which Gemini CLI deletes the chat, and keep results without a
+    call as text: Gemini's API refuses them.
+    """
+    first: Fields | None = None
+    time, calls, results = "", set[str](), set[str]()
+    for _, fields in transcript:
+        first = first or fields
+        time = time or base.string(fields, "timestamp") or ""
+        for message in replaced_by(fields) or [fields]:
+            parts = base.objects(message.get("content"))
+            each = [*base.objects(message.get("toolCalls")), *_inline_calls(parts)]
+            calls.update(str(call.get("id")) for call in each)
+            results.update(_lost_ids(parts, calls))
+    edits, faults = list[Edit](), Faults()
+    if first is not None and not id_set(first):
+        head = {"sessionId": stored.agent.session_id or "", "projectHash": "0" * 64}
+        head |= {"startTime": time, "lastUpdated": time, "kind": "main"}
+        edits, faults = mending.first_rebuilt(head)
+    lost = results - calls
+    if lost:
+        edits.append(lambda records: _results_as_text(records, lost))
+        faults[mending.ORPHANS] = len(lost)
+    return edits, faults
+
+
+def _lost_ids(parts: list[Fields], calls: set[str]) -> Iterator[str]:
+    """Yield the ids of results whose call is not among these."""
+    for part in parts:
+        response = part.get("functionResponse")
+        id = base.string(response, "id") if isinstance(response, dict) else None
+        if id is not None and id not in calls:
+            yield id
+
+
+def _results_as_text(records: Iterator[Record], lost: set[str]) -> Iterator[Record]:
+    for text, fields in records:
+        messages = replaced_by(fields)
+        if messages is not None:
+            shown = [_result_as_text(message, lost) for message in messages]
+            new = {**fields, "$set": {**fields["$set"], "messages": shown}}
+            changed = shown != messages
+        else:
+            new = _result_as_text(fields, lost)
+            changed = new is not fields
+        yield mending.record(new) if changed else (text, fields)
+
+
+def _result_as_text(message: Fields, lost: set[str]) -> Fields:
+    parts = message.get("content")
+    if not isinstance(parts, list) or not lost & set(_lost_ids(base.objects(parts), set())):
+        return message
+    return {**message, "content": [new for part in parts for new in _shown(part, lost)]}
+
+
+def _shown(part: Any, lost: set[str]) -> list[Any]:
+    """Return a result without a call as text and files; anything else as it is."""
+    response = part.get("functionResponse") if isinstance(part, dict) else None
+    if not isinstance(response, dict) or response.get("id") not in lost:
+        return [part]
+    result = _response(response)
+    return [{"text": f"{mending.LOST}\n{result.text()}"}, *map(_part, result.files())]
 
 
 # ---------------------------------------------------------------- writing
