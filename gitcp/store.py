@@ -243,7 +243,8 @@ class Store:
         try:
             with suppress(FileNotFoundError):
                 return open_shared(path, os.O_RDWR)
-            make_own_directory(path.parent)  # raises with the reason if it cannot be created
+            for directory in (self.repo.common_dir / "gitcp", path.parent):
+                make_own_directory(directory)  # raises with the reason if it cannot be created
             return open_shared(path, os.O_RDWR)
         except OSError as error:
             directory = self.repo.store_dir
@@ -469,16 +470,7 @@ class Store:
 
     def summary(self, commit: Oid) -> Summary:
         """Return the summary of a commit. Raises StoreDamaged if it is not a checkpoint."""
-        return self.summary_of(commit, self.reader.read_commit(commit))
-
-    def summary_of(self, commit: Oid, data: bytes) -> Summary:
-        """Return the summary of a commit whose content is `data`, as `summary` does."""
-        head, _, body = data.partition(b"\n\n")
-        match = HEAD.match(head)
-        if match is None:
-            raise _not_a_checkpoint(commit)
-        tree, parent = match[1].decode("ascii"), (match[2] or b"").decode("ascii")
-        return _summary(commit, tree, parent, time_of(match[3]), body.decode("utf-8", "replace"))
+        return parse_summary(commit, self.reader.read_commit(commit))
 
     def readable(self, tip: Oid | None) -> Iterator[Summary]:
         """Yield the checkpoints of a chain, newest first, up to the first unreadable one."""
@@ -677,6 +669,18 @@ def one_line(text: str, most: int) -> str:
         text = re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text)
     flat = text.strip()
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
+
+
+def parse_summary(commit: Oid, data: bytes) -> Summary:
+    """Return the summary of a commit whose content is `data`. Raises StoreDamaged if it is not a
+    checkpoint.
+    """
+    head, _, body = data.partition(b"\n\n")
+    match = HEAD.match(head)
+    if match is None:
+        raise _not_a_checkpoint(commit)
+    tree, parent = match[1].decode("ascii"), (match[2] or b"").decode("ascii")
+    return _summary(commit, tree, parent, time_of(match[3]), body.decode("utf-8", "replace"))
 
 
 def _summary(commit: Oid, tree: str, parents: str, created: datetime, body: str) -> Summary:

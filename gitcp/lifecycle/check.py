@@ -26,7 +26,7 @@ from gitcp.git.repo import Repository
 from gitcp.lifecycle import verified
 from gitcp.lifecycle.verified import Verified
 from gitcp.model import TREE, Checkpoint, CheckpointId, Conversation, Oid, Stream
-from gitcp.store import Store
+from gitcp.store import Store, parse_summary
 from gitcp.value import Value
 from gitcp.worktree.paths import display
 
@@ -274,7 +274,7 @@ class _Check:
 
     def _parsed(self, oid: Oid, data: bytes) -> _Link | None:
         try:
-            summary = self.store.summary_of(oid, data)
+            summary = parse_summary(oid, data)
         except StoreDamaged as error:
             self.damaged[oid] = str(error)
             return None

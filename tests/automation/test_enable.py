@@ -36,7 +36,7 @@ MINE = '{\n\t// mine\n\t"model": "opus",\n\t"hooks": {"Stop": [ {"hooks": []} ],
 def everything(directory: Path) -> dict[bytes, File]:
     """Every file below a directory that is no repository's own."""
     found = Project.__new__(Project)
-    found.root = directory
+    found.root, found.git_dir = directory, directory / ".git"
     return {path: file for path, file in found.files().items() if b".git/" not in path}
 
 

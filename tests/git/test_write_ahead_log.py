@@ -220,8 +220,8 @@ def test_a_reader_who_may_not_write(project: Project, monkeypatch: pytest.Monkey
     hurried(project, 2)
     restarted(project)
     monkeypatch.setattr(
-        "gitcp.store._open_lock",
-        lambda _: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no")),
+        "gitcp.store.open_shared",
+        lambda *_: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no")),
     )
     assert open_store(project).tip("s")
     assert recorded(project)
