@@ -18,7 +18,7 @@ from gitcp.adapters.base import Origin
 from gitcp.adopting.holdings import Holdings
 from gitcp.errors import GitcpError
 from gitcp.fastpath import discovery
-from gitcp.git import refs
+from gitcp.git import refs, worktrees
 from gitcp.git.repo import Repository
 from gitcp.model import Host, Oid
 from gitcp.store import Store
@@ -93,10 +93,10 @@ class Repo:
         """Return the repository of a working tree, opened in its main one if that exists; None if
         gitcp cannot work there.
         """
-        main, name = os.path.split(tree.common_dir)
-        for root in (main, tree.root) if name == ".git" else (tree.root,):
+        main = worktrees.main_root(Path(tree.common_dir))
+        for root in filter(None, (main, Path(tree.root))):
             try:
-                repo = cls(Store(Repository.open(Path(root), host)))
+                repo = cls(Store(Repository.open(root, host)))
             except (GitcpError, OSError):
                 continue
             if repo.common_dir == tree.common_dir:
@@ -182,8 +182,7 @@ class Repo:
 
 def _main_root(repo: Repository) -> Path:
     """Return the root of the main working tree, or of this one if there is no other."""
-    main = repo.common_dir.parent
-    return main if repo.common_dir.name == ".git" else repo.root
+    return worktrees.main_root(repo.common_dir) or repo.root
 
 
 def _within(path: str, tops: Iterable[str]) -> bool:

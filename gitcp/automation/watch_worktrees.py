@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -61,10 +60,9 @@ def watch_worktrees(
 
 
 def _roots(repo: Repository) -> set[Path]:
-    main = worktrees.place(repo, None)
-    has_main = main is not None and os.path.realpath(main / ".git") == str(repo.common_dir)
+    main = worktrees.main_root(repo.common_dir)
     linked = {each.path for each in worktrees.linked(repo) if each.there}
-    return {repo.root, *linked, *((main,) if main and has_main else ())}
+    return {repo.root, *linked, *((main,) if main else ())}
 
 
 def _watch(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitcp.errors import AlreadyExists, BadValue, GitFailed, Refused
+from gitcp.fastpath import discovery
 from gitcp.git import process
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
@@ -59,9 +60,8 @@ def add_worktree(
 def remove(repo: Repository) -> None:
     """Let git remove this linked working tree with everything in it. Raises GitFailed."""
     path = os.fsencode(repo.root)
-    process.run(
-        ("worktree", "remove", "--force", "--", path), cwd=str(repo.common_dir), env=repo.host.env
-    )
+    command = (f"--git-dir={repo.common_dir}", "worktree", "remove", "--force", "--", path)
+    process.run(command, cwd=str(repo.common_dir), env=repo.host.env)
 
 
 def branch_tip(repo: Repository, name: str) -> Oid | None:
@@ -85,7 +85,7 @@ def place(repo: Repository, name: str | None) -> Path | None:
     one.
     """
     if name is None:
-        return repo.common_dir.parent
+        return main_root(repo.common_dir) or repo.common_dir.parent
     own = repo.common_dir / "worktrees" / name
     try:
         # relative to that, or absolute
@@ -93,6 +93,14 @@ def place(repo: Repository, name: str | None) -> Path | None:
     except OSError:
         return None
     return Path(os.path.realpath(git_file.parent)) if os.path.lexists(git_file) else None
+
+
+def main_root(common_dir: Path) -> Path | None:
+    """Return the main working tree around a git directory, None if there is none (bare)."""
+    for root, name in zip(common_dir.parents, (".git", discovery.STORE), strict=False):
+        if common_dir == root / name:
+            return root
+    return None
 
 
 class Linked(NamedTuple):

@@ -40,7 +40,7 @@ def remember_answer(
     if (
         snapshot.nested
         or snapshot.submodules
-        or repo.root != repo.git_dir.parent
+        or not (repo.is_own or repo.root == repo.git_dir.parent)
         or not state.exists()
     ):
         return

@@ -99,7 +99,7 @@ class Claude:
 
 def log_of(project: Project) -> str:
     """What went wrong in hooks."""
-    path = project.root / ".git/gitcp/hook.log"
+    path = project.git_dir / "gitcp/hook.log"
     return path.read_text() if path.exists() else ""
 
 
@@ -397,7 +397,7 @@ def test_a_transcript_that_never_comes(ready: Project) -> None:
         agent.calls("Stop", last_assistant_message=f"Answer {number}.")
         took.append(time.monotonic() - begun)
 
-    known = trusted_cache.load(str(ready.root / f".git/gitcp/hooked/claude-code.{SESSION}"))
+    known = trusted_cache.load(str(ready.git_dir / f"gitcp/hooked/claude-code.{SESSION}"))
     assert known[5] == hook_memo.MISSING
     assert triggers(ready) == ["prompt", "turn", "turn", "turn"]
     assert min(took[1:]) < took[0]
@@ -531,7 +531,7 @@ def test_the_save_outlives_the_agent(ready: Project) -> None:
     agent = Claude(ready)
     agent.turn("x")
     edit(ready)()
-    with held(ready.root / ".git/gitcp/lock"):
+    with held(ready.git_dir / "gitcp/lock"):
         payload = json.dumps(
             {"session_id": SESSION, "transcript_path": str(agent.transcript)}
         ).encode()
@@ -555,7 +555,7 @@ def test_while_a_restore_is_under_way(ready: Project) -> None:
     agent = Claude(ready)
     agent.turn("x")
     edit(ready)()
-    directory = ready.root / ".git/gitcp"
+    directory = ready.git_dir / "gitcp"
     journal = '{"schema":"gitcp.journal/1","target":"11111111@1","safety":"11111111@1","paths":[],'
     directory.joinpath("restore.json").write_text(
         journal + '"files":true,"conversation":true,"index":false}'
@@ -613,7 +613,7 @@ def test_odd_calls(ready: Project, arguments: tuple[str, ...]) -> None:
     done = ready.gitcp("hook", *arguments, check=0)
 
     assert done.out == done.err == ""
-    assert not ready.root.joinpath(".git/gitcp").exists()
+    assert not ready.git_dir.joinpath("gitcp").exists()
 
 
 def test_session_ids_that_are_paths(ready: Project) -> None:
@@ -673,7 +673,7 @@ def test_a_linked_working_tree_inside(ready: Project) -> None:
     agent = Claude(ready)
     agent.calls("UserPromptSubmit", cwd=str(ready.root / "trees/side"), prompt="x")
 
-    assert ready.root.joinpath(".git/worktrees/side/gitcp/hooked").is_dir()
+    assert ready.git_dir.joinpath("worktrees/side/gitcp/hooked").is_dir()
     assert "new.txt" in ready.git("ls-tree", "--name-only", "refs/gitcp/sessions/11111111")
 
 
@@ -691,12 +691,12 @@ def test_no_repository(tmp_path: Path, sealed: Path) -> None:
 def test_a_repository_that_is_broken(ready: Project) -> None:
     """No objects, no HEAD, a directory that cannot be used: 0, and no word."""
     agent = Claude(ready)
-    ready.write(".git/gitcp", "a file in the way")
+    ready.write(f"{ready.git_dir}/gitcp", "a file in the way")
     agent.calls("Stop", check=False)
-    ready.remove(".git/gitcp")
-    ready.write(".git/HEAD", "garbage")
+    ready.remove(f"{ready.git_dir}/gitcp")
+    ready.write(f"{ready.git_dir}/HEAD", "garbage")
     agent.calls("Stop", check=False)
-    ready.remove(".git/objects")
+    ready.remove(f"{ready.git_dir}/objects")
     agent.calls("Stop", check=False)
 
     assert ready.gitcp("hook", "claude", "Stop", input="{}").code == 0
@@ -736,7 +736,7 @@ def test_damaged_memories(ready: Project) -> None:
     """
     agent = Claude(ready)
     agent.turn("x")
-    directory = ready.root / ".git/gitcp"
+    directory = ready.git_dir / "gitcp"
     for content in (b"", b"garbage", b"\xe9\0\0\0\0"):
         for path in (*directory.joinpath("hooked").iterdir(), directory / "policy"):
             path.write_bytes(content)
@@ -749,7 +749,7 @@ def test_damaged_memories(ready: Project) -> None:
 
 def test_the_log_is_bounded(ready: Project) -> None:
     """However often something goes wrong, the newest of it is kept, and not much more."""
-    path = ready.root / ".git/gitcp/hook.log"
+    path = ready.git_dir / "gitcp/hook.log"
     path.parent.mkdir()
     path.write_text("an old line\n" * 20_000)
     ready.write(".gitcp.toml", "[hooks\n")
@@ -797,7 +797,7 @@ def test_what_is_decided_without_loading_anything(ready: Project) -> None:
     """
     agent = Claude(ready)
     agent.turn("x", edit=edit(ready))
-    until(lambda: os.stat(ready.root / ".git/config").st_ctime < time.time() - 2.1)
+    until(lambda: os.stat(ready.git_dir / "config").st_ctime < time.time() - 2.1)
     agent.calls("PostToolBatch", tool_calls=[{"tool_name": "Edit"}])
     harmless = {"tool_name": "Bash", "tool_input": {"command": "ls | wc -l"}}
 
@@ -836,7 +836,7 @@ def test_settings_in_variables_cost_nothing(
         monkeypatch.setenv(name, value)
     agent = Claude(ready)
     agent.turn("x", edit=edit(ready))
-    until(lambda: os.stat(ready.root / ".git/config").st_ctime < time.time() - 2.1)
+    until(lambda: os.stat(ready.git_dir / "config").st_ctime < time.time() - 2.1)
     agent.calls("PostToolBatch", tool_calls=[{"tool_name": "Edit"}])
 
     assert not loaded(ready, agent, "UserPromptSubmit", prompt="x") & HEAVY
@@ -885,10 +885,10 @@ def test_what_is_remembered_is_not_believed_for_long(ready: Project, change: str
         case "transcript":
             agent.says("assistant", "more")
         case "exclude":
-            ready.write(".git/info/exclude", "*.log\n")
+            ready.write(f"{ready.git_dir}/info/exclude", "*.log\n")
         case "config":
             ready.git("config", "core.excludesFile", ready.path("rules").decode())
-            ready.write(".git/rules", "")
+            ready.write(f"{ready.git_dir}/rules", "")
             ready.write("rules", "*.log\n")
         case "session":
             ready.git(
@@ -1020,7 +1020,7 @@ def test_a_restore_is_told_once(ready: Project) -> None:
     rest = ["Task: taxes", "- one file", "- a regex", "- tests", "- floats", "- dropdb shop"]
     assert [line for line in lines if line in rest] == rest
     assert resumed.calls("UserPromptSubmit", prompt="go on") == ""
-    assert not ready.root.joinpath(".git/gitcp/untold").exists()
+    assert not ready.git_dir.joinpath("gitcp/untold").exists()
 
 
 def test_copilot_is_told_in_its_own_form(ready: Project) -> None:
@@ -1063,7 +1063,7 @@ def test_a_note_that_cannot_be_read(ready: Project, content: bytes) -> None:
     """It is not told, and nothing fails."""
     agent = Claude(ready)
     agent.turn("x")
-    ready.root.joinpath(".git/gitcp/untold").write_bytes(content)
+    ready.git_dir.joinpath("gitcp/untold").write_bytes(content)
 
     assert agent.calls("UserPromptSubmit", prompt="x") == ""
 

@@ -192,7 +192,7 @@ def test_work_that_is_stopped_goes_on_later(ready: Project, launcher: Path) -> N
 def test_a_lock_that_is_held(ready: Project) -> None:
     """Another process holds the lock of the store: the save waits for it, the agent does not."""
     before = checkpoints(ready)
-    with ready.root.joinpath(".git/gitcp/lock").open() as lock:
+    with ready.git_dir.joinpath("gitcp/lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         code, _, seconds = called(ready, "SessionEnd")
         assert code == 0
@@ -204,15 +204,15 @@ def test_a_lock_that_is_held(ready: Project) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        ".git/gitcp/worktree-state",
-        ".git/gitcp/policy",
-        f".git/gitcp/hooked/claude-code.{SESSION}",
-        ".git/gitcp/hook.log",
-        ".git/gitcp/hook.busy",
-        ".git/gitcp/lock",
-        ".git/gitcp/untold",
-        ".git/refs/gitcp/sessions/11111111",
-        ".git/HEAD",
+        "{git_dir}/gitcp/worktree-state",
+        "{git_dir}/gitcp/policy",
+        "{git_dir}/gitcp/hooked/claude-code." + SESSION,
+        "{git_dir}/gitcp/hook.log",
+        "{git_dir}/gitcp/hook.busy",
+        "{git_dir}/gitcp/lock",
+        "{git_dir}/gitcp/untold",
+        "{git_dir}/refs/gitcp/sessions/11111111",
+        "{git_dir}/HEAD",
         ".gitcp.toml",
         "transcript",
     ],
@@ -220,7 +220,7 @@ def test_a_lock_that_is_held(ready: Project) -> None:
 def test_a_fifo_in_place_of_a_file(ready: Project, name: str) -> None:
     """Whatever is read is a FIFO: nothing waits for a writer that never comes."""
     place = Path(os.environ["HOME"]) / f".claude/projects/x/{SESSION}.jsonl"
-    path = place if name == "transcript" else ready.root / name
+    path = place if name == "transcript" else ready.root / name.format(git_dir=ready.git_dir)
     fifo(path)
     code, said, seconds = called(ready, "SessionEnd", transcript_path=str(place))
 
@@ -228,7 +228,7 @@ def test_a_fifo_in_place_of_a_file(ready: Project, name: str) -> None:
         path.unlink()
     assert (code, said) == (0, b"")
     assert seconds < AT_MOST_AT_END
-    if name in {".git/gitcp/hook.log", ".git/gitcp/hook.busy", ".git/gitcp/policy", "transcript"}:
+    if path.name in {"hook.log", "hook.busy", "policy", place.name}:
         until(lambda: checkpoints(ready) == 2)
 
 
@@ -293,7 +293,7 @@ def test_behind_a_hook_that_hangs(ready: Project, launcher: Path) -> None:
     """Where a hook has been at work for too long, the next ones are not waited for as long as that
     one was.
     """
-    busy = ready.root / ".git/gitcp/hook.busy"
+    busy = ready.git_dir / "gitcp/hook.busy"
     old = time.time() - bounded.OVERDUE - 5
     with busy.open("r+b") as file, gone_afterwards(hanging_git(launcher, "")):
         fcntl.lockf(file, fcntl.LOCK_EX)
@@ -310,7 +310,7 @@ def test_behind_a_hook_that_hangs(ready: Project, launcher: Path) -> None:
 def test_it_is_busy_only_while_it_saves(ready: Project) -> None:
     """The mark goes with the process: two events one after the other do not meet it."""
     assert called(ready, "Stop")[0] == 0
-    busy = ready.root / ".git/gitcp/hook.busy"
+    busy = ready.git_dir / "gitcp/hook.busy"
     assert busy.stat().st_size == 0
     with busy.open("r+b") as file:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -329,6 +329,7 @@ def test_a_commit_does_not_wait_for_long(ready: Project, launcher: Path) -> None
     ready.git("add", "--all")
     commit = [
         real,
+        *ready.where,
         "-c",
         "user.name=a",
         "-c",

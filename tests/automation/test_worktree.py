@@ -48,7 +48,7 @@ def test_what_no_checkpoint_has(project: Project, topic: Project) -> None:
     told; the rest is saved either way.
     """
     topic.write("debug.log", "x\n")
-    Project(topic.root / "inner").commit()
+    Project(topic.root / "inner", own_store=False).commit()
     topic.git("switch", "--quiet", "--detach")
     topic.commit("on no branch")
     topic.write("app.py", "three\n")

@@ -207,7 +207,7 @@ def test_nothing_that_may_be_done(project: Project) -> None:
     """If only paths that must be kept differ, nobody is told that everything matches."""
     project.write("inner/file", "old\n")
     project.gitcp("save", check=0)
-    Project(project.root / "inner")
+    Project(project.root / "inner", own_store=False)
     project.write("inner/file", "new\n")
 
     for args in (("--dry-run",), ("--yes",)):
@@ -611,7 +611,7 @@ def test_abort(project: Project, talk: Talk, files: Files) -> None:
 
 def test_during_a_merge(project: Project, talk: Talk) -> None:
     """During a merge a restore is refused, unless it is forced."""
-    project.write(".git/MERGE_HEAD", project.git("rev-parse", "HEAD") + "\n")
+    project.write(f"{project.git_dir}/MERGE_HEAD", project.git("rev-parse", "HEAD") + "\n")
 
     assert "a merge is in progress" in project.gitcp("restore", "first", "--yes", check=12).err
     assert project.gitcp("restore", "first", "--yes", "--force", check=0).err == ""

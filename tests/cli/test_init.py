@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ class Directory(Project):
 
     def __init__(self, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
-        self.root, self.git_dir, self._where = root, root / OWN, ()
+        self.root, self.git_dir, self.where = root, root / OWN, ()
 
     def store_git(self, *args: str) -> str:
         """Run plain git on the store."""
@@ -161,6 +162,38 @@ def test_a_kill_leaves_no_half_store(directory: Directory) -> None:
     directory.gitcp("save", check=10)
     directory.gitcp("init", check=0)
     directory.gitcp("save", check=0)
+
+
+def test_the_directory_is_the_main_worktree(directory: Directory) -> None:
+    """Named as such, also in a linked one."""
+    directory.write("a", "one\n")
+    directory.gitcp("init", check=0)
+    directory.store_git(f"--work-tree={directory.root}", "add", "a")
+    directory.store_git("commit", "--quiet", "--message", "one")
+    directory.gitcp("save", "one", "--session", "work", check=0)
+    main = directory.json_lines("sessions", "--worktrees")[0]
+    assert main["path"] == str(directory.root)
+    assert "worktree:" not in directory.gitcp("log", "--graph", "--all", check=0).out
+
+    linked = directory.root.parent / "linked"
+    directory.gitcp("fork", "1", "--worktree", str(linked), "--name", "side", check=0)
+    assert linked.joinpath("a").read_text() == "one\n"
+    directory.gitcp("save", "two", "--force", cwd=linked, check=0)
+    there = directory.gitcp("log", "--graph", "--all", cwd=linked, check=0).out
+    assert "work@1 (worktree: ../notes) one" in there
+
+
+def test_nothing_changed_is_answered_at_once(directory: Directory) -> None:
+    """Without loading the command line, as with git."""
+    directory.write("a", "one\n")
+    directory.gitcp("init", check=0)
+    directory.gitcp("save", "--session", "work", check=0)
+    for _ in range(5):
+        time.sleep(0.05)
+        directory.gitcp("save", check=0)
+    assert directory.git_dir.joinpath("gitcp/unchanged").exists()
+    directory.write("a", "two\n")
+    assert directory.gitcp("save", check=0).out.startswith("saved work@2")
 
 
 # ---------------------------------------------------------------- join

@@ -48,7 +48,7 @@ def remembered(project: Project) -> Project:
     for _ in range(5):
         time.sleep(0.05)
         project.gitcp("save", check=0)
-    assert (project.root / ".git/gitcp/unchanged").exists()
+    assert (project.git_dir / "gitcp/unchanged").exists()
     assert not loads_click(project)
     return project
 
@@ -331,7 +331,7 @@ def test_another_environment_is_another_answer(remembered: Project) -> None:
 def test_an_unfinished_restore_is_still_mentioned(remembered: Project) -> None:
     """The note that other commands print is not lost."""
     fields = '{"schema":"gitcp.journal/1","target":"11111111@1","safety":"11111111@1","paths":[],'
-    (remembered.root / ".git/gitcp/restore.json").write_text(
+    (remembered.git_dir / "gitcp/restore.json").write_text(
         fields + '"files":true,"conversation":true,"index":false}'
     )
     assert "restore" in remembered.gitcp("save").err
@@ -343,7 +343,7 @@ def test_without_its_files_the_command_decides(
     remembered: Project, name: str, content: bytes | None
 ) -> None:
     """Damaged or gone, they cost time and nothing else."""
-    path = remembered.root / ".git/gitcp" / name
+    path = remembered.git_dir / "gitcp" / name
     path.unlink()
     if content is not None:
         path.write_bytes(content)
@@ -355,7 +355,7 @@ def test_without_its_files_the_command_decides(
 def test_it_says_what_the_command_says(remembered: Project) -> None:
     """The same words, and nothing with -q."""
     quick = remembered.gitcp("save", check=0).out
-    (remembered.root / ".git/gitcp/unchanged").unlink()
+    (remembered.git_dir / "gitcp/unchanged").unlink()
     assert remembered.gitcp("save", check=0).out == quick
     assert remembered.gitcp("save", "-q", check=0).out == ""
 

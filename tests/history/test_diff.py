@@ -37,7 +37,7 @@ def worked(project: Project) -> Project:
 
 def stored(project: Project) -> set[str]:
     """Every file of the store, and what refs there are."""
-    objects = {str(path) for path in (project.root / ".git/objects").rglob("*")}
+    objects = {str(path) for path in (project.git_dir / "objects").rglob("*")}
     return objects | {project.git("for-each-ref")}
 
 
@@ -208,10 +208,10 @@ def test_any_files(
                 project.remove(name)
         if side == 0:
             project.gitcp("save", check=0)
-        project.git("add", "--all", "--force")
+        project.git("add", "--all", "--force", ":(exclude).gitcp")
         trees.append(project.git("write-tree"))
     expected = subprocess.run(
-        ["git", "diff", *trees], cwd=project.root, capture_output=True, check=True
+        ["git", *project.where, "diff", *trees], cwd=project.root, capture_output=True, check=True
     ).stdout
 
     assert project.gitcp("diff", check=0).out.encode("utf-8", "surrogateescape") == expected

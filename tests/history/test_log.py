@@ -155,7 +155,7 @@ def test_tags(project: Project, store: Store, five: list[Checkpoint]) -> None:
     """Tags by commit, all that are on it; a damaged one does not stop a listing."""
     project.git("update-ref", "refs/gitcp/tags/b", five[0].commit)
     project.git("update-ref", "refs/gitcp/tags/a", five[0].commit)
-    project.write(".git/refs/gitcp/tags/lost", "1" * FORMAT.digits + "\n")
+    project.write(f"{project.git_dir}/refs/gitcp/tags/lost", "1" * FORMAT.digits + "\n")
 
     assert log.tags(store) == {five[0].commit: ("a", "b")}
     with pytest.raises(StoreDamaged):
@@ -367,7 +367,7 @@ def test_a_damaged_session(project: Project, args: tuple[str, ...], count: int) 
             made = save(store, session, label="said")
             if session == "one" and made.id.number == 2:
                 lost = made.commit
-    project.root.joinpath(".git/objects", lost[:2], lost[2:]).unlink()
+    project.git_dir.joinpath("objects", lost[:2], lost[2:]).unlink()
 
     for which in (("--all",), ("--session", "one")):
         done = project.gitcp("log", *which, *args, check=13)

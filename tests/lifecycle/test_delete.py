@@ -157,7 +157,7 @@ def test_numbers_go_on(project: Project, left: str) -> None:
     delete.delete(open_store(project), "old")
     if left == "damaged":
         lost = saved[2].commit
-        project.root.joinpath(".git/objects", lost[:2], lost[2:]).unlink()
+        project.git_dir.joinpath("objects", lost[:2], lost[2:]).unlink()
     elif left != "trash":
         store = open_store(project)
         with store.lock():
@@ -421,7 +421,7 @@ def colleague(project: Project) -> Project:
     project.gitcp("tag", "first", "alpha@1", check=0)
     project.gitcp("tag", "second", "beta@2", check=0)
     other = Project(project.root.parent / "other")
-    other.gitcp("remote", "hub", str(project.root), check=0)
+    other.gitcp("remote", "hub", str(project.git_dir), check=0)
     other.gitcp("fetch", check=0)
     return other
 

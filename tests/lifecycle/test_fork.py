@@ -196,7 +196,9 @@ def test_hooks_and_filters_stay_asleep(project: Project) -> None:
     project.commit()
     project.gitcp("save", check=0)
     trap = project.root.parent / "ran"
-    project.write(".git/hooks/post-checkout", f"#!/bin/sh\ntouch '{trap}'\n", mode=0o755)
+    project.write(
+        f"{project.git_dir}/hooks/post-checkout", f"#!/bin/sh\ntouch '{trap}'\n", mode=0o755
+    )
     project.git("config", "filter.trap.smudge", f"touch '{trap}'")
 
     project.gitcp("fork", "--worktree", "../there", check=0)
@@ -259,7 +261,7 @@ def test_no_commit_to_stand_on(project: Project) -> None:
     gone = project.commit()
     point = save(project)
     project.git("update-ref", "-d", "HEAD")
-    os.unlink(project.path(f".git/objects/{gone[:2]}/{gone[2:]}"))
+    os.unlink(project.path(f"{project.git_dir}/objects/{gone[:2]}/{gone[2:]}"))
     with pytest.raises(Refused, match="is no longer in the repository"):
         fork(project, point, branch="side")
 
@@ -268,7 +270,7 @@ def test_damage_is_met_first(project: Project, talk: Talk) -> None:
     """A file that cannot be read any more ends the fork before a working tree is made."""
     point, there = numbered(project, "e7baae82@2"), project.root.parent / "there"
     oid = project.git("rev-parse", f"{point.commit}:new.py")
-    os.unlink(project.path(f".git/objects/{oid[:2]}/{oid[2:]}"))
+    os.unlink(project.path(f"{project.git_dir}/objects/{oid[:2]}/{oid[2:]}"))
 
     with pytest.raises(StoreDamaged, match=r"new\.py"):
         fork(project, point, worktree=there)

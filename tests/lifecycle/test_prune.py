@@ -257,7 +257,7 @@ def test_an_unreadable_list_of_restores(project: Project) -> None:
     """Where it cannot be told what undo needs nothing is dropped."""
     story(project, 4)
     before = own_refs(project)
-    project.write(".git/gitcp/restores.json", "{")
+    project.write(f"{project.git_dir}/gitcp/restores.json", "{")
 
     with pytest.raises(Refused, match="nothing was dropped"):
         prune.prune(open_store(project), ONE)
@@ -272,7 +272,7 @@ def test_a_damaged_store(project: Project) -> None:
     store = story(project, 4)
     tip = store.find(CheckpointId("alpha", 2))
     assert tip is not None
-    path = project.root / ".git/objects" / tip[:2] / tip[2:]
+    path = project.git_dir / "objects" / tip[:2] / tip[2:]
     path.chmod(0o644)
     path.write_bytes(b"damaged")
     before = own_refs(project)
@@ -319,7 +319,7 @@ def test_expiry(project: Project) -> None:
 
     assert done.expired == (name,)
     assert name not in [entry.name for entry in trash.entries(open_store(project))]
-    assert not project.root.joinpath(".git/refs/gitcp/trash", name).exists()
+    assert not project.git_dir.joinpath("refs/gitcp/trash", name).exists()
     with pytest.raises(RevisionNotFound, match="not in the trash any more"):
         back(project, 1)
     lost = project.git("fsck", "--unreachable", "--no-reflogs", "--no-progress")
@@ -397,7 +397,7 @@ def test_a_damaged_journal(project: Project, text: str) -> None:
     pruned.
     """
     story(project, 4)
-    path = project.root / ".git/gitcp/moves.json"
+    path = project.git_dir / "gitcp/moves.json"
     path.write_text(text)
     before = own_refs(project)
 
@@ -426,8 +426,8 @@ def test_a_journal_that_reaches_out(project: Project, ref: str, new: str | None,
     commit = project.commit()
     operation = {"number": 0, "time": "2026-11-02T09:00:00+00:00", "what": "prune", "said": ""}
     moves = {"operation": operation, "moves": [[ref, commit, new]]}
-    Path(project.root, ".git/gitcp").mkdir()
-    Path(project.root, ".git/gitcp/moves.json").write_text(json.dumps(moves))
+    Path(project.git_dir, "gitcp").mkdir()
+    Path(project.git_dir, "gitcp/moves.json").write_text(json.dumps(moves))
 
     store = open_store(project)
     with project.guard(), store.lock(), pytest.raises(StoreDamaged, match=said):

@@ -274,7 +274,7 @@ def lfs_project(project: Project, data: bytes) -> tuple[Path, bytes]:
 
     name = sha256(data).hexdigest()
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{name}\nsize {len(data)}\n".encode()  # noqa: E501
-    held = project.root / ".git/lfs/objects" / name[:2] / name[2:4] / name
+    held = project.git_dir / "lfs/objects" / name[:2] / name[2:4] / name
     held.parent.mkdir(parents=True)
     held.write_bytes(data)
     project.write(".gitattributes", "*.big filter=lfs -text\n")
@@ -645,7 +645,7 @@ def test_nested_repository(project: Project) -> None:
     project.write("lib/file", "plain then\n")
     plain = save(project)
     project.remove("lib")
-    nested = Project(project.root / "lib")
+    nested = Project(project.root / "lib", own_store=False)
     nested.write("file", "of the nested one\n")
     nested.commit()
     nesting = save(project)
@@ -668,7 +668,7 @@ def test_empty_directory_where_a_nested_repository_is(project: Project) -> None:
     os.makedirs(project.path("lib/empty"))
     target = save(project)
     shutil.rmtree(project.root / "lib")
-    nested = Project(project.root / "lib")
+    nested = Project(project.root / "lib", own_store=False)
     nested.commit()
 
     report = restore(project, target)
@@ -687,7 +687,7 @@ def test_file_where_a_nested_repository_is(project: Project) -> None:
     target = save(project)
     for place in ("lib", "deep/down"):
         project.remove(place.partition("/")[0])
-        nested = Project(project.root / place)
+        nested = Project(project.root / place, own_store=False)
         nested.write("file", "nested\n")
         nested.commit()
 
@@ -705,7 +705,7 @@ def test_submodule(project: Project) -> None:
     """A submodule stays at its commit with its files, whether a restore goes to before it or to an
     older one.
     """
-    library = Project(project.root.parent / "library")
+    library = Project(project.root.parent / "library", own_store=False)
     library.write("file", "one\n")
     first = library.commit()
     project.write("sub/file", "no submodule yet\n")
@@ -733,7 +733,7 @@ def test_submodule(project: Project) -> None:
 
 def test_files_where_a_submodule_was(project: Project) -> None:
     """Where a submodule was then, files of now are not removed: then nobody looked inside it."""
-    library = Project(project.root.parent / "library")
+    library = Project(project.root.parent / "library", own_store=False)
     library.write("file", "one\n")
     library.commit()
     project.git(
@@ -1162,11 +1162,11 @@ def test_plan_writes_nothing(project: Project) -> None:
     target = save(project)
     project.write("a", "new\n")
     project.write("b", b"large" * 1000)
-    before = {path: path.stat().st_mtime_ns for path in (project.root / ".git").rglob("*")}
+    before = {path: path.stat().st_mtime_ns for path in project.git_dir.rglob("*")}
 
     assert plan(project, target).paths == (b"a", b"b")
 
-    assert {path: path.stat().st_mtime_ns for path in (project.root / ".git").rglob("*")} == before
+    assert {path: path.stat().st_mtime_ns for path in project.git_dir.rglob("*")} == before
 
 
 def test_another_restore_is_running(project: Project) -> None:
@@ -1185,7 +1185,7 @@ def blob_of(project: Project, target: Checkpoint, path: bytes) -> Path:
     """The file of the loose object that a checkpoint has at `path`."""
     entry = trees.lookup(open_store(project).reader, target.root, path)
     assert entry is not None
-    return project.root / ".git/objects" / entry.oid[:2] / entry.oid[2:]
+    return project.git_dir / "objects" / entry.oid[:2] / entry.oid[2:]
 
 
 @pytest.mark.parametrize("how", ["missing", "damaged", "cut"])

@@ -278,7 +278,7 @@ def build(project: Project, tree: Tree, rules: bytes) -> None:
     left out.
     """
     for name in os.listdir(os.fsencode(project.root)):
-        if name != b".git":
+        if name != os.fsencode(project.git_dir.relative_to(project.root).parts[0]):
             project.remove(name)
     for path, (kind, data, mode) in {b".gitignore": ("file", rules, 0o644), **tree}.items():
         above = [path[:place] for place, byte in enumerate(path) if byte == ord("/")]
@@ -404,7 +404,7 @@ def test_ignored_since_by_info_exclude(project: Project) -> None:
     project.write("deep/er/note", "mine\n", 0o600)
     target = save(project)
     project.remove("deep")
-    project.write(".git/info/exclude", "note\n")
+    project.write(f"{project.git_dir}/info/exclude", "note\n")
     after, _ = exactly(project, target)
     assert after[b"deep/er/note"].data == b"mine\n"
 
@@ -414,8 +414,8 @@ def test_ignored_since_by_excludes_file(project: Project) -> None:
     project.write("note", "mine\n")
     target = save(project)
     project.remove("note")
-    project.write(".git/ours", "note\n")
-    project.git("config", "core.excludesFile", str(project.root / ".git/ours"))
+    project.write(f"{project.git_dir}/ours", "note\n")
+    project.git("config", "core.excludesFile", str(project.git_dir / "ours"))
     exactly(project, target)
 
 
@@ -454,7 +454,7 @@ def test_ignored_between_restore_and_undo(project: Project) -> None:
     project.remove("note")
     before = contents(project)
     restore(project, target)
-    project.write(".git/info/exclude", "note\n")
+    project.write(f"{project.git_dir}/info/exclude", "note\n")
     undo(project)
     assert contents(project) == before
     redo(project)
@@ -468,7 +468,7 @@ def test_empty_directory_that_is_ignored(project: Project) -> None:
     os.makedirs(project.path("build/out"))
     target = save(project)
     project.remove("build")
-    project.write(".git/info/exclude", "build\nleft\n")
+    project.write(f"{project.git_dir}/info/exclude", "build\nleft\n")
     os.mkdir(project.path("left"))
     after, _ = exactly(project, target)
     assert b"build/out" in after
@@ -481,22 +481,23 @@ def test_ignored_directory_that_was_there(project: Project) -> None:
     project.write("build/out", "made\n")
     target = save(project)
     project.remove("build/out")
-    project.write(".git/info/exclude", "build\n")
+    project.write(f"{project.git_dir}/info/exclude", "build\n")
     exactly(project, target)
 
 
 @pytest.mark.parametrize(
-    "where", [".git/info/exclude", ".git/ours", ".gitignore", "hidden/.gitignore"]
+    "where", ["{git_dir}/info/exclude", "{git_dir}/ours", ".gitignore", "hidden/.gitignore"]
 )
 @pytest.mark.parametrize("is_saved", [True, False])
 def test_what_was_hidden_stays(project: Project, where: str, *, is_saved: bool) -> None:
     """Rules that no checkpoint has hid files and an empty directory. They are gone by the time of
     the undo.
     """
-    project.git("config", "core.excludesFile", str(project.root / ".git/ours"))
+    is_exclude, where = where.endswith("exclude"), where.format(git_dir=project.git_dir)
+    project.git("config", "core.excludesFile", str(project.git_dir / "ours"))
     (first, _), _ = versions(project, 2)
     project.write(where, "*\n" if where.startswith("hidden") else ".env\nhidden\n/.gitignore\n")
-    project.write(".env" if where == ".git/info/exclude" else "hidden/.env", "token\n", 0o600)
+    project.write(".env" if is_exclude else "hidden/.env", "token\n", 0o600)
     project.write("hidden/deep/er", "mine\n")
     os.makedirs(project.path("hidden/empty"))
     before = contents(project)
@@ -550,7 +551,7 @@ def test_changed_since_is_kept(project: Project) -> None:
     target = save(project)
     project.remove("note")
     project.remove("other")
-    project.write(".git/info/exclude", "note\nother\n")
+    project.write(f"{project.git_dir}/info/exclude", "note\nother\n")
     restore(project, target)
     project.write("note", "edited\n")
     report = undo(project)
@@ -568,7 +569,7 @@ def test_two_restores_of_an_ignored_file(project: Project) -> None:
     project.write("x", "two\n")
     two = save(project)
     project.remove("note")
-    project.write(".git/info/exclude", "note\n")
+    project.write(f"{project.git_dir}/info/exclude", "note\n")
     states = [contents(project)]
     for target in (one, two):
         restore(project, target)
@@ -588,7 +589,7 @@ def test_paths_that_are_ignored(project: Project) -> None:
     target = save(project)
     project.remove("note")
     project.write("a", "two\n")
-    project.write(".git/info/exclude", "note\n")
+    project.write(f"{project.git_dir}/info/exclude", "note\n")
     after, _ = exactly(project, target, paths=(b"note",))
     assert (after[b"note"].data, after[b"a"].data) == (b"mine\n", b"two\n")
 
@@ -600,7 +601,7 @@ def test_revert_of_an_ignored_removal(project: Project) -> None:
     first = save(project)
     project.remove("note")
     second = save(project)
-    project.write(".git/info/exclude", "note\n")
+    project.write(f"{project.git_dir}/info/exclude", "note\n")
     after, _ = exactly(project, second, reverted=first, conversation=False)
     assert after[b"note"].data == b"mine\n"
 
@@ -617,7 +618,7 @@ def test_abort_takes_back_what_is_ignored(
     project.remove("note")
     project.remove("build")
     project.write("new", "new\n")
-    project.write(".git/info/exclude", "note\nbuild\n")
+    project.write(f"{project.git_dir}/info/exclude", "note\nbuild\n")
     before = contents(project)
     restore(project, target)
     after = contents(project)
@@ -647,7 +648,7 @@ def test_continue_says_what_is_kept(
         project.write("b", "new\n")
     project.remove("a")
     project.write("a/ignored", "mine\n")
-    project.write(".git/info/exclude", "ignored\n")
+    project.write(f"{project.git_dir}/info/exclude", "ignored\n")
     with monkeypatch.context() as patched:
         patched.setattr(op, "_save_after", crash)
         patched.setattr(op, "_is_placed", lambda *_: False)
@@ -672,7 +673,7 @@ def test_abort_leaves_what_was_hidden(project: Project, monkeypatch: pytest.Monk
     undo of that.
     """
     (first, _), _ = versions(project, 2)
-    project.write(".git/info/exclude", ".env\n")
+    project.write(f"{project.git_dir}/info/exclude", ".env\n")
     project.write(".env", "token\n")
     before = contents(project)
     with monkeypatch.context() as patched:
@@ -680,7 +681,7 @@ def test_abort_leaves_what_was_hidden(project: Project, monkeypatch: pytest.Monk
         with pytest.raises(KeyboardInterrupt):
             restore(project, first)
     after = contents(project)
-    project.write(".git/info/exclude", "")
+    project.write(f"{project.git_dir}/info/exclude", "")
     finish(project, forward=False)
     assert contents(project) == before
     undo(project)
@@ -907,13 +908,13 @@ def test_any_rules(
     """
     project = Project(tmp_path_factory.mktemp("any") / "project")
     build(project, trees[0], rules[0])
-    project.write(".git/info/exclude", excluded[0])
+    project.write(f"{project.git_dir}/info/exclude", excluded[0])
     if tracked[0]:
         project.git("add", "--all", "--force")
     target = save(project)
     build(project, trees[1], rules[1])
-    project.write(".git/info/exclude", excluded[1])
-    project.root.joinpath(".git/index").unlink(missing_ok=True)
+    project.write(f"{project.git_dir}/info/exclude", excluded[1])
+    project.git_dir.joinpath("index").unlink(missing_ok=True)
     if tracked[1]:
         project.git("add", "--all", "--force")
     before = contents(project)
@@ -923,7 +924,9 @@ def test_any_rules(
         note(f"{before=}\n{after=}\n{kept(report)=}")
         if report.checkpoint is None:
             return
-    project.write(".git/info/exclude", excluded[1] + excluded[2] if more else excluded[2])
+    project.write(
+        f"{project.git_dir}/info/exclude", excluded[1] + excluded[2] if more else excluded[2]
+    )
     with project.guard():
         for step, wanted in ((undo, before), (redo, after), (undo, before)):
             step(project)

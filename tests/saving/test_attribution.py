@@ -110,7 +110,7 @@ def test_an_agent_that_went_into_another_repository(ready: Project) -> None:
     """It still works on the project that it was started in: both are saved, each in its own
     repository.
     """
-    inner = Project(ready.root / "vendor/lib")
+    inner = Project(ready.root / "vendor/lib", own_store=False)
     inner.write("lib.c", "int x;\n")
     inner.commit()
     env = {"CLAUDE_PROJECT_DIR": str(ready.root)}
@@ -350,7 +350,7 @@ def test_an_agent_that_does_not_listen(ready: Project) -> None:
     ready.write("a.txt", "two\n")
     ready.gitcp("restore", "1", "--yes", check=0)
     ready.write("a.txt", "three\n")
-    assert (ready.root / ".git/gitcp/untold").exists()
+    assert (ready.git_dir / "gitcp/untold").exists()
     before = len(ready.json_lines("log"))
     reading, writing = os.pipe()
     os.close(reading)
@@ -363,5 +363,5 @@ def test_an_agent_that_does_not_listen(ready: Project) -> None:
     os.close(writing)
 
     assert (done.returncode, done.stderr) == (0, b"")
-    assert not (ready.root / ".git/gitcp/untold").exists()
+    assert not (ready.git_dir / "gitcp/untold").exists()
     assert len(ready.json_lines("log")) == before + 1

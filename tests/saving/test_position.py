@@ -85,7 +85,7 @@ def test_files_that_are_not_its_own(session: gitcp.Session, project: Project) ->
     with pytest.raises(Refused, match=r"data.bin changed"):
         session.save(position={"record": 2})
     session.save("without a position")
-    project.write(".git/info/exclude", "/data.bin\n")
+    project.write(f"{project.git_dir}/info/exclude", "/data.bin\n")
     session.save(position={"record": 2})
 
 
@@ -153,7 +153,7 @@ def test_elsewhere(session: gitcp.Session, project: Project) -> None:
     """Restored where the working tree's list is not, an output is captured from then on."""
     project.write("big.csv", "x" * 2000)
     session.save(position={"record": 1}, outputs=["big.csv"])
-    Path(project.root, ".git/gitcp/outputs").unlink()
+    Path(project.git_dir, "gitcp/outputs").unlink()
     project.write("big.csv", "x" * 2500)
 
     session.resume()

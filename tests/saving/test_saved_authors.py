@@ -164,6 +164,6 @@ def test_torn_log(project: Project, damage: Callable[[bytes], bytes]) -> None:
     world = World(project.root)
     world.do("edit", "a", "one", False)
     world.do("end", "a", "one", False)
-    log = project.root / ".git/gitcp" / tool_log.NAME
+    log = project.git_dir / "gitcp" / tool_log.NAME
     log.write_bytes(damage(log.read_bytes()))
     world.save("b", frozenset((NOBODY,)))

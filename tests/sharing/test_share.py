@@ -111,7 +111,7 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
     assert bob.git("rev-parse", "refs/gitcp/remotes/hub/sessions/alpha") == ada.git(
         "rev-parse", "refs/gitcp/sessions/alpha"
     )
-    assert not bob.root.joinpath(".git/FETCH_HEAD").exists()
+    assert not bob.git_dir.joinpath("FETCH_HEAD").exists()
 
 
 def test_trust(ada: Project, bob: Project, tmp_path: Path) -> None:
@@ -255,13 +255,13 @@ def test_remote_that_is_not_there(ada: Project, hub: Path) -> None:
     here.
     """
     hub.rename(hub.with_name("gone"))
-    before = refs_of(ada.root)
+    before = refs_of(ada.git_dir)
 
     for command in (("push", "--session", "alpha"), ("fetch",), ("fetch", "--list")):
         done = ada.gitcp(*command, check=1)
         assert "error: " in done.err
         assert "Traceback" not in done.err
-    assert refs_of(ada.root) == before
+    assert refs_of(ada.git_dir) == before
 
 
 def test_interrupted(ada: Project, hub: Path) -> None:
@@ -355,7 +355,7 @@ def test_sends_what_is_new(project: Project, hub: Path, tmp_path: Path) -> None:
     )
     whole = subprocess.run(
         ["git", "pack-objects", "--stdout", "-q"],
-        cwd=project.root,
+        cwd=project.git_dir,
         input=listed,
         capture_output=True,
         check=True,
@@ -502,10 +502,10 @@ def test_checksum(project: Project, store: Store) -> None:
     with pytest.raises(StoreDamaged, match="does not match its checksum"):
         validated(project, with_metadata(store, metadata.replace(good, b"0" * 64)))
     blob = project.git("rev-parse", f"{talk}:.gitcp/conversation/main/a/000000000000.jsonl")
-    project.remove(f".git/objects/{blob[:2]}/{blob[2:]}")
+    project.remove(f"{project.git_dir}/objects/{blob[:2]}/{blob[2:]}")
     with pytest.raises(StoreDamaged, match="did not send blob"):
         validated(project, talk)
-    project.write(".git/objects/pack/pack-of-a-partial-clone.promisor", "")
+    project.write(f"{project.git_dir}/objects/pack/pack-of-a-partial-clone.promisor", "")
     assert validated(project, talk) == 3
 
 

@@ -142,7 +142,7 @@ def git_tree(project: Project) -> str:
     data.
     """
     listed = project.git("ls-files", "--stage", "-z").encode("utf-8", "surrogateescape")
-    other = {"GIT_INDEX_FILE": str(project.root / ".git" / "other-index")}
+    other = {"GIT_INDEX_FILE": str(project.git_dir / "other-index")}
     try:
         os.environ.update(other)
         project.git("update-index", "-z", "--index-info", input=listed)
@@ -150,7 +150,7 @@ def git_tree(project: Project) -> str:
         return project.git("write-tree")
     finally:
         del os.environ["GIT_INDEX_FILE"]
-        (project.root / ".git" / "other-index").unlink(missing_ok=True)
+        (project.git_dir / "other-index").unlink(missing_ok=True)
 
 
 def untracked(project: Project) -> set[bytes]:

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kinds import IS_OWN_STORE
+
 SOURCE = Path(__file__).parents[2]
 
 IDENTITY = (
@@ -42,8 +44,10 @@ compared as refs.
 
 
 OWN = ".gitcp/store.git"
-OWN_STORE = bool(os.environ.get("GITCP_TEST_OWN_STORE"))
-"""Whether projects of tests have no git, but a store of gitcp's own."""
+"""The git directory of a directory without git."""
+
+MADE: dict[Path, bytes | None] = {}
+"""What `gitcp init` made in this process of tests, below `.gitcp`; None is a directory."""
 
 
 class Result(NamedTuple):
@@ -66,22 +70,36 @@ class File(NamedTuple):
 
 class Project:
     """A repository and its working tree at `root`; made (git init, branch main) unless there is
-    one. With `own_store`, a directory without git that has gitcp's own store.
+    one. With `own_store`, a directory without git that has gitcp's own store, whose git directory
+    each command of git is given.
     """
 
-    def __init__(self, root: Path, *, own_store: bool = OWN_STORE) -> None:
+    def __init__(self, root: Path, *, own_store: bool = IS_OWN_STORE) -> None:
+        is_own = own_store and not root.joinpath(".git").exists()
         self.root = root
-        self.git_dir = root / (OWN if own_store else ".git")
-        self._where: tuple[str, ...] = ()
+        self.git_dir = root / (OWN if is_own else ".git")
+        self.where = (f"--git-dir={self.git_dir}", f"--work-tree={root}") if is_own else ()
         if self.git_dir.exists():
             return
         root.mkdir(parents=True, exist_ok=True)
-        if own_store:
-            self.gitcp("init", check=0)
-            self._where = (f"--git-dir={self.git_dir}", f"--work-tree={root}")
-            self.git("symbolic-ref", "HEAD", "refs/heads/main")
+        if is_own:
+            self._make_own_store()
         else:
             self.git("init", "--quiet", "--initial-branch=main")
+
+    def _make_own_store(self) -> None:
+        """As `gitcp init` made the first one: to run it for each test would take minutes."""
+        if not MADE:
+            self.gitcp("init", check=0)
+            self.git("symbolic-ref", "HEAD", "refs/heads/main")
+            MADE.update(_bytes_below(self.git_dir.parent))
+        for name, content in MADE.items():
+            path = self.git_dir.parent / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if content is None:
+                path.mkdir(exist_ok=True)
+            else:
+                path.write_bytes(content)
 
     def path(self, name: str | bytes) -> bytes:
         """The absolute path of `name`."""
@@ -122,7 +140,7 @@ class Project:
         """
         env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
         done = subprocess.run(
-            ["git", *IDENTITY, *self._where, *args],
+            ["git", *IDENTITY, *self.where, *args],
             cwd=self.root,
             env=env,
             input=input,
@@ -246,6 +264,13 @@ def _is_ours(place: Path) -> bool:
     return place in GITCP_OWNS or (
         place.parts[0] == "worktrees" and Path(*place.parts[2:]) in GITCP_OWNS
     )
+
+
+def _bytes_below(directory: Path) -> dict[Path, bytes | None]:
+    return {
+        path.relative_to(directory): None if path.is_dir() else path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+    }
 
 
 def _file(path: bytes) -> File:

@@ -113,6 +113,6 @@ def shrink(project: Project, *, packed: bool) -> None:
     """
     project.git("repack", "-a", "-d", "--quiet")
     project.git("prune-packed", "--quiet")
-    shutil.rmtree(project.path(".git/hooks"), ignore_errors=True)
+    shutil.rmtree(project.path(f"{project.git_dir}/hooks"), ignore_errors=True)
     if packed:
         project.git("pack-refs", "--all")

@@ -1,5 +1,6 @@
 """The kind of repository that tests make: `GITCP_TEST_KIND` is sha1-files (without it),
-sha256-files, sha1-reftable or sha256-reftable. The last two need git 2.45.
+sha256-files, sha1-reftable, sha256-reftable, or own-store: a directory without git that has gitcp's
+own store. Reftable needs git 2.45.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import subprocess
 from gitcp.git.object_format import FORMATS
 
 KIND = os.environ.get("GITCP_TEST_KIND") or "sha1-files"
-OBJECTS, REFS = KIND.split("-")
+IS_OWN_STORE = KIND == "own-store"
+OBJECTS, REFS = ("sha1", "files") if IS_OWN_STORE else KIND.split("-")
 
 FORMAT = FORMATS[OBJECTS]
 """How the tests' repositories name objects."""
