@@ -123,8 +123,7 @@ def mended(name: str, stored: Stored) -> tuple[Stored, Mapping[str, int]]:
     at = names.index(MAIN)
     main, read = stored.streams[at]
     transcript = mending.Transcript(read)
-    edits, faults = mend(transcript, stored)
-    faults.update(transcript.faults)
+    edits, faults = mending.planned(mend, transcript, main, stored)
     if not faults:
         return stored, {}
     streams = (

@@ -14,8 +14,9 @@ from typing import Any
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Reader
+from gitcp.adapters.base import Reader, Stored
 from gitcp.adapters.conversion import line
+from gitcp.model import Stream
 
 BOM = b"\xef\xbb\xbf"
 
@@ -64,6 +65,29 @@ class Transcript:
         for edit in edits:
             records = edit(records)
         return (text for text, _ in records)
+
+
+Mend = Callable[[Transcript, Stored], tuple[list[Edit], Faults]]
+"""Plans the repairs of an agent's transcript. Reads it to its end, once if nothing is wrong."""
+
+_last: dict[tuple[Mend, str | None, Stream], tuple[list[Edit], Faults]] = {}
+
+
+def planned(
+    mend: Mend, transcript: Transcript, main: Stream, stored: Stored
+) -> tuple[list[Edit], Faults]:
+    """Return the repairs of a transcript, and what is wrong with it. Those of the last content with
+    a checksum are remembered: a restore plans several times.
+    """
+    key = mend, stored.agent.session_id, main
+    if key not in _last:
+        edits, faults = mend(transcript, stored)
+        faults.update(transcript.faults)
+        _last.clear()
+        if not main.sha256:
+            return edits, faults
+        _last[key] = edits, faults
+    return _last[key]
 
 
 def first_rebuilt(first: dict[str, Any]) -> tuple[list[Edit], Faults]:

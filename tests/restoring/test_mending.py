@@ -5,6 +5,8 @@ what was repaired is said.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 from gitcp.adapters import mended
 from gitcp.adapters.base import Stored
 from gitcp.adapters.claude_code.repairs import DUPLICATES, OTHERS, UNLINKED
-from gitcp.adapters.mending import FIRST, NOT_UTF8, ORPHANS
+from gitcp.adapters.mending import FIRST, MARK, NOT_UTF8, ORPHANS
 from gitcp.model import Agent, Stream
 
 from driver import Project
@@ -245,6 +247,23 @@ def test_a_repaired_copy_is_whole(steps: list[tuple[str, int]]) -> None:
         part = {"u": node(uuid, parent), "c": call(uuid, parent, id), "r": result(uuid, parent, id)}
         lines.append(part[kind])
     claude(*lines)
+
+
+def test_it_is_read_once(tmp_path: Path) -> None:
+    """A restore plans several times; what was planned for this content counts."""
+    data = b"\xef\xbb\xbf" + written("codex", tmp_path).read_bytes()
+    stream = Stream("main", len(data), sha256(data).hexdigest())
+    reads = []
+
+    def read() -> Iterator[bytes]:
+        reads.append(1)
+        yield data
+
+    stored = Stored(Agent("codex", transcripts.SESSION), ((stream, read),))
+    results = [mended("codex", stored) for _ in range(3)]
+    assert [dict(faults) for _, faults in results] == [{MARK: 1}] * 3
+    assert len(reads) == 1
+    assert b"".join(results[2][0].streams[0][1]()) == data[3:]
 
 
 def test_codex_needs_all_numbers_or_none(tmp_path: Path) -> None:
