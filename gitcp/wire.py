@@ -105,7 +105,8 @@ def parse_line(line: bytes) -> Json | None:
     """
     try:
         value = json.loads(line)
-        if b"\\ud" in line or b"\\uD" in line:  # lone surrogates become question marks
+        if b"\\u" in line and (b"\\ud" in line or b"\\uD" in line):
+            # Lone surrogates become question marks.
             value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
