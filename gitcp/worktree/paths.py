@@ -56,9 +56,22 @@ def problem(path: bytes) -> str | None:
         return f"is more than {DEEPEST} directories deep"
     if components[0] == RESERVED:
         return f"lies in {RESERVED.decode()}, which is gitcp's own"
+    if names_store(path):
+        return "is in a store of gitcp"
     return next(
         (reason for component in components if (reason := _component_problem(component))), None
     )
+
+
+def names_store(path: bytes) -> bool:
+    """Return whether any file system treats a path as gitcp's own store (gitcp.git.own_store) or as
+    something in one, at any depth: whoever writes there decides the settings git runs with.
+    """
+    folded = path.lower()
+    if folded.isascii() and b"gitcp" not in folded:
+        return False
+    names = b"/".join(name for each in path.split(b"/") for name in _equivalents(each))
+    return b"/.gitcp/store.git/" in b"/" + names + b"/"
 
 
 def name_problem(path: bytes, name: bytes) -> str | None:
@@ -120,24 +133,30 @@ def _component_problem(name: bytes) -> str | None:
 
 
 def _is_dot_git(name: bytes) -> bool:
-    r"""Return whether any file system treats `name` as `.git`.
-
-    NTFS folds case, drops trailing dots and spaces, has `git~1` as the short form, treats ":" as
-    the start of a stream name and "\" as a separator. HFS+ folds case and ignores some code points.
+    """Return whether any file system treats `name` as `.git`, for which NTFS has the short form
+    `git~1`.
     """
     folded = name.lower()
-    if folded.isascii():
-        if b"git" not in folded:
-            return False
-    else:
+    if folded.isascii() and b"git" not in folded:
+        return False
+    return any(part in (b".git", b"git~1") for part in _equivalents(name))
+
+
+@lru_cache(4096)
+def _equivalents(name: bytes) -> tuple[bytes, ...]:
+    r"""Return the names that file systems may take a name for, in lower case.
+
+    NTFS folds case, drops trailing dots and spaces, treats ":" as the start of a stream name and
+    "\" as a separator. HFS+ folds case and ignores some code points.
+    """
+    folded = name.lower()
+    if not folded.isascii():
         folded = (
             folded.decode("utf-8", "surrogateescape")
             .translate(_HFS_IGNORED)
             .encode("utf-8", "surrogateescape")
         )
-    return any(
-        part.partition(b":")[0].rstrip(b" .") in (b".git", b"git~1") for part in folded.split(b"\\")
-    )
+    return tuple(part.partition(b":")[0].rstrip(b" .") for part in folded.split(b"\\"))
 
 
 def _escaped(char: str) -> str:

@@ -21,7 +21,7 @@ from gitcp.value import Value
 from gitcp.worktree import nested
 from gitcp.worktree.blobs import Blobs, Job
 from gitcp.worktree.dependencies import DEPENDENCIES, is_overfull
-from gitcp.worktree.paths import TEMPORARY, is_temporary, name_problem, problem
+from gitcp.worktree.paths import TEMPORARY, is_temporary, name_problem, names_store, problem
 from gitcp.worktree.reading import reason, settled_ctime
 from gitcp.worktree.records import File, Past, Record, stamp_of
 from gitcp.worktree.rules import Rules
@@ -233,6 +233,10 @@ class Scan:
     def _directory(self, record: Record, name: bytes) -> None:
         path = record.below(name)
         full = self._full(path)
+        if names_store(path):  # also if tracked: no restore would write it
+            record.skip(name, SkipReason.BAD_NAME, "a store of gitcp")
+            self._watch(record, name, full)
+            return
         slots = record.folder.files.get(name)
         if slots and slots[0][0] == GITLINK:
             self._submodule(record, name, full, slots[0])

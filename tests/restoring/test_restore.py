@@ -1239,6 +1239,8 @@ def test_a_large_blob_is_damaged_at_its_end(project: Project) -> None:
 BAD = (
     b".git/config",
     b"sub/.GIT/hooks/x",
+    b"sub/.gitcp/store.git/config",
+    b".GITCP/store.git/config",
     b"..",
     b"d/../../x",
     b"git~1/config",

@@ -47,6 +47,8 @@ ALLOWED = [
     b".github/workflows/ci.yml",
     b".gitcp.toml",
     b"sub/.gitcp/x",
+    b"sub/.gitcp/joined.git/x",
+    b"store.git/x",
     b"git",
     b"git~10",
     b"x.git",
@@ -108,6 +110,11 @@ def test_dot_git_is_refused_in_every_spelling(name: bytes, around: bytes) -> Non
         (b"/".join([b"x" * 200] * 21), "longer than 4096"),
         (b".gitcp", "gitcp's own"),
         (b".gitcp/checkpoint.json", "gitcp's own"),
+        (b"sub/.gitcp/store.git", "store of gitcp"),
+        (b"a/b/.gitcp/store.git/config", "store of gitcp"),
+        (b".GITCP/Store.git/config", "store of gitcp"),
+        (b"sub/.gitcp. /store.git::$INDEX_ALLOCATION/x", "store of gitcp"),
+        ("sub/.git\u200ccp/store.git/x".encode(), "store of gitcp"),
     ],
 )
 def test_a_bad_path_is_refused_with_its_reason(path: bytes, word: str) -> None:

@@ -670,6 +670,16 @@ def test_file_replaced_by_symlink_while_read(
     assert all(data != b"secret" for _, data in objects.pending.objects.values())
 
 
+def test_a_store_below(camera: Camera) -> None:
+    """gitcp's own store of a directory further down is not captured, tracked or not, and listed."""
+    camera.project.write("sub/.gitcp/store.git/config", "x")
+    for _ in range(2):
+        shot = camera.take()
+        assert set(shot.entries) == {b"tracked"}
+        assert shot.skipped[b"sub/.gitcp/store.git"].reason == SkipReason.BAD_NAME
+        camera.project.git("add", "--force", "sub")
+
+
 def test_reserved(camera: Camera) -> None:
     """`.gitcp` at the root is never captured, tracked or not, and listed; deeper down it is a name
     like any other.
