@@ -31,7 +31,7 @@ from gitcp.dialogue import UNANSWERED
 UNCHAINED = "messages without a parent (chained)"
 UNLINKED = "messages whose parent is missing (linked to the one before)"
 DUPLICATES = "messages with the id of another one (given their own, or left out if the same)"
-OTHERS = "messages of another branch, written by two processes (left out)"
+OTHERS = "messages of an interleaved second process (left out)"
 UNANSWERED_CALLS = "calls without a result (answered as interrupted)"
 
 OUTLINE = ("uuid", "parentUuid", "type", "subtype", "isSidechain", "isMeta")
