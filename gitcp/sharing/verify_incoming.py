@@ -144,6 +144,7 @@ class _Validation:
         if problem:
             raise StoreDamaged(f"remote path {paths.display(entry.name)} {problem}; rejected")
         if entry.mode == TREE:
+            self._refuse_store(entry)
             return self._count(entry.oid, depth + 1)
         if entry.mode not in MODES:
             raise StoreDamaged(
@@ -152,6 +153,15 @@ class _Validation:
         if entry.mode != GITLINK:
             self.blobs.add(entry.oid)
         return 1
+
+    def _refuse_store(self, entry: trees.TreeEntry) -> None:
+        if not paths.names_store(entry.name + b"/store.git"):
+            return
+        for below in self.store.reader.read_tree(entry.oid):
+            if paths.names_store(path := entry.name + b"/" + below.name):
+                raise StoreDamaged(
+                    f"remote path {paths.display(path)} is in a store of gitcp; rejected"
+                )
 
     def check_sizes(self) -> None:
         """Raise StoreDamaged for a blob that is too large, or missing outside a partial clone."""

@@ -553,6 +553,17 @@ def test_sizes(project: Project, store: Store, monkeypatch: pytest.MonkeyPatch) 
         validated(project, recommitted(store))
 
 
+@pytest.mark.parametrize("name", [b".gitcp/store.git", b".GitCP/STORE.git."], ids=["exact", "odd"])
+def test_a_store_inside(ada: Project, bob: Project, name: bytes) -> None:
+    """A checkpoint that would bring gitcp's own store, and with it settings of git, is refused."""
+    save(open_store(ada), "alpha", {b"sub/" + name + b"/config": b"[core]\n"})
+    ada.gitcp("push", "--session", "alpha", check=0)
+    with bob.guard():
+        done = bob.gitcp("fetch", check=13)
+    assert "refused hub/alpha: remote path .gitcp" in done.out.lower()
+    assert bob.git("for-each-ref", "refs/gitcp/remotes") == ""
+
+
 def test_bad_session(ada: Project, bob: Project, hub: Path) -> None:
     """A bad session on the remote gets no ref here, and keeps no good one back; odd names are
     passed over.
