@@ -20,6 +20,9 @@ from gitcp.model import Stream
 
 BOM = b"\xef\xbb\xbf"
 
+MOST_OBJECTS = 1000
+"""Objects at the end of a torn line that are tried as a record: a long line has many."""
+
 MARK = "a byte order mark"
 NULS = "lines with NUL bytes"
 NOT_UTF8 = "lines that are not UTF-8"
@@ -113,7 +116,7 @@ def _records(raw: bytes, faults: Faults) -> Iterator[Record]:
         return
     halves = _halves(text)
     faults[GLUED if halves else TORN] += 1
-    yield from halves
+    yield from halves or _behind_torn(text)
 
 
 def _halves(text: bytes) -> list[Record]:
@@ -128,6 +131,21 @@ def _halves(text: bytes) -> list[Record]:
             ]
         at = text.find(b"}{", at + 1)
     return []
+
+
+def _behind_torn(text: bytes) -> Iterator[Record]:
+    """Yield the record that another process wrote behind a torn one. It has a time, which parts of
+    a record have not.
+    """
+    at = len(text)
+    for _ in range(MOST_OBJECTS):
+        at = text.rfind(b'{"', 0, at)
+        if at < 1:
+            return
+        fields = wire.parse_line(text[at:])
+        if fields is not None and "timestamp" in fields:
+            yield text[at:] + b"\n", fields
+            return
 
 
 def record(fields: dict[str, Any]) -> Record:

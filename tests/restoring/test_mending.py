@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from gitcp.adapters import mended
 from gitcp.adapters.base import Stored
 from gitcp.adapters.claude_code.repairs import DUPLICATES, OTHERS, UNLINKED
-from gitcp.adapters.mending import FIRST, MARK, NOT_UTF8, ORPHANS
+from gitcp.adapters.mending import FIRST, MARK, NOT_UTF8, ORPHANS, TORN
 from gitcp.model import Agent, Stream
 
 from driver import Project
@@ -52,6 +52,21 @@ def test_what_is_whole_stays(agent: str, tmp_path: Path) -> None:
     for end in range(1, len(lines) + 1):
         data = b"".join(lines[:end])
         assert mend(agent, data) == (data, {})
+
+
+@pytest.mark.parametrize("agent", LINES)
+def test_a_record_behind_a_torn_one_stays(agent: str, tmp_path: Path) -> None:
+    """Another process wrote it on the same line. Wherever the line was torn, nothing but whole
+    records is placed.
+    """
+    lines = written(agent, tmp_path).read_bytes().splitlines(keepends=True)
+    for at in range(1, len(lines[-1]) - 2):
+        data = b"".join(lines[:-1]) + lines[-1][:at] + lines[-1]
+        result, faults = mend(agent, data)
+        assert result == b"".join(lines), at
+        assert faults == {TORN: 1}
+        alone = b"".join(lines) + lines[-1][:at] + b"\n"
+        assert mend(agent, alone) == (b"".join(lines), {TORN: 1}), at
 
 
 @pytest.mark.parametrize("agent", LINES)
