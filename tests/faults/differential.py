@@ -43,6 +43,13 @@ RESTORE, DROP = "restore", "drop"
 REFUSED = ("is another one by now", "needed now or already gone", "has new checkpoints")
 """What undo and redo may say to a drop, where somebody else went on in the meantime."""
 
+SESSION_ID = re.compile(rb'"sessionId": ?"[^"]*"')
+TORN = "torn lines (left out)"
+"""What a restore says of the only damage that agents of a life do to their transcripts."""
+
+AT_WORK = "this would also undo changes of"
+"""What going back over changes of other sessions at work says, unless it is told to."""
+
 DELETED = re.compile(r"session (\S+) is already deleted")
 """What redo of a delete may say, where that is so."""
 
@@ -372,12 +379,33 @@ class Life(Work):
         elif how.startswith("--"):
             args.append(how)
         self.beyond = frozenset(self.wrote.get(target.about.id, ()))
-        outcome = self.gitcp(
+        outcome = self._back(
             tree, *args, cwd=tree.directory("" if scope else chance.choice(("", "", "sub")))
         )
         move = self.restored(tree, outcome, target, scope, only_talk=how == "--conversation")
         if move is not None and outcome.report["checkpoint"] is not None:
             self.done(tree, RESTORE, move)
+
+    def _back(
+        self,
+        tree: Tree,
+        *args: str | bytes,
+        cwd: Path | None = None,
+        codes: Collection[int] = CODES,
+    ) -> Outcome:
+        """Go back, also over changes of other sessions at work: that is refused once, and changes
+        nothing, then it is told to.
+        """
+        outcome = self.gitcp(tree, *args, cwd=cwd, codes=codes)
+        if outcome.code != 12 or AT_WORK not in outcome.err:
+            return outcome
+        self.ends["refused: others at work"] += 1
+        self._leaves_files(outcome)
+        before, after = outcome.before, outcome.after
+        assert (before.refs, before.talks) == (after.refs, after.talks), outcome.err
+        outcome = self.gitcp(tree, args[0], "--whole-tree", *args[1:], cwd=cwd, codes=codes)
+        assert AT_WORK not in outcome.err, outcome.err
+        return outcome
 
     def done(self, tree: Tree, kind: str, what: object) -> None:
         """Note what `undo` would go back over."""
@@ -446,23 +474,28 @@ class Life(Work):
         self.wrote.setdefault(move.back, set()).update(verdicts.changed(move))
 
     def _resumes(self, outcome: Outcome, target: Held) -> None:
-        """What an agent goes on with is a stored conversation, to the byte."""
+        """What an agent goes on with is a stored conversation, to the byte; of one that is
+        damaged, a repaired copy.
+        """
         changed = {
             path: d
             for path, d in outcome.after.talks.items()
             if outcome.before.talks.get(path) != d
         }
         stored = [data for one in (target, *outcome.new) for data in one.talk.values()]
-        for path, data in changed.items():
-            assert any(is_copy(data, one) for one in stored), f"no stored conversation: {path}"
         resume = outcome.report["resume"]
+        repaired = resume["repaired"] if resume else {}
+        for path, data in changed.items():
+            copied = any(is_copy(data, one, repaired) for one in stored)
+            assert copied, f"no stored conversation: {path}"
         if (
             resume
             and resume.get("path")
             and outcome.report["conversation"]
             and "main" in target.talk
         ):
-            assert is_copy(outcome.after.talks[resume["path"]], target.talk["main"]), resume
+            copy = outcome.after.talks[resume["path"]]
+            assert is_copy(copy, target.talk["main"], repaired), resume
 
     def beside(self, user: User) -> Beside:
         """The ignore rules for a user that are in no tree, as they are now."""
@@ -512,7 +545,7 @@ class Life(Work):
     def rollback(self, tree: Tree) -> None:
         """Go back to the last checkpoint, whichever it says that is."""
         self.beyond = frozenset(path for paths in self.wrote.values() for path in paths)
-        outcome = self.gitcp(tree, "rollback", "--yes", "--json", codes=CODES | {NO_SUCH})
+        outcome = self._back(tree, "rollback", "--yes", "--json", codes=CODES | {NO_SUCH})
         self._went_back(tree, outcome)
 
     def _went_back(self, tree: Tree, outcome: Outcome) -> None:
@@ -552,7 +585,7 @@ class Life(Work):
     ) -> None:
         was = frozenset(self.there)
         self.beyond = verdicts.written(done, self.picture(tree).seen.disk, is_known=tree.is_known)
-        outcome = self.gitcp(tree, step, "--yes", "--json", codes=CODES | {NO_SUCH} | self.private)
+        outcome = self._back(tree, step, "--yes", "--json", codes=CODES | {NO_SUCH} | self.private)
         if outcome.code not in {0, 3}:
             self._leaves_files(outcome)
             lost = not done or (done[-1][0] == RESTORE and done[-1][1].back not in self.there)
@@ -703,7 +736,8 @@ class Life(Work):
             )
             return
         self.beyond = frozenset(self.wrote.get(target.about.id, ()))
-        begun = self.gitcp(tree, "restore", name, "--files", "--yes", "--json", kill=after)
+        args = ("restore", name, "--files", "--whole-tree", "--yes", "--json")
+        begun = self.gitcp(tree, *args, kill=after)
         if begun.code == KILLED:
             self.recover(tree, begun, target, forward=self.chance.random() < 0.5)
             return
@@ -786,8 +820,19 @@ def table(ends: Counter[str]) -> str:
     return "\n".join((*rows, f"{sum(ours.values())} operations of gitcp"))
 
 
-def is_copy(data: bytes, stored: bytes) -> bool:
-    """Whether it is this conversation, perhaps under another id."""
-    return re.sub(rb'"sessionId": ?"[^"]*"', b"", data) == re.sub(
-        rb'"sessionId": ?"[^"]*"', b"", stored
-    )
+def is_copy(data: bytes, stored: bytes, repaired: Mapping[str, int]) -> bool:
+    """Whether it is this conversation, perhaps under another id, without the torn lines that were
+    said to be left out.
+    """
+    lines = stored.splitlines(keepends=True)
+    whole = [line for line in lines if _is_json(line)] if repaired else lines
+    torn = {TORN: len(lines) - len(whole)} if repaired else {}
+    return torn == repaired and SESSION_ID.sub(b"", data) == SESSION_ID.sub(b"", b"".join(whole))
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
