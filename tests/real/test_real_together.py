@@ -27,8 +27,9 @@ LINES = "".join(f"line {n}\n" for n in range(20))
 
 
 def test_one_goes_back(project: Project, tmp_path: Path) -> None:
-    """Codex works while a turn of Claude Code is under way, in the same file. Claude Code's turn is
-    undone: Codex's line and file stay, its next turn is told which file changed, and it goes on.
+    """Codex works while a turn of Claude Code is under way, in the same file. In the next turn of
+    Codex, going back over its changes is refused, and Claude Code's turn is undone alone: Codex's
+    line and file stay, it goes on, and is told which file changed.
     """
     project.write("app", LINES)
     project.commit()
@@ -39,8 +40,8 @@ def test_one_goes_back(project: Project, tmp_path: Path) -> None:
 
     def meanwhile(_: dict[str, Any]) -> Step:
         patch = "sed -i 's/line 15/codex 15/' app; echo codex > codex.txt"
-        done = {"text": "Codex is done."}
-        threads.append(codex.turn([], "first: line 15", tool("exec_command", cmd=patch), done)[0])
+        edit = tool("exec_command", cmd=patch)
+        threads.append(codex.turn([], "first: line 15", edit, {"text": "Codex is done."})[0])
         return {"text": "Claude is done."}
 
     edit = tool("Bash", command="sed -i 's/line 3/claude 3/' app; echo claude > claude.txt")
@@ -51,17 +52,25 @@ def test_one_goes_back(project: Project, tmp_path: Path) -> None:
 
     before = project.files()
     given = ("restore", target["id"], "--yes", "--json")
-    refused = json.loads(project.gitcp(*given, env=claude.env, check=12).err)
-    assert [each["paths"] for each in refused["sessions"]] == [["app", "codex.txt"]]
-    with project.guard():
-        done = json.loads(project.gitcp(*given, "--mine", env=claude.env, check=0).out)
-    assert project.read("app").decode() == LINES.replace("line 15", "codex 15")
-    assert project.read("codex.txt") == b"codex\n"
-    assert not project.root.joinpath("claude.txt").exists()
+    reports: list[dict[str, Any]] = []
 
-    more = tool("exec_command", cmd="sed -i 's/line 10/codex 10/' app")
+    def at_work(_: dict[str, Any]) -> Step:
+        with project.guard():
+            refused = json.loads(project.gitcp(*given, env=claude.env, check=12).err)
+        assert project.files() == before
+        with project.guard():
+            done = json.loads(project.gitcp(*given, "--mine", env=claude.env, check=0).out)
+        assert project.read("app").decode() == LINES.replace("line 15", "codex 15")
+        assert project.read("codex.txt") == b"codex\n"
+        assert not project.root.joinpath("claude.txt").exists()
+        reports.extend((refused, done))
+        return tool("exec_command", cmd="sed -i 's/line 10/codex 10/' app")
+
     resume = codex.real.resume.format(threads[0]).split()
-    _, sent = codex.turn(resume, "second: line 10", more, {"text": "And on."})
+    codex.turn(resume, "second: line 10", at_work, {"text": "And on."})
+    refused, done = reports
+    assert [each["paths"] for each in refused["sessions"]] == [["app", "codex.txt"]]
+    _, sent = codex.turn(resume, "third: look", {"text": "Seen."})
     heard = json.dumps(sent)
     assert "changed files that you had changed. Read them again first: app" in heard
     assert "gitcp restored checkpoint" not in heard
