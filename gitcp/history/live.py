@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from gitcp import adapters
 from gitcp.fastpath import tool_log
+from gitcp.model import Trigger
 from gitcp.policy import events
 from gitcp.saving import session as sessions
 from gitcp.store import Store
@@ -32,7 +33,8 @@ def is_live(store: Store, session: str, now: datetime) -> bool:
     lines = tool_log.read(str(store.repo.git_dir))
     event = next((e for e in reversed(list(lines)) if e.session == (agent, agent_session)), None)
     if event is not None and event.mark == tool_log.LEFT and event.time / 1e9 >= since:
-        return last.created.timestamp() > event.time / 1e9 + 1
+        is_end = last.trailers.get("Gitcp-Trigger") == Trigger.SESSION_END
+        return not is_end and last.created.timestamp() > event.time / 1e9 + 1
     if event is not None and event.time / 1e9 >= since:
         return True
     if last.created.timestamp() >= since:

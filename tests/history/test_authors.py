@@ -10,7 +10,7 @@ from gitcp.errors import Refused
 from gitcp.fastpath import fingerprint, tool_log
 from gitcp.history import authors
 from gitcp.history.live import is_live
-from gitcp.model import NOBODY, Authors, CheckpointId, Claim
+from gitcp.model import NOBODY, Authors, CheckpointId, Claim, Trigger
 from gitcp.policy import events
 from gitcp.state import latest
 
@@ -89,7 +89,9 @@ def test_live(project: Project) -> None:
 
 
 def test_live_by_hooks(project: Project) -> None:
-    """A hook's event makes a session live, until its agent reports its end."""
+    """A hook's event makes a session live, until its agent reports its end, however long
+    the save of that takes.
+    """
     store, now = open_store(project), datetime.now(UTC)
     made = save(store, "alpha", streams={"main": b""}, created=START)
     assert made.agent is not None
@@ -100,6 +102,10 @@ def test_live_by_hooks(project: Project) -> None:
         assert event is not None
         tool_log.note(str(store.repo.git_dir), str(project.root), event, fingerprint.clock())
         assert is_live(store, "alpha", now) is live
+    for trigger, live in ((Trigger.SESSION_END, False), (Trigger.TURN, True)):
+        later = now + timedelta(seconds=30)
+        save(store, "alpha", streams={"main": b""}, trigger=trigger, created=later)
+        assert is_live(store, "alpha", later) is live
 
 
 def test_rename_and_purge(project: Project) -> None:
