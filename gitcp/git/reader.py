@@ -180,7 +180,9 @@ class ObjectReader:
     def _require(self, oid: Oid) -> None:
         """Raise StoreDamaged for a missing object: git would start in vain, or fetch it."""
         stored = self._stored
-        if not (stored.is_packed(oid) or stored.exists(oid) or stored.has_unreadable_index):
+        if stored.is_packed(oid) or stored.has_unreadable_index:
+            return
+        if stored.is_missing(oid):
             raise StoreDamaged(f"object {oid} is missing", hint="gitcp check")
 
     def _read_kind(self, oid: Oid, kind: str) -> bytes:

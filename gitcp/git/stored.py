@@ -7,6 +7,7 @@ them, and in a partial clone git would fetch what is only promised.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,15 @@ from gitcp.git.object_format import ObjectFormat
 from gitcp.git.packs import PackIndex, indexes, pack_times
 from gitcp.model import Oid
 
+TICK = 0.02
+"""Seconds within which two changes to a directory may get the same time."""
+
+PAUSE = 0.02
+TRIES = 50
+"""Seconds between listings of packs that change all the time, and how many are made before an
+object counts as missing.
+"""
+
 
 class StoredObjects:
     """The objects in the files of one repository. `directory` is its objects directory."""
@@ -24,6 +34,7 @@ class StoredObjects:
         self.directory = directory
         self._format = object_format
         self._listed: list[float] = []
+        self._listed_at = 0.0
 
     @cached_property
     def directories(self) -> list[Path]:
@@ -43,6 +54,28 @@ class StoredObjects:
             return False
         self.forget_packs()  # somebody put packs together
         return self._is_listed(oid)
+
+    def is_missing(self, oid: Oid) -> bool:
+        """Return whether an object is in no file, whatever others do to packs meanwhile.
+
+        `exists` may overlook one whose pack was written, or joined with others, while packs were
+        listed. A writer writes it once more then; for a reader it would be lost.
+        """
+        for _ in range(TRIES):
+            if self.exists(oid):
+                return False
+            if self._is_complete():
+                return True
+            time.sleep(PAUSE)
+            self.forget_packs()
+        return True
+
+    def _is_complete(self) -> bool:
+        """Return whether no pack was written or deleted since shortly before they were listed."""
+        now = self._listed_at
+        if any(now - TICK <= changed <= now for changed in self._listed):
+            return False  # another change may have got the same time
+        return self._listed == pack_times(self.directories)
 
     def is_packed(self, oid: Oid) -> bool:
         """Return whether a pack has this object."""
@@ -64,9 +97,11 @@ class StoredObjects:
     def forget_packs(self) -> None:
         """List the packs again when they are asked for."""
         self.__dict__.pop("_indexes", None)
+        self._listed = []
 
     @cached_property
     def _indexes(self) -> list[PackIndex]:
+        self._listed_at = time.time()
         self._listed = pack_times(self.directories)
         return [
             index for directory in self.directories for index in indexes(directory, self._format)

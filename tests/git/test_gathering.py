@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from gitcp.git import repack
+import pytest
+
+from gitcp.errors import StoreDamaged
+from gitcp.git import repack, stored
 from gitcp.git.gathering import MANY, Gathering, GatheringObjects
 from gitcp.git.objects import Objects
+from gitcp.git.packs import PackIndex, indexes
 from gitcp.git.repo import Repository
 from gitcp.model import Host, Oid
 
@@ -92,3 +97,44 @@ def test_an_index_of_many_packs(project: Project) -> None:
     assert len(list(project.root.glob(".git/objects/pack/*.pack"))) == MANY + 1
     assert all(objects.reader.read_blob(oid) for oid in oids)
     assert project.git("fsck", "--strict", "--no-dangling") == ""
+
+
+def test_packs_change_within_one_tick(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pack is read that came within the same tick of the file system's clock in which the packs
+    were listed: the time of their directory is the same as before.
+    """
+    monkeypatch.setattr(stored, "TICK", 3600.0)
+    objects, others = writing(project), writing(project)
+    flushed(others, 1)
+    directory = project.root / ".git/objects/pack"
+    listed = directory.stat().st_mtime_ns
+    assert not objects.reader.exists(Oid("1" * 40))
+    oid = others.writer.write_blob(b"new")
+    others.writer.flush()
+    os.utime(directory, ns=(listed, listed))
+
+    assert objects.reader.read_blob(oid) == b"new"
+
+
+def test_packs_are_joined_while_listed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object is read whose pack was joined between the listing of the directory and the opening
+    of the pack's index: the listing has neither the pack nor the joined one.
+    """
+    objects, others = writing(project), writing(project)
+    oids = flushed(others, MANY - 1)
+
+    def interrupted(*args: Any) -> list[PackIndex]:
+        monkeypatch.setattr(stored, "indexes", indexes)
+        flushed(others, 1)
+        return []
+
+    monkeypatch.setattr(stored, "indexes", interrupted)
+    assert objects.reader.read_blob(oids[-1]) == b"%d1" % (MANY - 2)
+
+
+def test_missing_object_is_missing(project: Project) -> None:
+    """An object that is in no pack is said to be missing, also right after one was written."""
+    objects = writing(project)
+    flushed(objects, 1)
+    with pytest.raises(StoreDamaged, match="is missing"):
+        objects.reader.read(Oid("1" * 40))

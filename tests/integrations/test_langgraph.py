@@ -537,6 +537,7 @@ threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
         said = [each.communicate(timeout=120)[1] for each in running]
 
     assert [each.returncode for each in running] == [0] * 4, said
+    assert not any(said), b"".join(said).decode()
     wanted = {
         f"{process}-{number}-{step}"
         for process in range(4)
