@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -97,7 +99,9 @@ def test_a_purge_drops_it(project: Project) -> None:
     store = open_store(project)
     index = TextIndex(store.repo)
     index_conversations(store, index)
-    assert b"quillwort" in index.path.read_bytes()
+    with closing(sqlite3.connect(index.path)) as database:  # in the file, words share beginnings
+        terms = database.execute("select term from terms where term = 'quillwort'")
+        assert terms.fetchall() == [("quillwort",)]
 
     project.gitcp("purge", "--text", "quillwort", "--yes", check=0)
 

@@ -63,8 +63,8 @@ def shared(project: Project) -> Project:
     time.sleep(0.05)
     for session in ("one", "two", "one", "two"):
         project.write("last", f"{session} {time.time()}\n")
+        time.sleep(0.05)  # what is saved in the tick in which it changed is looked at again
         saved(project.root, session)
-    time.sleep(0.05)
     return project
 
 
@@ -92,11 +92,11 @@ def test_only_changed_files_are_looked_at(
         name = f"session{number % sessions}"
         path = f"dir{number % 4}/file{number}"
         shared.write(path, f"changed {number}\n")
+        time.sleep(0.05)
         with looking(monkeypatch) as looked_at, shared.guard():
             saved(shared.root, name)
         assert looked_at == [path.encode()]
         assert held(shared, name) == captured(shared)
-        time.sleep(0.03)
     assert check(open_store(shared)).ok
 
 
@@ -109,11 +109,11 @@ def test_a_session_in_two_working_trees(
     for round in range(3):
         for place in (shared, beside):
             place.write("dir1/file1", f"{round} {place.root}\n")
+            time.sleep(0.05)
             with looking(monkeypatch) as looked_at:
                 saved(place.root, "one")
             assert looked_at == [b"dir1/file1"] or not round
             assert held(shared, "one") == captured(place)
-            time.sleep(0.03)
 
 
 def gone(project: Project, session: str) -> None:
