@@ -45,7 +45,7 @@ from gitcp.store import Store
 from gitcp.value import replace
 
 BATCH = 48 << 20
-"""Bytes of new objects after which a batch ends: as long as a save of somebody else may wait."""
+"""Bytes of new objects after which a batch ends: another save waits for one batch at most."""
 
 SHORTEST = 8
 ADOPTED = "adopted"

@@ -92,7 +92,7 @@ def check(store: Store, *, everything: bool = False) -> CheckReport:
         commits = {bytes.fromhex(oid) for oid in run_state.links}
         objects = run_state.seen - {bytes.fromhex(repo.object_format.empty_tree)}
         directories = store.objects.stored.directories
-        verified.save(repo, directories, objects, commits | run_state.kept)
+        verified.save(repo, directories, objects, commits | run_state.unchanged_commits)
     return report
 
 
@@ -115,7 +115,7 @@ def _checked(store: Store, before: Verified) -> tuple[_Check, CheckReport]:
                 Problem(os.path.relpath(path, repo.common_dir), "does not match its checksum")
             )
     return run_state, CheckReport(
-        checkpoints=len(run_state.links) + len(run_state.kept),
+        checkpoints=len(run_state.links) + len(run_state.unchanged_commits),
         objects=len(run_state.seen) - 1,
         problems=tuple(problems),
         promised=on_remote,
@@ -138,15 +138,15 @@ class _Check:
     `links` are all checkpoints, each chain from its tip. `damaged` are objects with what is
     wrong. `lost` are unreadable commits with the checkpoint after them. `doubts` are
     problems that count only if no damaged object explains them. `changed` are objects
-    (raw names) that differ between packs. `kept` are the commits of checkpoints that are intact
-    because they were `before`.
+    (raw names) that differ between packs. `unchanged_commits` are those of checkpoints
+    that were intact `before`.
     """
 
     def __init__(self, repo: Repository, changed: frozenset[bytes], before: Verified) -> None:
         self.repo = repo
         self.changed = changed
         self.before = before
-        self.kept: frozenset[bytes] = frozenset()
+        self.unchanged_commits: frozenset[bytes] = frozenset()
         self.store = self._new_store()
         self.commits: dict[Oid, _Link | None] = {}
         self.links: dict[Oid, _Link] = {}
@@ -246,7 +246,7 @@ class _Check:
                 return
             if after is not None:
                 self._compare(after, link)
-            if visited or bytes.fromhex(oid) in self.kept:
+            if visited or bytes.fromhex(oid) in self.unchanged_commits:
                 return
             self.links[oid] = after = link
             oid = link.parent
@@ -260,8 +260,10 @@ class _Check:
         except GitFailed:  # git lists all or nothing
             return
         every = [Oid(line.decode()) for line in listed.splitlines()]
-        self.kept = self.before.commits.intersection(map(bytes.fromhex, every))
-        new = [oid for oid in every if oid in tips or bytes.fromhex(oid) not in self.kept]
+        self.unchanged_commits = self.before.commits.intersection(map(bytes.fromhex, every))
+        new = [
+            oid for oid in every if oid in tips or bytes.fromhex(oid) not in self.unchanged_commits
+        ]
         commits = dict.fromkeys(new, "commit")
         for oid, _, data in self._read_each(commits):
             self.commits[oid] = self._parsed(oid, data)

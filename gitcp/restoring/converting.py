@@ -203,7 +203,7 @@ def _record(
 
 
 def _head(source: Agent, note: Note) -> list[str]:
-    """Return what the other agent is told first. It has no checkpoint's number, so that it stays
+    """Return the first message for the other agent. It has no checkpoint's number, so that it stays
     the same while the note does.
     """
     session = f", session {source.session_id}" if source.session_id else ""

@@ -101,8 +101,7 @@ def transitions(
     store: Store, request: RestoreRequest, steps: Iterable[Step], own: str
 ) -> list[Transition]:
     """Return steps as the session sees them: a person's session made what nobody known did. For a
-    revert, what came after the reverted step counts
-    as somebody else's.
+    revert, what came after the reverted step counts as another session's.
     """
     also = None if _agent(store, own) else NOBODY
     seen, is_later = [], False
