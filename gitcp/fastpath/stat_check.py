@@ -18,7 +18,7 @@ from gitcp.fastpath import fingerprint, trusted_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     from gitcp.fastpath.fingerprint import Fingerprint
@@ -57,12 +57,16 @@ LARGE = 1_000_000
 class Look:
     """A look at the tree below `root` by the state file at `state`: begun by the first stage, and
     handed on to the first scan. Files may change after that, so it is good for one scan.
+
+    `only` are the directories that may have changed (see `chosen`), None for all; set it before
+    `begin`.
     """
 
-    __slots__ = ("_answer", "_children", "_loaded", "root", "started", "state")
+    __slots__ = ("_answer", "_children", "_loaded", "only", "root", "started", "state")
 
     def __init__(self, root: bytes, state: str) -> None:
         self.root, self.state = root, state
+        self.only: frozenset[bytes] | None = None
         self.started = time.time_ns()
         self._children: list[tuple[int, int]] = []
         self._answer: tuple[Fingerprint, list[Change]] | None = None
@@ -74,7 +78,7 @@ class Look:
         try:
             stamp, unpacked = self.load()
             if unpacked is not None and unpacked[0][0][0] == self.root and _may_fork():
-                places = list(unpacked[1].items())
+                places = chosen(unpacked[1], self.only)
                 count = 2 if stamp[fingerprint.SIZE] > LARGE else 1
                 for number in range(count):
                     self._children.append(_child(stamp, self.root, places[number::count]))
@@ -127,6 +131,26 @@ def _put(known: dict[bytes, Any], changed: dict[bytes, Any]) -> None:
             known.pop(path, None)
         else:
             known[path] = value
+
+
+def chosen(lines: Mapping[bytes, Any], only: Collection[bytes] | None) -> list[Place]:
+    """The directories to compare: all, or those of `only`.
+
+    There `b"dir"` is that directory alone, `b"dir/"` all that is below it as well; of one that is
+    not known, the nearest known above it is compared.
+    """
+    if only is None:
+        return list(lines.items())
+    alone, whole = set(), []
+    for path in only:
+        directory = path.rstrip(b"/")
+        if path.endswith(b"/"):
+            whole.append(path if directory else b"")
+        while directory and directory not in lines:
+            directory = directory.rpartition(b"/")[0]
+        alone.add(directory)
+    below = tuple(whole)
+    return [(path, lines[path]) for path in lines if path in alone or path.startswith(below)]
 
 
 def _child(stamp: Fingerprint, root: bytes, places: Sequence[Place]) -> tuple[int, int]:

@@ -221,8 +221,9 @@ class _Snapshotter:
 
         changed = self._look.answer(memory.file.fingerprint) if self._look else None
         if changed is None:
-            lines = [(path, line.plain()) for path, line in memory.lines.items()]
-            changed = stat_check.changed(self._root, lines)
+            lines = {path: line.plain() for path, line in memory.lines.items()}
+            only = self._look.only if self._look else None
+            changed = stat_check.changed(self._root, stat_check.chosen(lines, only))
         return dict(changed)
 
     def rescan(self, memory: Memory | None, index_file: Fingerprint | None) -> Memory:

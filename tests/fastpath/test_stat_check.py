@@ -14,6 +14,7 @@ from capturing import Camera
 
 from gitcp.fastpath import fingerprint, stat_check
 from gitcp.fastpath.stat_check import Look
+from gitcp.git import trees
 from gitcp.git.objects import Objects
 from gitcp.worktree.snapshot import Limits, take
 
@@ -117,3 +118,40 @@ def test_one_scan(camera: Camera) -> None:
 
     assert repo.look is None
     assert first.snapshot.tree != second.snapshot.tree
+
+
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize(
+    ("only", "seen_there"),
+    [
+        (None, {b"d1/below/file", b"d2/file"}),
+        ({b"d2"}, {b"d2/file"}),
+        ({b"d1"}, set()),
+        ({b"d1/"}, {b"d1/below/file"}),
+        ({b"d1/below/no/such"}, {b"d1/below/file"}),
+        ({b"/"}, {b"d1/below/file", b"d2/file"}),
+        (set(), set()),
+    ],
+)
+def test_only(
+    camera: Camera, only: set[bytes] | None, seen_there: set[bytes], *, begun: bool
+) -> None:
+    """Of directories that cannot have changed nothing is looked at, whether a look began or not."""
+    camera.project.write("d1/below/file", "x")
+    time.sleep(0.02)
+    camera.take()
+    edited = {b"d1/below/file", b"d2/file"}
+    for path in edited:
+        camera.project.write(path.decode(), "edited")
+    repo = camera.repo
+    repo.look = look_at(camera)
+    repo.look.only = only if only is None else frozenset(only)
+    if begun:
+        repo.look.begin()
+    objects = Objects(repo)
+
+    taken = take(repo, objects, Limits(), camera.live)
+
+    entries = dict(trees.walk(objects.reader, taken.snapshot.tree))
+    blobs = {path: objects.reader.read_blob(entries[path].oid) for path in edited}
+    assert {path for path, data in blobs.items() if data == b"edited"} == seen_there
