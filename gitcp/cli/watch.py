@@ -24,7 +24,8 @@ from gitcp.saving.save import Saved
 from gitcp.state import settings
 from gitcp.store import Store
 from gitcp.worktree.paths import display
-from gitcp.worktree.watcher import Stop, Watcher
+from gitcp.worktree.watcher import watcher
+from gitcp.worktree.watching.stop import Stop
 
 QUIET = 10.0
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -93,7 +94,7 @@ def _watch(
         return Store(Repository.open(task.cwd, context.host))
 
     most = task.limits.max_dependency_files
-    changes = Watcher(opened().repo, most, lambda: op.elsewhere(task.cwd, context.host), stop)
+    changes = watcher(opened().repo, most, lambda: op.elsewhere(task.cwd, context.host), stop)
     try:
         yield from op.watch(opened, task, pace, changes, stop.is_set)
     finally:

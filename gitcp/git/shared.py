@@ -37,6 +37,9 @@ PRIVATE = frozenset(
         "scan",
         "incoming",
         "view",
+        "watch",
+        "watch-cookie",
+        "watched",
     }
 )
 """Files in gitcp's directory for one user only, by the part of the name before the first dot."""

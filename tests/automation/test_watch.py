@@ -22,10 +22,13 @@ from talk import Talk
 from gitcp.automation import watch as op
 from gitcp.automation.watch import Pace, Task
 from gitcp.errors import GitcpError
+from gitcp.git.repo import Repository
 from gitcp.model import Host, Trigger
 from gitcp.saving.save import Saved
 from gitcp.store import Store
-from gitcp.worktree.watcher import Stop, Watcher
+from gitcp.worktree.watcher import Watcher, WatchfilesWatcher, watcher
+from gitcp.worktree.watching.relevance import Relevance
+from gitcp.worktree.watching.stop import Stop
 
 from driver import SOURCE, Project
 from samples import open_store
@@ -225,12 +228,21 @@ def test_idle(watched: Project, start: Start) -> None:
     assert running.end() == []
 
 
-def test_what_counts(watched: Project) -> None:
+def by_watchfiles(repo: Repository) -> Watcher:
+    return WatchfilesWatcher(repo, Relevance(repo, 1000, lambda: ()), Stop())
+
+
+def by_this_system(repo: Repository) -> Watcher:
+    return watcher(repo, 1000, lambda: (), Stop())
+
+
+@pytest.mark.parametrize("watch", [by_watchfiles, by_this_system])
+def test_what_counts(watched: Project, watch: Callable[[Repository], Watcher]) -> None:
     """What git ignores is no change; nor is what happens in `.git`, in `.gitcp`, and to the
-    writer's own files.
+    writer's own files. A directory that comes is watched.
     """
     watched.write(".gitcp/x", "")
-    watcher = Watcher(open_store(watched).repo, 1000, lambda: (), Stop())
+    watching = watch(open_store(watched).repo)
     for name in (
         "run.log",
         "build/out",
@@ -242,10 +254,16 @@ def test_what_counts(watched: Project) -> None:
     ):
         watched.write(name, "other\n")
 
-    assert not watcher.wait(1)
+    assert not watching.wait(1)
     watched.write("src/deep/b.txt", "two\n")
-    assert watcher.wait(DEADLINE)
-    watcher.close()
+    assert watching.wait(DEADLINE)
+    watched.write("new/below/c.txt", "new\n")
+    assert watching.wait(DEADLINE)
+    while watching.wait(0.5):
+        pass
+    watched.write("new/below/c.txt", "newer\n")
+    assert watching.wait(DEADLINE)
+    watching.close()
 
 
 def test_tracked_though_ignored(watched: Project, start: Start) -> None:
@@ -300,13 +318,13 @@ def test_bad_values(project: Project) -> None:
     assert project.gitcp("watch", cwd=project.root.parent).code == 10
 
 
-def test_not_installed(project: Project, tmp_path: Path) -> None:
-    """Without the package it says what to install."""
-    tmp_path.joinpath("watchfiles.py").write_text("raise ImportError\n")
-    done = project.gitcp("watch", env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{SOURCE}"}, check=1)
+def test_not_installed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where gitcp does not watch by itself, it says what to install."""
+    monkeypatch.setitem(sys.modules, "watchfiles._rust_notify", None)
+    with pytest.raises(GitcpError, match="needs the package watchfiles") as error:
+        by_watchfiles(open_store(project).repo)
 
-    assert "needs the package watchfiles" in done.err
-    assert "hint: pip install 'gitcp-checkpoints[watch]'" in done.err
+    assert error.value.hint == "pip install 'gitcp-checkpoints[watch]'"
 
 
 # ---------------------------------------------------------------- the pace

@@ -1,0 +1,255 @@
+"""A journal of changed directories, by inotify: which may have changed since a token.
+
+It claims no more than it can prove. A directory is watched before it is listed. One that is not
+watched (ignored, unreadable, on a file system that tells no changes) is named in each answer, with
+all below it. After lost events, or a move of the whole tree, the journal begins anew, with another
+name: older tokens are answered with "everything".
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from gitcp.worktree.watching import inotify
+from gitcp.worktree.watching.inotify import Inotify
+
+if TYPE_CHECKING:
+    from gitcp.worktree.watching.inotify import Event
+
+EVERYTHING = [b"/"]
+RULES = b".gitignore"
+REPOSITORY = b".git"
+NEW = inotify.CREATE | inotify.MOVED_TO
+
+Enters = Callable[[list[bytes]], Iterable[bytes]]
+"""Returns those of these directories, all of one depth, that are watched."""
+
+
+class Journal:
+    """Watches the tree at `root` (an absolute path), and `elsewhere`: directories outside it, which
+    are in no answer. Not for several threads at once.
+
+    `enters` decides which directories below the root are watched. Raises OSError if they cannot be
+    watched (ENOSPC: there are too many).
+    """
+
+    def __init__(self, root: bytes, enters: Enters, elsewhere: Iterable[bytes] = ()) -> None:
+        self._root, self._enters = root, enters
+        self._elsewhere = frozenset(elsewhere)
+        self._queue = Inotify()
+        self._begin()
+
+    @property
+    def descriptor(self) -> int:
+        """Return the descriptor that can be read when there are events; another after some."""
+        return self._queue.descriptor
+
+    @property
+    def size(self) -> int:
+        """Return the number of watched directories."""
+        return len(self._paths)
+
+    @property
+    def token(self) -> bytes:
+        """Return the token of now."""
+        return b"gitcp:%s:%d" % (self._name, self._number)
+
+    def since(self, token: bytes) -> list[bytes]:
+        """Return the directories that may have changed since a token, as git's daemon does: "/" for
+        everything, "." for the root, a "/" at the end of one with anything below it.
+        """
+        name, _, number = token.removeprefix(b"gitcp:").partition(b":")
+        is_ours = name == self._name and number.isdigit() and int(number) <= self._number
+        if not is_ours or not self._is_trusted:
+            return EVERYTHING
+        changed = []
+        for path, changed_at in reversed(self._changed.items()):
+            if changed_at <= int(number):
+                break
+            changed.append(path or b".")
+        return changed + [path + b"/" for path in self._unwatched]
+
+    def read(self) -> list[tuple[bytes, bool]]:
+        """Take in the events that are there. Return the absolute paths with one, and whether it was
+        more than a file's new bytes.
+
+        Raises OSError if a directory cannot be watched.
+        """
+        touched = dict[bytes, bool]()
+        while events := self._queue.read():
+            for event in events:
+                if event.watch == -1 or event.mask & inotify.UNMOUNT:
+                    self._restart()
+                    return [(self._root, True)]
+                path = self._take(event)
+                if path is not None:
+                    is_more = bool(event.mask & ~(inotify.MODIFY | inotify.CLOSE_WRITE))
+                    touched[path] = touched.get(path, False) or is_more
+        return list(touched.items())
+
+    def watch_also(self, elsewhere: Iterable[bytes]) -> None:
+        """Watch these directories outside the tree, too. Raises OSError."""
+        for path in set(elsewhere) - self._elsewhere:
+            self._add(path)
+        self._elsewhere |= frozenset(elsewhere)
+
+    def close(self) -> None:
+        """End all watches."""
+        self._queue.close()
+
+    # ------------------------------------------------------------ watches
+
+    def _begin(self) -> None:
+        self._name = _new_name()
+        self._number = 1
+        self._paths: dict[int, bytes] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._changed: dict[bytes, int] = {}
+        self._unwatched: set[bytes] = set()
+        for path in self._elsewhere:
+            self._add(path)
+        self._device = os.lstat(self._root).st_dev
+        self._is_trusted = inotify.is_trusted(self._root)
+        self._walk(b"")
+
+    def _restart(self) -> None:
+        """Begin anew: what happened in between is not known."""
+        self._queue.close()
+        self._queue = Inotify()
+        self._begin()
+
+    def _full(self, path: bytes) -> bytes:
+        return self._root + b"/" + path if path else self._root
+
+    def _add(self, full: bytes) -> bool:
+        """Watch a directory; return whether its events now have this path. Raises OSError if there
+        are too many.
+        """
+        try:
+            number = self._queue.add(full)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP):
+                return False
+            raise
+        known = self._paths.get(number, full)
+        if known != full and _is_same(known, full):
+            return False  # mounted twice: events have one path only
+        self._paths[number] = full
+        self._numbers[full] = number
+        return True
+
+    def _walk(self, top: bytes) -> None:
+        """Watch a directory of the tree and those below it: each of them may have changed."""
+        level = [top]
+        while level:
+            below = [path for directory in level for path in self._enter(directory)]
+            entered = set(self._enters(below)) if below else set()
+            for path in below:
+                if path not in entered:
+                    self._leave_out(path)
+            level = [path for path in below if path in entered]
+
+    def _enter(self, path: bytes) -> Iterator[bytes]:
+        """Watch a directory, then return those in it."""
+        full = self._full(path)
+        try:
+            if os.lstat(full).st_dev != self._device or not self._add(full):
+                self._leave_out(path)
+                return iter(())
+            with os.scandir(full) as listing:
+                names = [each.name for each in listing if each.is_dir(follow_symlinks=False)]
+        except (FileNotFoundError, NotADirectoryError):
+            return iter(())  # the directory above it has an event
+        except PermissionError:
+            self._leave_out(path)
+            return iter(())
+        self._unwatched.discard(path)
+        self._mark(path)
+        return (path + b"/" + name if path else name for name in names if name != REPOSITORY)
+
+    def _leave_out(self, path: bytes) -> None:
+        self._drop(path)
+        self._unwatched.add(path)
+
+    def _drop(self, path: bytes) -> None:
+        """Watch a directory and those below it no longer: they are gone, or have another name."""
+        if path not in self._changed:
+            self._unwatched.discard(path)
+            return
+        prefix = path + b"/"
+        for each in [each for each in self._changed if each == path or each.startswith(prefix)]:
+            self._drop_one(each)
+        self._unwatched -= {each for each in self._unwatched if each.startswith(prefix)}
+
+    def _drop_one(self, path: bytes) -> None:
+        self._changed.pop(path, None)
+        self._unwatched.discard(path)
+        full = self._full(path)
+        number = self._numbers.pop(full, -1)
+        if self._paths.get(number) == full:
+            del self._paths[number]
+            self._queue.remove(number)
+
+    def _mark(self, path: bytes) -> None:
+        self._number += 1
+        self._changed.pop(path, None)
+        self._changed[path] = self._number
+
+    # ------------------------------------------------------------ events
+
+    def _take(self, event: Event) -> bytes | None:
+        """Take in one event; return the path that it is about, None for nothing."""
+        full = self._paths.get(event.watch)
+        if full is None:
+            return None
+        if event.mask & inotify.IGNORED:  # the directory is gone; the one above it has an event
+            del self._paths[event.watch]
+            if self._numbers.get(full) == event.watch:
+                del self._numbers[full]
+            return None
+        path = full[len(self._root) + 1 :]
+        if self._full(path) == full and path in self._changed:  # else it is elsewhere
+            self._mark(path)
+            self._change(path, event.name, event.mask)
+        return full + b"/" + event.name if event.name else full
+
+    def _change(self, path: bytes, name: bytes, mask: int) -> None:
+        """Follow what an event says of the directories below `path`."""
+        child = path + b"/" + name if path else name
+        if not name and mask & inotify.MOVE_SELF and not path:
+            self._name = _new_name()  # it is another tree from now on
+        elif name == RULES:
+            self._walk(path)
+        elif name == REPOSITORY and path:
+            self._walk_new(path)
+        elif not name or not mask & inotify.IS_DIRECTORY or name == REPOSITORY:
+            return
+        elif mask & inotify.DELETE:
+            self._drop_one(child)  # it was empty
+        elif mask & inotify.MOVED_FROM:
+            self._drop(child)
+        elif mask & NEW or child in self._unwatched:
+            self._drop(child)
+            self._walk_new(child)
+
+    def _walk_new(self, child: bytes) -> None:
+        if child in set(self._enters([child])):
+            self._walk(child)
+        else:
+            self._leave_out(child)
+
+
+def _new_name() -> bytes:
+    return secrets.token_hex(16).encode("ascii")
+
+
+def _is_same(one: bytes, other: bytes) -> bool:
+    """Return whether two paths are the same directory."""
+    try:
+        return os.path.samestat(os.lstat(one), os.lstat(other))
+    except OSError:
+        return False
