@@ -28,7 +28,7 @@ class Objects:
         self.repo = repo
         self.dry = dry
         self.stored = StoredObjects(repo.common_dir / "objects", repo.object_format)
-        self.pending = Pending()
+        self.pending = Pending(repo.object_format)
         self.reader = reader(repo, self.stored, self.pending)
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from gitcp.git.object_format import format_of
+from gitcp.git.object_format import ObjectFormat
 from gitcp.git.packs import PackWriter
 from gitcp.model import Oid
 
@@ -13,7 +13,8 @@ from gitcp.model import Oid
 class Pending:
     """`objects` wait in memory, `streamed` in files with temporary names, all others in `pack`."""
 
-    def __init__(self) -> None:
+    def __init__(self, object_format: ObjectFormat) -> None:
+        self._empty_tree = object_format.empty_tree
         self.objects: dict[Oid, tuple[str, bytes]] = {}
         self.streamed: dict[Oid, Path] = {}
         self.pack: PackWriter | None = None
@@ -21,7 +22,7 @@ class Pending:
 
     def __contains__(self, oid: Oid) -> bool:
         """Whether the next `flush` makes the object visible. Of the empty tree git has its own."""
-        if oid in self.objects or oid in self.streamed or oid == format_of(oid).empty_tree:
+        if oid in self.objects or oid in self.streamed or oid == self._empty_tree:
             return True
         return self.pack is not None and bytes.fromhex(oid) in self.pack
 

@@ -10,7 +10,7 @@ from gitcp.git.loose import inflate, open_loose, read_loose
 from gitcp.git.pending import Pending
 from gitcp.git.refs import NOTHING
 from gitcp.git.stored import StoredObjects
-from gitcp.git.trees import PartOfTree, TreeEntry, diff, parse, serialise, sort_key
+from gitcp.git.trees import PartOfTree, TreeEntry, diff, in_order, parse, serialise
 from gitcp.model import FileChange, Oid
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class ObjectReader:
         """Return the id that a tree would have. It can be read from the cache, but is not stored.
         Entries may be in any order.
         """
-        ordered = sorted(entries, key=sort_key)
+        ordered = in_order(entries)
         oid = self._format.oid_of("tree", serialise(ordered))
         self.cache_tree(oid, ordered)
         return oid

@@ -141,7 +141,7 @@ class Repository:
     def _extensions(self) -> dict[str, str]:
         return config.extensions(self.common_dir)
 
-    @property
+    @cached_property
     def refs(self) -> Refs:
         """Return the refs."""
         if self.ref_format == REFTABLE:

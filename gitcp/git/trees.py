@@ -86,9 +86,9 @@ def parse(data: bytes, object_format: ObjectFormat) -> list[TreeEntry]:
     return entries
 
 
-def sort_key(entry: TreeEntry) -> bytes:
-    """Return the key of git's order: a directory sorts as if its name ended in a slash."""
-    return entry.name + b"/" if entry.mode == TREE else entry.name
+def in_order(entries: list[TreeEntry]) -> list[TreeEntry]:
+    """Return entries in git's order: a directory sorts as if its name ended in a slash."""
+    return sorted(entries, key=lambda each: each.name + b"/" if each.mode == TREE else each.name)
 
 
 def serialise(entries: list[TreeEntry]) -> bytes:

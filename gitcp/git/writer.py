@@ -21,7 +21,7 @@ from gitcp.git.pending import Pending
 from gitcp.git.reader import ObjectReader
 from gitcp.git.repack import note
 from gitcp.git.stored import StoredObjects
-from gitcp.git.trees import TreeEntry, serialise, sort_key
+from gitcp.git.trees import TreeEntry, in_order, serialise
 from gitcp.model import Oid
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class ObjectWriter:
 
     def write_tree(self, entries: list[TreeEntry]) -> Oid:
         """Store a tree and return its id; entries may be in any order."""
-        ordered = sorted(entries, key=sort_key)
+        ordered = in_order(entries)
         oid = self.write("tree", serialise(ordered), new=True)
         self._reader.cache_tree(oid, ordered)
         return oid

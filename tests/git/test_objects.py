@@ -587,7 +587,7 @@ entries = st.tuples(
 def test_trees_come_back(nested: dict[bytes, tuple[int, bytes]]) -> None:
     """A tree that is written is read as it was, in git's order."""
     found = [TreeEntry(name, mode, Oid(oid.hex())) for name, (mode, oid) in nested.items()]
-    ordered = sorted(found, key=trees.sort_key)
+    ordered = trees.in_order(found)
     data = trees.serialise(ordered)
 
     assert trees.parse(data, FORMAT) == ordered
