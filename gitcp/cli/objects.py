@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gitcp.lifecycle.fork import Forked
     from gitcp.restoring import revert as revert_op
     from gitcp.restoring.merge import Conflict
+    from gitcp.restoring.others import OtherSession
     from gitcp.restoring.placing import Placed
     from gitcp.restoring.plan import Kept
     from gitcp.restoring.restore import Report, RestorePlan
@@ -220,7 +221,7 @@ def report(
         "written": paths(report.written),
         "removed": paths(report.removed),
         "kept": kept(report.kept),
-        **_others(agreed),
+        **_others(agreed.others if agreed else report.others, agreed),
         **_brought_back(report.target, report.placed, brought, effects),
         **_chosen(choice),
     }
@@ -236,15 +237,14 @@ def plan(plan: RestorePlan, brought: Conversation | None, choice: Choice | None 
         "written": [wire.encode_path(step.path) for step in files.write],
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
         "kept": kept(files.kept),
-        **_others(plan),
+        **_others(plan.others, plan),
         **_brought_back(plan.target, plan.placed, brought, plan.effects),
         **_chosen(choice),
     }
 
 
-def _others(plan: RestorePlan | None) -> Json:
+def _others(changed_by: Iterable[OtherSession], plan: RestorePlan | None) -> Json:
     """Return what other sessions changed of what a restore changes, and the conflicts with it."""
-    changed_by = plan.others if plan else ()
     return {
         "others": [
             {

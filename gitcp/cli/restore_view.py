@@ -57,6 +57,7 @@ def carry_out(
     `choice` says why a rollback restores this checkpoint.
     """
     agreed = None
+    request = replace(request, name_others=as_json)
     if request.mine or not yes:
         agreed = plan(request)
     if agreed is not None and not yes:
@@ -145,7 +146,8 @@ def walk(
         )
 
     def apply(decided: RestoreRequest, _: RestorePlan | None) -> Report:
-        flags = {"mine": decided.mine, "whole_tree": decided.whole_tree}
+        names = ("mine", "whole_tree", "name_others")
+        flags = {name: getattr(decided, name) for name in names}
         return step(store, lambda id: replace(request_for(id), **flags))
 
     top = stack(undo_stack.restores(store.repo))

@@ -199,7 +199,7 @@ def read_own(path: str | Path) -> bytes:
 
 def open_shared(path: Path, flags: int) -> int:
     """Open one of gitcp's own files, creating it if missing; in a shared repository other members
-    can use it.
+    can use it, even if git's settings have not been read, as in a hook.
 
     Raises OSError, also if it is a link.
     """
@@ -210,6 +210,7 @@ def open_shared(path: Path, flags: int) -> int:
         descriptor = os.open(path, flags | os.O_CREAT, 0o600)
     try:
         shared.share(descriptor, path)
+        shared.share_like_directory(descriptor, os.fspath(path))
     except BaseException:
         os.close(descriptor)
         raise

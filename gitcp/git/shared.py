@@ -121,9 +121,21 @@ def make_directory(path: str) -> None:
         os.mkdir(path, 0o700)
     except FileExistsError:
         return
-    above = os.stat(os.path.dirname(path)).st_mode
-    if above & stat.S_ISGID and above & stat.S_IWGRP:
+    if _is_for_a_group(os.path.dirname(path)):
         os.chmod(path, stat.S_ISGID | 0o770)
+
+
+def share_like_directory(descriptor: int, path: str) -> None:
+    """Let other members use a file that was just made at `path`, without reading git's settings: it
+    is shared if its directory is. Raises OSError.
+    """
+    if _is_for_a_group(os.path.dirname(path)):
+        os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) | GROUP)
+
+
+def _is_for_a_group(directory: str) -> bool:
+    mode = os.stat(directory).st_mode
+    return bool(mode & stat.S_ISGID and mode & stat.S_IWGRP)
 
 
 def object_mode(mode: int, path: str | Path) -> int:

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitcp.git.fsync import create, make_own_directory
+from gitcp.git.fsync import make_own_directory, open_shared
 from gitcp.model import Oid
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class TextIndex:
 
         if not self.path.exists():  # SQLite would go by the umask
             make_own_directory(self._store_dir / DIRECTORY)
-            os.close(create(self.path))
+            os.close(open_shared(self.path, os.O_RDWR))
         with closing(sqlite3.connect(self.path, timeout=0.2, isolation_level=None)) as database:
             database.executescript(SCHEMA)
             yield database

@@ -30,7 +30,8 @@ class RestoreRequest(Value):
     `reverted`, the request is a revert: it restores the current files without the changes made
     after that checkpoint up to the target. With `mine`, it undoes only the changes of `session`
     (default: the target's, see gitcp.restoring.others.viewer), by the same merge; `whole_tree` also
-    undoes those of live sessions, which is refused otherwise. `markers` writes conflict markers.
+    undoes those of live sessions, which is refused otherwise. `name_others`: the report names the
+    sessions whose changes are undone. `markers` writes conflict markers.
     `merged` is the snapshot of a merge, and `conflicts` what it could not merge, once known.
     """
 
@@ -48,6 +49,7 @@ class RestoreRequest(Value):
     markers: bool = False
     mine: bool = False
     whole_tree: bool = False
+    name_others: bool = False
     session: str | None = None
     merged: Snapshot | None = None
     conflicts: tuple[Conflict, ...] = ()

@@ -83,7 +83,8 @@ class Report(Value):
     """What a restore did.
 
     `checkpoint` is None if nothing had to change; `safety` is None too, unless the current state
-    had to be saved to find out. `failed`: not everything was restored.
+    had to be saved to find out. `failed`: not everything was restored. `others` are the other
+    sessions that changed what it changed, if the request asks for them.
     """
 
     target: Checkpoint
@@ -94,6 +95,7 @@ class Report(Value):
     kept: tuple[Kept, ...]
     placed: Placed | None
     failed: bool
+    others: tuple[OtherSession, ...] = ()
 
     @property
     def written_text(self) -> tuple[str, ...]:
@@ -438,7 +440,7 @@ def _save_and_restore(
         step is RestoreKind.RESTORE and not agreed and not (request.index or request.is_merge)
     )
     state = _save_present(store, request, written_before, can_skip=can_skip)
-    line = _Line(store, request) if looks else None
+    line = _Line(store, request) if looks or request.name_others else None
     request = _merged(store, request, state, line)
     safety = state.saved.checkpoint.id
     files, contents = _prepare(store, request, state, request.paths)
@@ -454,9 +456,11 @@ def _save_and_restore(
         return Report(request.target, safety, None, (), (), kept, placed, failed=is_incomplete)
     _begin(store, request, entry, files, placed)
     report = _carry_out(store, request, files, contents, state, placed, entry)
-    if line is not None and report.checkpoint is not None:
-        restore_notice.leave_for(store, report.checkpoint, safety, line.affected(files))
-    return report
+    if line is None or report.checkpoint is None:
+        return report
+    affected = line.affected(files)
+    restore_notice.leave_for(store, report.checkpoint, safety, affected)
+    return replace(report, others=affected)
 
 
 def _merged(

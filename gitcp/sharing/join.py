@@ -8,7 +8,7 @@ first.
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from gitcp import humanize
 from gitcp.errors import AlreadyExists, RepositoryNotFound, StoreBusy
 from gitcp.fastpath import discovery
 from gitcp.git import refs, remote
+from gitcp.git.fsync import make_own_directory, read_own, replace_file
 from gitcp.git.repo import Repository
 from gitcp.lifecycle.rename import rename
 from gitcp.model import Oid
@@ -24,7 +25,7 @@ from gitcp.store import Store
 from gitcp.value import Value
 
 JOINED = "joined.git"
-FILES = ("current", "manual", "note", "outputs", "prompted", "untold", "oplog", "restore.json")
+FILES = tuple("current manual note outputs appends prompted untold oplog restore.json".split())
 DIRECTORIES = ("written", "restored", "runs", "compensations")
 """What is copied of gitcp's files, where the repository has none yet. The rest is made again."""
 
@@ -95,12 +96,22 @@ def _transfer(store: Store, wanted: Mapping[str, Oid], source: Path) -> None:
 
 
 def _copy_files(source: Path, target: Path) -> None:
+    """Copy what the repository does not have yet, each file as a whole: a crash leaves none that
+    the next attempt would take for complete. Links are not followed.
+    """
     for name in FILES:
-        if (source / name).is_file() and not (target / name).exists():
-            shutil.copy2(source / name, target / name, follow_symlinks=False)
+        _copy(source / name, target / name)
     for name in DIRECTORIES:
-        if (source / name).is_dir() and not (target / name).exists():
-            shutil.copytree(source / name, target / name, symlinks=True)
+        for folder, _, names in os.walk(source / name):
+            there = target / Path(folder).relative_to(source)
+            make_own_directory(there)
+            for each in names:
+                _copy(Path(folder, each), there / each)
+
+
+def _copy(source: Path, target: Path) -> None:
+    if not os.path.lexists(target) and source.is_file() and not source.is_symlink():
+        replace_file(target, read_own(source))
 
 
 def _set_aside(path: Path) -> Path:

@@ -142,8 +142,8 @@ def bring_back(store: Store, operation: Operation) -> RestoredEntry:
     """Undo a prune or delete: restore its refs; what was saved since comes after the restored
     checkpoints.
 
-    Raises RevisionNotFound if it is no longer in the trash, Refused if a session's name was reused
-    since. Then nothing was changed.
+    Raises RevisionNotFound if it is no longer in the trash, Refused if a session's name means
+    another one since. Then nothing was changed.
     """
     with store.lock():
         rewrite.finish(store)
@@ -209,17 +209,24 @@ def _same(node: Summary) -> _Same:
 
 
 def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
-    """Refuse if a session was recreated, or has another checkpoint with the same number by now."""
-    changed = {
-        name for name in then.sessions.keys() & now.sessions.keys() if _is_another(name, now, then)
-    }
-    renewed = then.sessions.keys() & now.sessions.keys() if operation.what == "delete" else set()
-    if changed | renewed:
-        session = min(changed | renewed)
+    """Refuse if a session has another checkpoint with the same number by now, or is a fork now: a
+    fork's chain begins where it was forked.
+    """
+    renewed = then.sessions.keys() & now.sessions.keys()
+    changed = {name for name in renewed if _is_another(name, now, then)}
+    if operation.what == "delete":
+        changed |= {name for name in renewed if _is_fork(name, now)}
+    if changed:
+        session = min(changed)
         raise Refused(
             f"session {session} is another one by now: nothing was brought back",
             hint=f"git log {refs.TRASH}{operation.trash}/sessions/{session}",
         )
+
+
+def _is_fork(session: str, forest: Forest) -> bool:
+    chain = forest.chain(forest.sessions.get(session))
+    return any(FORKED in node.trailers for node in chain if node.id.session == session)
 
 
 def _refuse_damaged(operation: Operation, now: Forest) -> None:

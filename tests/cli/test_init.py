@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gitcp.git import shared
+
 from driver import OWN, Project
 
 
@@ -274,6 +276,32 @@ def test_a_join_that_was_cut_off_is_done_again(directory: Directory) -> None:
     done = directory.gitcp("init", "--join", check=0)
     assert done.out.splitlines()[0] == "joined 1 session and 0 tags"
     assert directory.gitcp("check", check=0).out.startswith("OK")
+
+
+def test_what_is_copied_is_shared(directory: Directory) -> None:
+    """In a repository that others use, they can use what was copied; a link is not copied, and a
+    file that was named as an output stays one.
+    """
+    directory.write("a", "one\n")
+    directory.gitcp("init", check=0)
+    directory.write("log", "1\n")
+    directory.gitcp("save", "--session", "work", "--produces", "log", check=0)
+    directory.write("a", "two\n")
+    directory.gitcp("restore", "1", "--yes", check=0)
+    directory.gitcp("run", "check", "--", "true", check=0)
+    directory.git_dir.joinpath("gitcp/note").symlink_to(directory.root / "a")
+    directory.git("init", "--quiet", "--shared=group")
+    assert directory.git_dir.joinpath("gitcp/outputs").exists()
+
+    directory.gitcp("init", "--join", check=0)
+
+    state = directory.root / ".git/gitcp"
+    assert {"oplog", "outputs", "written"} <= set(os.listdir(state))
+    assert not os.path.lexists(state / "note")
+    shared.learn(directory.root / ".git", "group")
+    assert not list(shared.unshared(state))
+    directory.gitcp("undo", "--yes", check=0)
+    assert directory.read("a") == b"two\n"
 
 
 def test_what_is_saved_is_the_same_with_git_and_without(tmp_path: Path, sealed: Path) -> None:

@@ -268,15 +268,18 @@ class Life(Work):
             assert everything[id].tree == old.about.tree, f"{id} has another tree"
         unknown = [about for id, about in self.there.items() if id not in self.held]
         for about in reversed(unknown):
-            self.held[about.id] = self._held(tree, about, outcome)
+            self.held[about.id] = self._held(tree, about, outcome, everything)
         return [self.held[about.id] for about in unknown]
 
-    def _held(self, tree: Tree, about: Commit, outcome: Outcome) -> Held:
+    def _held(
+        self, tree: Tree, about: Commit, outcome: Outcome, everything: Mapping[str, Commit]
+    ) -> Held:
         stored = tree.git.read(about.commit)
         origin = stored.meta.get("forked_from")
         if origin is not None:
             self.forks[about.id] = origin
-            assert stored.entries == tree.git.read(self.held[origin].about.commit).entries, (
+            # An undo of a prune gives what was saved since another parent, and so another commit.
+            assert stored.entries == tree.git.read(everything[origin].commit).entries, (
                 f"{about.id}, not {origin}"
             )
             return self.held[origin]._replace(about=about, talk=stored.talk)

@@ -92,7 +92,9 @@ NAMES = (
     "oplog scanned unchanged config "
     "policy worktree-state ahead hook.log prompted runs/one.json packs/left "
     "hooked/claude-code.e7baae82 lock "
-    "runs packs steps compensations restored hooked aside damaged dropped notice written hook.busy"
+    "runs packs steps compensations restored hooked aside damaged dropped notice written hook.busy "
+    "outputs appends latest tools tools.old worktrees verified search locks queue "
+    "search/words-1.sqlite"
 ).split()
 
 JSON = [
@@ -139,7 +141,20 @@ COMMANDS = (
     "oplog",
     "doctor",
     "check",
+    "find first",
+    "sessions --worktrees",
+    "adopt --yes",
+    "why file",
+    "save --force --produces file",
 )
+
+NEWER = (
+    ("search/words-1.sqlite", "find first"),
+    *((name, "save --force") for name in ("tools", "latest", "outputs", "appends")),
+    *((name, "sessions --worktrees") for name in ("worktrees", "worktree-id")),
+    ("verified", "check"),
+)
+"""What is read by few commands only, with one that does."""
 
 PROMPT = 'hook claude UserPromptSubmit {"session_id":"e7baae82","prompt":"on"}'
 """An agent's event at which it is told what waits for it."""
@@ -192,6 +207,8 @@ def attempts() -> Iterator[tuple[str, bytes | str, str]]:
     commands = cycle(COMMANDS)
     for name in NAMES:
         yield from ((name, kind, next(commands)) for kind in ("fifo", "directory", OTHER[2]))
+    for name, command in NEWER:
+        yield from ((name, kind, command) for kind in KINDS)
     yield from (
         (name, "fifo", command) for name in ("damaged", "notice") for command in ("save", PROMPT)
     )

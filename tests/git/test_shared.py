@@ -207,20 +207,59 @@ def test_state_of_others(place: Path) -> None:
     """Everything that gitcp keeps is the group's, and nobody else's; only caches are their owner's
     alone.
     """
-    one, _ = meet(place, "group", 0o077)
+    one, two = meet(place, "group", 0o077, 0o077)
     one.write("file", "first\n")
     one.gitcp("save", "--session", "work")
     one.write("file", "second\n")
     one.gitcp("restore", "work@1", "--yes")
     one.gitcp("run", "check", "--", "true")
     one.gitcp("note", "--task", "later")
+    call = {"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"command": "make"}}
+    one.gitcp("hook", "claude", "PreToolUse", input=event(one, **call))
     state = one.root / ".git" / "gitcp"
     private = {"worktree-state", "unchanged", "config", "policy"}
     found = {path.name: path.stat() for path in (state, *state.rglob("*"))}
-    assert {"lock", "current", "oplog", "note", "worktree-state"} <= found.keys()
+    assert {"lock", "current", "oplog", "note", "worktree-state", "tools"} <= found.keys()
     for name, status in found.items():
         usual = 0o2770 if stat.S_ISDIR(status.st_mode) else 0o600 if name in private else 0o660
         assert (name, stat.S_IMODE(status.st_mode), status.st_gid) == (name, usual, GROUP)
+    two.gitcp("hook", "claude", "PreToolUse", input=event(two, **call))
+    assert all(
+        f"{member.uid}-5d1c".encode() in (state / "tools").read_bytes() for member in (one, two)
+    )
+
+
+def event(member: Member, **fields: object) -> bytes:
+    """What an agent of a member's tells a hook."""
+    about = {"session_id": f"{member.uid}-5d1c-4f0a", "cwd": str(member.root)}
+    return json.dumps({**about, **fields}).encode()
+
+
+@needs_root
+def test_purge_beside_others(place: Path) -> None:
+    """A purge deletes the caches of other members, which it cannot read; what it could not look
+    through otherwise, it refuses, with nothing changed.
+    """
+    one, two = meet(place, "group", 0o077, 0o077)
+    one.write("file", "first\n")
+    for member in (one, two):
+        member.write("file", f"secret of {member.uid}\n")
+        member.gitcp("hook", "claude", "UserPromptSubmit", input=event(member, prompt="go on"))
+    hooked = one.root / ".git/gitcp/hooked"
+    assert {path.stat().st_uid for path in hooked.iterdir()} == {one.uid, two.uid}
+
+    two.gitcp("purge", "--text", f"secret of {one.uid}", "--yes")
+
+    assert not list(hooked.iterdir())
+    assert "[PURGED]" in one.run("git", "log", "-p", "--all")
+    closed = one.root / ".git/gitcp/restored"
+    one.run("mkdir", "-m", "700", str(closed))
+    before = one.run("git", "for-each-ref", "refs/gitcp")
+
+    failed = two.gitcp("purge", "--text", f"secret of {two.uid}", "--yes", check=1)
+
+    assert f"cannot purge {closed}: Permission denied; no checkpoint was changed" in failed.err
+    assert one.run("git", "for-each-ref", "refs/gitcp") == before
 
 
 @needs_root

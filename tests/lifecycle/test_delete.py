@@ -127,10 +127,34 @@ def test_tags_go_along(project: Project) -> None:
 
 
 def test_a_session_that_began_anew(project: Project) -> None:
-    """A session of the same name that was made since is not mixed with the old one."""
+    """What was saved into the name since, as a live agent's hooks do, comes after what is brought
+    back; and what was done before the delete can be undone then.
+    """
+    api = gitcp.open(project.root)
+    for number in range(3):
+        project.write("file", f"{number}\n")
+        api.save(session="alpha")
+    project.gitcp("restore", "alpha@1", "--yes", check=0)
+    project.gitcp("delete", "alpha", "--yes", check=0)
+    project.write("file", "anew\n")
+    anew = project.json("save", "--session", "alpha")["checkpoint"]["id"]
+
+    project.gitcp("undo", "--yes", check=0)
+
+    store = open_store(project)
+    chain = [str(each.id) for each in store.history(store.sessions()["alpha"])]
+    assert (chain[0], chain[-1]) == (anew, "alpha@1")
+    assert len(chain) == 5
+    project.gitcp("undo", "--yes", check=0)
+    assert project.read("file") == b"2\n"
+    project.gitcp("check", check=0)
+
+
+def test_a_fork_of_the_same_name(project: Project) -> None:
+    """A fork that took the name since is not mixed with the old session."""
     story(project, 4)
     done = delete.delete(open_store(project), "delta")
-    grow(open_store(project), "delta", 1)
+    project.gitcp("fork", "alpha@1", "--name", "delta", check=0)
     before = own_refs(project)
 
     with pytest.raises(Refused, match="delta is another one by now") as caught:

@@ -134,6 +134,22 @@ def test_whole_tree(pair: Pair) -> None:
     assert "again first: app, beta\n" in pair.told(pair.beta)
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_json_names_them(pair: Pair, *, ended: bool) -> None:
+    """A restore says whose changes it undid, as its plan does, also of agents that have ended. Its
+    undo undoes nobody else's.
+    """
+    project = pair.project
+    if ended:
+        for session in (pair.alpha, pair.beta):
+            known = {"session_id": session.session, "cwd": str(project.root)}
+            project.gitcp("hook", session.agent, "SessionEnd", input=json.dumps(known), check=0)
+    other = {**AFFECTED[0], "agent": "codex", "live": not ended}
+    options = ("--whole-tree",) * (not ended)
+    assert project.json("restore", START, "--yes", *options)["others"] == [other]
+    assert project.json("undo", "--yes", *options)["others"] == []
+
+
 def test_conflict(pair: Pair) -> None:
     """Lines that both changed are a conflict: nothing is done, or markers are written."""
     project = pair.project

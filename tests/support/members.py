@@ -26,7 +26,8 @@ class Member:
 
     def __init__(self, number: int, root: Path, umask: int = 0o022) -> None:
         process.load()
-        import_module("_strptime")  # the standard library does it when it is used
+        for name in ("_strptime", "sqlite3"):  # only loaded when they are used
+            import_module(name)
         self.uid = GROUP + number
         self.umask = umask
         self.root = root
@@ -48,7 +49,9 @@ class Member:
             "GIT_CONFIG_GLOBAL": f"{home}/.gitconfig",
         }
 
-    def gitcp(self, *args: str, check: int | None = 0, cwd: Path | None = None) -> Result:
+    def gitcp(
+        self, *args: str, check: int | None = 0, cwd: Path | None = None, input: bytes = b""
+    ) -> Result:
         """Run `gitcp ARGS`; `check` is the exit code that is insisted on."""
         command = process.forked(args)
 
@@ -56,7 +59,7 @@ class Member:
             self._become()
             command()
 
-        done = process.run(become, cwd or self.root, self.env)
+        done = process.run(become, cwd or self.root, self.env, input)
         assert check in (None, done.code), (
             f"gitcp {args!r} ended with {done.code}\n{done.out}\n{done.err}"
         )

@@ -292,11 +292,21 @@ class Model:
         """The trash lets go of what is old."""
         self.trash = [each for each in self.trash if self.day - each.day < FORGOTTEN]
 
+    def is_fork(self, session: str) -> bool:
+        """Whether a session is there and began as a fork."""
+        return any(self.kept[id].origin for id in self.own(session))
+
+    def own(self, session: str) -> list[Id]:
+        """The checkpoints of a session, without those before its fork point."""
+        return [id for id in self.chain(session) if id.session == session]
+
     def bring_back(self, operation: Operation) -> None:
-        """What was dropped is there again."""
+        """What was dropped is there again; what was saved into its session since comes after."""
         self.trash = [each for each in self.trash if each is not operation]
         before = set(self.there)
         for session, chain in operation.chains.items():
+            if operation.kind == "delete" and session in self.alive:
+                self.before[self.own(session)[0]] = chain[-1]
             self.there |= set(chain)
             if session not in self.alive:
                 self.alive[session] = chain[-1]
