@@ -195,7 +195,9 @@ class _Share:
         parent = self._store.read(holding.tip) if holding else None
         capture = item.listed.capture()
         stored, agent = conversation.store_capture(self._store, capture, parent)
-        if stored is None or not stored.digest.messages or self._has(parent, stored):
+        if stored is None or self._has(parent, stored):
+            return None
+        if not stored.digest.messages and not item.listed.unread:
             return None
         tree = self._directories.of(item.origin)
         if tree is not None and tree.common_dir == str(self._store.repo.common_dir):

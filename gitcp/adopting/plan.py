@@ -66,8 +66,9 @@ class Share(NamedTuple):
 
 
 class AdoptPlan(NamedTuple):
-    """What adopting would do. `unread` are transcripts that no adapter reads. `possible` has the
-    number of conversations by directory that may be a former place of this repository.
+    """What adopting would do. `unread` are transcripts that no adapter reads, so nothing tells
+    where they belong; with `everywhere` they go to the personal store. `possible` has the number of
+    conversations by directory that may be a former place of this repository.
     """
 
     shares: tuple[Share, ...]
@@ -85,12 +86,11 @@ def plan(host: Host, store: Store | None, request: AdoptRequest, memory: Memory)
     `everywhere`.
     """
     listed = [each for each in adapters.list_all(host, request.agent) if _is_wanted(each, request)]
-    readable = [each for each in listed if not each.unread]
-    origins = [(each, _origin(each, memory)) for each in _shown(readable)]
+    unread = () if request.everywhere else tuple(each for each in listed if each.unread)
+    origins = [(each, _origin(each, memory)) for each in _shown(listed) if each not in unread]
     memory.save()
     search = _Search(host, store, request)
     search.sort(origins)
-    unread = tuple(each for each in listed if each.unread)
     return AdoptPlan(tuple(search.shares(memory)), unread, search.possible)
 
 

@@ -228,17 +228,6 @@ def test_since_and_agent(project: Project) -> None:
     assert planned(project, "--since", "1 hour ago") == {"claude-code": "new"}
 
 
-def test_old_formats_are_named(project: Project, sealed: Path) -> None:
-    """What no adapter reads is listed as skipped."""
-    chats = sealed / ".gemini/tmp/some-project/chats"
-    chats.mkdir(parents=True)
-    chats.joinpath("session-2025-08-01T10-00-abcdef12.json").write_text("{}")
-
-    document = project.json("adopt", "--dry-run")
-
-    assert [each["reason"] for each in document["skipped"]] == ["in an old format"]
-
-
 def test_a_deleted_session(project: Project) -> None:
     """A session that was deleted is adopted again, under numbers that were never used."""
     Talk(project).say("hello", "Hello.")

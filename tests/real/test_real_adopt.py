@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import scripted_gemini
 import scripted_openai
+import zstandard
 from real_agents import (
     CLAUDE,
     CODEX,
@@ -59,9 +60,33 @@ AGENTS = {
 }
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_it_resumes_what_it_deleted(project: Project, tmp_path: Path, name: str) -> None:
-    """Talk, adopt, lose the agent's files, restore, go on: the model is sent what was said."""
+def compressed(home: Path) -> None:
+    """Compress the rollout, as Codex can."""
+    (path,) = home.glob(".codex/sessions/*/*/*/rollout-*.jsonl")
+    path.with_name(f"{path.name}.zst").write_bytes(zstandard.compress(path.read_bytes()))
+    path.unlink()
+
+
+def as_document(home: Path) -> None:
+    """Write the chat as Gemini CLI did before it wrote lines."""
+    (path,) = home.glob(".gemini/tmp/*/chats/session-*.jsonl")
+    head, *lines = map(json.loads, path.read_bytes().splitlines())
+    changes = [line["$set"] for line in lines if "$set" in line]
+    messages = [*changes[0]["messages"], *(line for line in lines if "id" in line)]
+    path.with_suffix(".json").write_text(json.dumps({**head, "messages": messages}, indent=2))
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [*((name, None) for name in AGENTS), ("codex", compressed), ("gemini", as_document)],
+)
+def test_it_resumes_what_it_deleted(
+    project: Project, tmp_path: Path, name: str, changed: Callable[[Path], None] | None
+) -> None:
+    """Talk, adopt, lose the agent's files, restore, go on: the model is sent what was said, in
+    whatever format the agent kept it.
+    """
     agent, home = AGENTS[name], tmp_path / "agents-home"
     if not agent.program.exists():
         pytest.skip(f"needs {name} (npm) in {agent.program.parents[2]}")
@@ -70,6 +95,8 @@ def test_it_resumes_what_it_deleted(project: Project, tmp_path: Path, name: str)
     with agent.model({"text": ANSWER}) as model:
         session_id = agent.run(home, project.root, model, FIRST)
     env = {"HOME": str(home)}
+    if changed is not None:
+        changed(home)
 
     results = json.loads(project.gitcp("adopt", "--yes", "--json", env=env, check=0).out)
     (adopted,) = results["adopted"]

@@ -1,7 +1,8 @@
 """Codex: rollouts below `~/.codex/sessions`, one file for each thread, by day.
 
     <home>/sessions/<year>/<month>/<day>/rollout-<time>-<thread>.jsonl  append-only
-    <home>/archived_sessions/…, and *.jsonl.zst                         archived, not resumable
+    <home>/archived_sessions/…                                          archived, not resumable
+    *.jsonl.zst                             compressed; Codex resumes it, and decompresses it again
 
 The first line identifies a thread, with its `cwd`. A sub-agent is a separate thread whose
 `session_id` is the root thread. A fork contains only its own lines: `history_base` names the parent
@@ -95,8 +96,9 @@ def list_all(host: Host) -> Iterator[Listed]:
     sessions = rollouts.sessions(host)
     threads: list[Rollout] = []
     children: dict[str, list[Rollout]] = {}
-    for rollout in (*rollouts.rollouts(sessions), *rollouts.archived(sessions)):
-        head = rollouts.part(rollout.path, 0, HEAD)
+    active, archived = rollouts.rollouts(sessions), rollouts.archived(sessions)
+    for rollout in (*active, *archived, *rollouts.packed(sessions)):
+        head = rollouts.head(rollout.path, HEAD)
         if not SUBAGENT.search(head):
             threads.append(rollout)
         elif root := ROOT.search(head):
@@ -105,11 +107,12 @@ def list_all(host: Host) -> Iterator[Listed]:
         found = Found(NAME, thread.thread, thread.path, thread.status.st_mtime)
         agents = [(child.thread, child.path) for child in children.get(thread.thread, ())]
         paths = (thread.path, *(path for _, path in agents))
-        yield base.listed(found, paths, partial(_captured, found, agents))
-    for path in rollouts.packed(sessions):
-        match = rollouts.named(path.name)
-        found = Found(NAME, match[4], path, base.modified(path))
-        yield base.listed(found, (path,), partial(capture, found), unread="compressed by Codex")
+        unread = "" if _is_readable(thread.path) else "compressed by Codex"
+        yield base.listed(found, paths, partial(_captured, found, agents), unread=unread)
+
+
+def _is_readable(path: Path) -> bool:
+    return path.suffix != rollouts.PACKED or bool(rollouts.head(path, 1))
 
 
 def origin(found: Found) -> Origin:
@@ -117,8 +120,11 @@ def origin(found: Found) -> Origin:
     meta = rollouts.meta(found.path)
     named = meta.get("git")
     git = named if isinstance(named, dict) else {}
-    with base.mapped(found.path) as content:
-        turns = base.quoted_values(TURN_CWD, content)
+    if found.path.suffix == rollouts.PACKED:
+        turns = base.quoted_values(TURN_CWD, rollouts.unpacked(found.path) or b"")
+    else:
+        with base.mapped(found.path) as content:
+            turns = base.quoted_values(TURN_CWD, content)
     start = base.string(meta, "cwd")
     return Origin(
         tuple(dict.fromkeys(filter(None, (start, *turns)))),
@@ -198,7 +204,7 @@ def capture(found: Found) -> Capture:
 def _captured(found: Found, agents: Iterable[tuple[str, Path]] | None) -> Capture:
     """Capture a rollout; `agents` are its sub-agents, None to look for them."""
     meta = rollouts.meta(found.path)
-    match = ROLLOUT.fullmatch(found.path.name)
+    match = ROLLOUT.fullmatch(found.path.name.removesuffix(rollouts.PACKED))
     thread = base.string(meta, "id") or (match[4] if match else found.session_id)
     thread = thread if base.SESSION_ID.fullmatch(thread) else None
     sources = [_source(MAIN, found.path)]
@@ -225,11 +231,14 @@ def _directory(path: Path) -> str | None:
         last = _last_cwd(path, path.stat().st_size, {})
     except OSError:
         return None
-    start_cwd = None if last else CWD.search(rollouts.part(path, 0, HEAD))
+    start_cwd = None if last else CWD.search(rollouts.head(path, HEAD))
     return _real(start_cwd[1], {}) if start_cwd else last
 
 
 def _source(name: str, path: Path) -> Source:
+    content = rollouts.unpacked(path) if path.suffix == rollouts.PACKED else None
+    if content is not None:
+        return Source(name, data=content, place=path.name.removesuffix(rollouts.PACKED))
     return Source(name, path=path, live=path.name.endswith(".jsonl"), place=path.name)
 
 

@@ -16,6 +16,7 @@ from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.codex import NAME
 from gitcp.adapters.codex.placing import MAIN
+from gitcp.adapters.codex.rollouts import PACKED
 from gitcp.adapters.codex.transcript import NOT_TYPED, payload_of
 from gitcp.adapters.conversion import Clock, Target, Written
 from gitcp.adapters.mending import Edit, Faults, Transcript
@@ -209,6 +210,8 @@ def mend(transcript: Transcript, stored: Stored) -> tuple[list[Edit], Faults]:
     """Rebuild a lost first record, and leave out the numbers of records where one is missing: Codex
     refuses such a rollout whole.
     """
+    if any(stream.place.endswith(PACKED) for stream, _ in stored.streams if stream.name == MAIN):
+        return [], Counter()  # stored as Codex compressed it
     first: Fields | None = None
     cwd, numbered = None, Counter[bool]()
     for _, fields in transcript:

@@ -32,6 +32,8 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  
         else _write(_path(sessions, main.place, session_id, host), sessions, session_id, read)
     )
     thread = new_id if session_id is None else session_id
+    if first is None and main.place.endswith(rollouts.PACKED):
+        raise base.occupied(f"Codex thread {session_id}")  # its id is inside
     if first is None:
         renamed = base.renamed(read, _thread_id(read), new_id)
         first = _write(_path(sessions, main.place, new_id, host), sessions, new_id, renamed)
@@ -53,9 +55,10 @@ def _thread_id(read: Reader) -> str:
 def _path(sessions: Path, place: str, thread: str, host: Host) -> Path:
     """Return the path for a thread's file: dated as its old name, or today."""
     base.check_session_id(thread)
-    match = ROLLOUT.fullmatch(place)
+    match = ROLLOUT.fullmatch(place.removesuffix(rollouts.PACKED))
     prefix = place[: match.start(4)] if match else f"rollout-{host.now():%Y-%m-%dT00-00-00}-"
-    return rollouts.by_name(sessions, f"{prefix}{thread}.jsonl")
+    suffix = rollouts.PACKED if place.endswith(rollouts.PACKED) else ""
+    return rollouts.by_name(sessions, f"{prefix}{thread}.jsonl{suffix}")
 
 
 def _write(path: Path, sessions: Path, thread: str, read: Reader) -> Write | None:
@@ -63,12 +66,11 @@ def _write(path: Path, sessions: Path, thread: str, read: Reader) -> Write | Non
     archived.
     """
     existing = rollouts.files_of(sessions, thread) or [path]
-    if (
-        len(existing) > 1
-        or existing[0].parents[3] != sessions
-        or existing[0].suffix == rollouts.PACKED
-    ):
+    if len(existing) > 1 or existing[0].parents[3] != sessions:
         return None
+    if existing[0].suffix == rollouts.PACKED != path.suffix:
+        content = rollouts.unpacked(existing[0])
+        return Write(existing[0], read, "same") if content == b"".join(read()) else None
     writes = base.plan_writes([(existing[0], read)])
     return writes[0] if writes else None
 

@@ -6,9 +6,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.codex.transcript import payload_of
 from gitcp.model import Host
@@ -18,6 +21,8 @@ ROLLOUT = re.compile(
 )
 PACKED = ".zst"
 """Suffix of a rollout that Codex has compressed."""
+
+CHUNK = 64 << 10
 
 
 class Rollout(NamedTuple):
@@ -76,12 +81,13 @@ def archived(sessions: Path) -> Iterator[Rollout]:
             yield Rollout(path, match[4], status)
 
 
-def packed(sessions: Path) -> Iterator[Path]:
+def packed(sessions: Path) -> Iterator[Rollout]:
     """Yield every rollout that Codex has compressed."""
     for directory in (sessions, sessions.parent / "archived_sessions"):
         for path in sorted(directory.glob(f"**/rollout-*.jsonl{PACKED}")):
-            if ROLLOUT.fullmatch(path.name.removesuffix(PACKED)) and _status(path):
-                yield path
+            match = ROLLOUT.fullmatch(path.name.removesuffix(PACKED))
+            if match and (status := _status(path)):
+                yield Rollout(path, match[4], status)
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -106,8 +112,48 @@ def part(path: Path, start: int, size: int) -> bytes:
         os.close(descriptor)
 
 
+def unpacked(path: Path, size: int | None = None) -> bytes | None:
+    """Return what Codex compressed, or its first `size` bytes; None if it cannot be read, is not
+    whole, or no module can decompress it.
+    """
+    zstd = _zstd()
+    if zstd is None:
+        return None
+    new_frame = getattr(zstd.ZstdDecompressor(), "decompressobj", zstd.ZstdDecompressor)
+    frame, content, length = new_frame(), list[bytes](), 0
+    try:
+        with open(path, "rb") as file:
+            while (size is None or length < size) and (data := file.read(CHUNK)):
+                content.append(frame.decompress(data))
+                while frame.eof and frame.unused_data:
+                    data, frame = frame.unused_data, new_frame()
+                    content.append(frame.decompress(data))
+                length = sum(map(len, content)) if size is not None else 0
+    except (OSError, zstd.ZstdError):
+        return None
+    return b"".join(content)[:size] if size is not None or frame.eof else None
+
+
+def _zstd() -> Any:
+    """Return the module that decompresses: Python 3.14's, or that of the extra `zstd`; None if
+    neither is there.
+    """
+    for name in ("compression.zstd", "zstandard"):
+        with suppress(ImportError):
+            return import_module(name)
+    return None
+
+
+def head(path: Path, size: int) -> bytes:
+    """Return the first bytes of a rollout, compressed or not; empty if it cannot be read."""
+    return (unpacked(path, size) or b"") if path.suffix == PACKED else part(path, 0, size)
+
+
 def meta(path: Path) -> dict[str, Any]:
     """Return the thread's description from the first line of a rollout."""
+    if path.suffix == PACKED:
+        line = head(path, base.LONGEST_LINE).partition(b"\n")[0]
+        return payload_of(wire.parse_line(line) or {})
     return payload_of(base.first_line(path))
 
 

@@ -3,6 +3,7 @@
     <root>/projects.json                                working directory → directory name
     <root>/tmp/<name>/.project_root                     the directory's working directory
     <root>/tmp/<name>/chats/session-<minute>-<first 8 of id>.jsonl  main stream
+    <root>/tmp/<name>/chats/session-….json              a chat in the old format: one document
     <root>/tmp/<name>/chats/<id>/<agent>.jsonl          sub-agents
     <root>/tmp/<name>/tool-outputs/session-<id>/<name>  large outputs, referenced by name
     <root>/tmp/<name>/<id>/…                            plans and tasks
@@ -71,9 +72,13 @@ BESIDE = {
 """Directories of a session's other files by stream group, relative to the project's directory."""
 
 TIME = r"(?:([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}-[0-9]{2}|[0-9]{10,15})-)?"
-CHAT = re.compile(rf"session-{TIME}[A-Za-z0-9_-]{{1,80}}\.jsonl")
-OLD_CHAT = re.compile(r"session-[A-Za-z0-9_-]{1,80}\.json")
-PLACE = re.compile(rf"{CHATS}/session-{TIME}\{{short\}}\.jsonl")
+CHAT = re.compile(rf"session-{TIME}[A-Za-z0-9_-]{{1,80}}\.jsonl?")
+PLACE = re.compile(rf"{CHATS}/session-{TIME}\{{short\}}(\.jsonl?)")
+LINES, DOCUMENT = ".jsonl", ".json"
+"""Suffixes of a chat, and of one in the old format: one document, which Gemini CLI still resumes,
+and continues as a chat of lines.
+"""
+
 AGE = re.compile(r"([0-9]{1,6})([hdwm])")
 AGE_UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0, "m": 30 * 86400.0}
 """Units of the setting sessionRetention.maxAge in seconds; `m` is a month."""
@@ -99,7 +104,7 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
 
 def located(session_id: str, host: Host) -> Found | None:
     """Return the session with this id, in any directory; the chat that was written last."""
-    paths = (root_of(host) / "tmp").glob(f"*/{CHATS}/session-*{session_id[:8]}*.jsonl")
+    paths = (root_of(host) / "tmp").glob(f"*/{CHATS}/session-*{session_id[:8]}*.json*")
     chats = (path for path in paths if CHAT.fullmatch(path.name) and session_of(path) == session_id)
     sessions = [session for path in chats if (session := base.found(NAME, session_id, path))]
     return max(sessions, key=lambda session: session.modified, default=None)
@@ -118,16 +123,6 @@ def list_all(host: Host) -> Iterator[Listed]:
                 deleted = found.modified + kept_for if kept_for else None
                 capturing = partial(capture, found)
                 yield base.listed(found, (path, *extra), capturing, deleted=deleted)
-        yield from _old_chats(directory)
-
-
-def _old_chats(directory: Path) -> Iterator[Listed]:
-    for name in names_in(directory / CHATS):
-        if OLD_CHAT.fullmatch(name):
-            path = directory / CHATS / name
-            found = Found(NAME, path.stem, path, _modified(path))
-            unread = "in an old format"
-            yield base.listed(found, (path,), partial(capture, found), unread=unread)
 
 
 def lifetime(host: Host) -> float | None:
@@ -176,7 +171,7 @@ def session_of(path: Path) -> str | None:
     session_id, has_messages = None, False
     try:
         with open(path, "rb") as file:
-            for line in file:
+            for line in lines.unfolded(file):
                 if has_messages and b'"sessionId"' not in line:
                     continue
                 fields = wire.parse_line(line) or {}
@@ -187,7 +182,7 @@ def session_of(path: Path) -> str | None:
                 if (
                     has_messages
                     and session_id
-                    and path.name.endswith((f"-{session_id[:8]}.jsonl", f"-{session_id}.jsonl"))
+                    and path.stem.endswith((f"-{session_id[:8]}", f"-{session_id}"))
                 ):
                     break  # the name has the same id, so no later line changed it
     except OSError:
@@ -236,9 +231,9 @@ def capture(found: Found) -> Capture:
     main = Source(
         MAIN,
         path=path,
-        live=True,
-        place=_chat(match[1] if match else None, "{short}"),
-        end=_end(path),
+        live=path.suffix != DOCUMENT,
+        place=_chat(match[1] if match else None, "{short}", path.suffix if match else LINES),
+        end=None if path.suffix == DOCUMENT else _end(path),
     )
     extra = (
         _extra_sources(path.parent.parent, session_id)
@@ -251,8 +246,9 @@ def capture(found: Found) -> Capture:
     )
 
 
-def _chat(time: str | None, short: str) -> str:
-    return f"{CHATS}/session-{time}-{short}.jsonl" if time else f"{CHATS}/session-{short}.jsonl"
+def _chat(time: str | None, short: str, suffix: str) -> str:
+    name = f"session-{time}-{short}" if time else f"session-{short}"
+    return f"{CHATS}/{name}{suffix}"
 
 
 def _resumable(found: Found, session_id: str | None) -> Path:
@@ -329,7 +325,10 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
     resumed: nothing is written for it.
     """
     main = next((read for stream, read in stored.streams if stream.name == MAIN), lambda: iter(()))
-    if not any(lines.has_content(wire.parse_line(line) or {}) for line in base.lines(main())):
+    if not any(
+        lines.has_content(wire.parse_line(line) or {})
+        for line in lines.unfolded(base.lines(main()))
+    ):
         return Placement(
             None, (), ("gemini",), "the conversation was still empty; Gemini CLI starts a new one"
         )
@@ -386,26 +385,26 @@ def _plan(stored: Stored, cwd: Path, host: Host, session_id: str) -> tuple[Write
 def _with_id(read: Reader, session_id: str) -> Reader:
     """Return a chat with this id, unchanged if it has it already."""
     last, ends = None, b"\n"
-    for line in base.lines(read()):
+    for line in lines.unfolded(base.lines(read())):
         ends = line[-1:]
         if b'"sessionId"' in line:
             last = lines.id_set(wire.parse_line(line) or {}) or last
     if last == session_id:
         return read
     line = b'{"$set":{"sessionId":"%s"}}\n' % session_id.encode()
-    return lambda: chain(read(), [line if ends == b"\n" else b"\n" + line])
+    return lambda: chain(
+        lines.unfolded(base.lines(read())), [line if ends == b"\n" else b"\n" + line]
+    )
 
 
 def _target(name: str, place: str, session_id: str, *, copy: bool) -> tuple[str, ...]:
     """Return where a stream goes, below the project's directory. The stored path is not trusted."""
     if name == MAIN:
         match = PLACE.fullmatch(place)
+        time, suffix = match.groups() if match else (None, LINES)
         # Sorts after the chat it is a copy of, so that "latest" prefers it.
-        return tuple(
-            _chat(
-                match[1] if match else None, f"restored-{session_id}" if copy else session_id
-            ).split("/")
-        )
+        name = f"restored-{session_id}" if copy else session_id
+        return tuple(_chat(time, name, LINES if copy else suffix).split("/"))
     parts = base.place_parts(place) or ()
     folder = BESIDE.get(name.partition("/")[0])
     if folder is None or len(parts) <= len(folder) or parts[: len(folder)] != folder:

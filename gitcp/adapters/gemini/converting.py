@@ -14,7 +14,7 @@ from gitcp import wire
 from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Ids, Target, Written
-from gitcp.adapters.gemini import CHATS, MAIN, NAME, SESSION
+from gitcp.adapters.gemini import CHATS, DOCUMENT, MAIN, NAME, SESSION
 from gitcp.adapters.gemini.lines import NOT_TYPED, history, id_set, replaced_by
 from gitcp.adapters.mending import Edit, Faults, Record, Transcript
 from gitcp.dialogue import (
@@ -200,6 +200,8 @@ def mend(transcript: Transcript, stored: Stored) -> tuple[list[Edit], Faults]:
     """Rebuild a lost header, without which Gemini CLI deletes the chat, and keep results without a
     call as text: Gemini's API refuses them.
     """
+    if any(stream.place.endswith(DOCUMENT) for stream, _ in stored.streams if stream.name == MAIN):
+        return [], Faults()  # not made of lines
     first: Fields | None = None
     time, calls, results = "", set[str](), set[str]()
     for _, fields in transcript:

@@ -19,6 +19,10 @@ NO_CONTENT = (*NOT_TYPED, "/", "?")
 """Prefixes of texts that do not make a chat resumable by themselves."""
 
 
+IN_CHANGES = ("messages", "summary")
+"""Fields of a document that are changes in a chat of lines."""
+
+
 class _Answer(NamedTuple):
     """A tool's result: the id of the call, and the tool's name if given."""
 
@@ -26,6 +30,22 @@ class _Answer(NamedTuple):
     tool: str | None
     response: Any
     images: list[Image]
+
+
+def unfolded(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a chat. One in the old format is a single document: of that, yield a
+    header, and a line with all messages.
+    """
+    rest = iter(lines)
+    first = next(rest, b"")
+    whole = [first, *rest] if first.strip() == b"{" else [first]
+    document = wire.parse_line(b"\n".join(whole)) or {}
+    if isinstance(document.get("messages"), list):
+        changed = {name: document.pop(name) for name in IN_CHANGES if name in document}
+        whole = [wire.dumps(document).strip(), wire.dumps({"$set": changed}).strip()]
+        whole = [line + b"\n" for line in whole]
+    yield from whole
+    yield from rest
 
 
 def id_set(fields: dict[str, Any]) -> str | None:
@@ -39,7 +59,7 @@ def id_set(fields: dict[str, Any]) -> str | None:
 def began(lines: Iterable[bytes]) -> str:
     """Return the last start time in a chat, "" if there is none."""
     time = ""
-    for line in lines:
+    for line in unfolded(lines):
         if b'"startTime"' in line:
             fields = wire.parse_line(line) or {}
             changed = fields.get("$set")
@@ -76,7 +96,7 @@ def replaced_by(fields: dict[str, Any]) -> list[dict[str, Any]] | None:
 
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
     """Count messages of user and agent and tool calls. A replaced history is counted from zero."""
-    for line in lines:
+    for line in unfolded(lines):
         fields = wire.parse_line(line) or {}
         replaced = replaced_by(fields)
         if replaced is not None:
@@ -126,7 +146,7 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
 def history(lines: Iterable[bytes]) -> list[dict[str, Any]]:
     """Return the messages that a resume would send, without replaced and rewound ones."""
     current: dict[tuple[str, str], dict[str, Any]] = {}
-    for line in lines:
+    for line in unfolded(lines):
         fields = wire.parse_line(line) or {}
         replaced, rewound = replaced_by(fields), base.string(fields, "$rewindTo")
         if replaced is not None:
