@@ -46,7 +46,7 @@ BESIDE = 100
 """Bytes decoded on each side of an escape, in addition to the token it is in."""
 
 FARTHEST = 4096
-MOST_BACKSLASHES = 64
+USUAL_BACKSLASHES = 64
 IN_WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+/=%\\-")
 WORDS = bytes(0 if byte not in IN_WORD else 1 for byte in range(256))
 
@@ -112,8 +112,13 @@ def _control(data: bytes, mark: int) -> tuple[int, int] | None:
 
 def backslashes(data: bytes, end: int) -> int:
     """Return the number of backslashes right before `end`."""
-    before = data[max(0, end - MOST_BACKSLASHES) : end]
-    return len(before) - len(before.rstrip(b"\\"))
+    size = USUAL_BACKSLASHES
+    while True:  # JSON in JSON doubles them each time
+        before = data[max(0, end - size) : end]
+        count = len(before) - len(before.rstrip(b"\\"))
+        if count < size:
+            return count
+        size *= 2
 
 
 def blanked(data: bytes, spans: list[tuple[int, int]]) -> bytes:

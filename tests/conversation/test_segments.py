@@ -193,6 +193,8 @@ def test_segments_end_with_lines(objects: Objects) -> None:
     assert all(objects.reader.read_blob(s.oid).endswith(b"\n") for s in done.segments)
     assert all(s.size > segments.LARGEST - 200 for s in done.segments[:-1])
     assert [s.size for s in long.segments] == [6, segments.LARGEST, 10]
+    empty = given_bytes(objects, b"\n" + b"x" * segments.LARGEST + b"\nend\n")
+    assert [s.size for s in empty.segments] == [1, segments.LARGEST, 5]
 
 
 def test_growth_shares_what_was_there(objects: Objects) -> None:

@@ -267,6 +267,16 @@ def test_after_a_backslash() -> None:
     }
 
 
+@pytest.mark.parametrize("count", [1, 63, 65, 127, 129, 1023, 100_001])
+def test_after_many_backslashes(count: int) -> None:
+    """However many there are, JSON stays JSON: half an escape is not taken out with a token."""
+    escapes = "\\" * count
+    for token in (KINDS["npm-token"], KINDS["nvidia-key"]):
+        clean = redact(f'{{"a": "{escapes}{token}", "b": "{token}{escapes}n"}}'.encode())
+        assert b"REDACTED" in clean
+        assert set(json.loads(clean)) == {"a", "b"}, token
+
+
 def test_not_text() -> None:
     """Base64 of what is no text, words, paths and hashes are not decoded."""
     source = random.Random(3)
