@@ -18,6 +18,7 @@ from typing import Any
 
 from gitcp import wire
 from gitcp.errors import DiskFull, GitcpError, StoreBusy, StoreDamaged
+from gitcp.git import shared
 from gitcp.git.fsync import FULL, open_shared, read_own, replace_file, sync_directory, write_all
 from gitcp.git.repo import Repository
 from gitcp.git.shared import quoted
@@ -260,15 +261,22 @@ def read_fields(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StoreDamaged(
-            f"{path} cannot be read: {error.strerror}",
-            hint=f"ls -ld {quoted(str(path.parent))}",
-        ) from None
+        raise StoreDamaged(f"{path} cannot be read: {error.strerror}", hint=_fix(path)) from None
     except ValueError:
         raise damaged(path, "not JSON") from None
     if not isinstance(fields, dict):
         raise damaged(path, "not a JSON object")
     return fields
+
+
+def _fix(path: Path) -> str:
+    """Return the command that lets other members read a file of gitcp's: git makes the directory of
+    a linked working tree for its owner alone. In an unshared repository, one that shows why.
+    """
+    directory = path.parent
+    if directory.parent.parent.name == "worktrees":
+        directory = directory.parent
+    return shared.fix(directory) or f"ls -ld {quoted(str(directory))}"
 
 
 def damaged(path: Path, how: str) -> StoreDamaged:

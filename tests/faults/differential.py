@@ -150,7 +150,7 @@ class Life(Work):
         self.last: tuple[int, Tree, Picture] | None = None
         self.become = process.forked
         self.beyond: frozenset[bytes] = frozenset()
-        self.private = {1, 12} if shared else set()
+        self.private = {12} if shared else set()
         super().__init__(place, seed, shared=shared)
 
     def live(self, operations: int) -> None:

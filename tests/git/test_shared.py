@@ -139,16 +139,21 @@ def test_a_private_working_tree(place: Path) -> None:
     (one.root / ".git/worktrees/two").chmod(0o700)
     before = one.run("git", "for-each-ref")
 
-    told = one.gitcp("delete", "work", "--yes", check=12).err
+    failed = one.gitcp("delete", "work", "--yes", check=12)
 
+    told = failed.err
     assert "cannot be read: Permission denied; nothing was dropped" in told
     assert "damaged" not in told
     assert "remove" not in told
+    fix = f"chmod -R ug+rwX {one.root}/.git/worktrees/two"
+    assert f"hint: sudo {fix}\n" in told
     assert one.run("git", "for-each-ref") == before
 
+    two.run(*fix.split())
+    one.gitcp("delete", "work", "--yes")
+    one.gitcp("undo", "--yes")
     two.write("file", "third\n", cwd=tree)
     two.gitcp("save", "--session", "work", cwd=tree)
-    (one.root / ".git/worktrees/two").chmod(0o2770)
     two.run("chmod", "600", ".git/worktrees/two/commondir")
     safety = json.loads(one.gitcp("prune", "--keep-last", "1", "--dry-run", "--json").out)
     kept = {each["id"]: each["reason"] for each in safety["kept"]}
