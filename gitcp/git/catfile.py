@@ -110,15 +110,24 @@ class CatFile:
                     yield from git.all_of(oids[start : start + AT_ONCE])
             self._give_back(git)
 
+    def verify_blobs(self, oids: Sequence[Oid], most: int) -> Iterator[tuple[Oid, bytes | None]]:
+        """Yield blobs as `read_many` does, with None instead of the content of those of more than
+        `most` bytes, which are read and checked, too.
+        """
+        with suppress(StoreDamaged, GitFailed):
+            git = self._take() or self._start()
+            with _stopped_on_error(git):
+                for start in range(0, len(oids), AT_ONCE):
+                    yield from git.verify_blobs(oids[start : start + AT_ONCE], most)
+            self._give_back(git)
+
     def stream(self, oid: Oid) -> Iterator[bytes]:
         """Yield a blob in chunks of at most MOST_WHOLE bytes. Raises as `read` does, possibly after
         the last chunk: all of them are invalid then.
         """
         git, (kind, size) = self._ask(oid)
         with _stopped_on_error(git):
-            if kind != "blob":
-                raise StoreDamaged(f"object {oid} is a {kind}, not a blob", hint="gitcp check")
-            yield from _chunks(git, oid, size)
+            yield from _chunks(git, oid, kind, size)
         self._give_back(git)
 
     def close(self) -> None:
@@ -231,6 +240,18 @@ class _Git:
             if format_of(oid).oid_of(kind, data) != oid:
                 raise _damaged(oid)
             yield oid, (kind, data)
+
+    def verify_blobs(self, oids: Sequence[Oid], most: int) -> Iterator[tuple[Oid, bytes | None]]:
+        """Request at most AT_ONCE blobs, and yield each with its content, or None if it has more
+        than `most` bytes. Raises StoreDamaged as `all_of` does.
+        """
+        self._request(oids)
+        for oid in oids:
+            kind, size = self._answer(oid)
+            parts: list[bytes] = []
+            for chunk in _chunks(self, oid, kind, size):
+                parts = [*parts, chunk] if size <= most else []
+            yield oid, b"".join(parts) if size <= most else None
 
     def _request(self, oids: Sequence[Oid]) -> None:
         with suppress(BrokenPipeError):  # it has ended: there is no answer then
@@ -367,7 +388,12 @@ class _stopped_on_error:  # noqa: N801 -- reads as a statement
             self._git.stop()
 
 
-def _chunks(git: _Git, oid: Oid, size: int) -> Iterator[bytes]:
+def _chunks(git: _Git, oid: Oid, kind: str, size: int) -> Iterator[bytes]:
+    """Yield the content of the object that git is about to send, and check it, after the last chunk
+    at the latest.
+    """
+    if kind != "blob":
+        raise StoreDamaged(f"object {oid} is a {kind}, not a blob", hint="gitcp check")
     if size <= MOST_WHOLE:
         data = git.content(oid, size)
         if format_of(oid).oid_of("blob", data) != oid:

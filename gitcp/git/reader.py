@@ -107,6 +107,32 @@ class ObjectReader:
             error.objects = (oid,)
             raise
 
+    def verify_blobs(
+        self, oids: Iterable[Oid], most: int
+    ) -> Iterator[tuple[Oid, bytes | StoreDamaged | None]]:
+        """Yield blobs of up to `most` bytes with their content, larger ones, which were read, too,
+        with None, and those that cannot be read with the error. Packed ones are read together.
+        """
+        rest = dict.fromkeys(oids)
+        packed = [oid for oid in rest if self._stored.is_packed(oid)]
+        for oid, data in self._repo.cat_file.verify_blobs(packed, most) if packed else ():
+            del rest[oid]
+            yield oid, data
+        for oid in rest:
+            try:
+                yield oid, self._joined(self.stream_blob(oid), most)
+            except StoreDamaged as error:
+                yield oid, error
+
+    def _joined(self, chunks: Iterator[bytes], most: int) -> bytes | None:
+        """Return chunks as one, None if they have more than `most` bytes. All are read."""
+        parts: list[bytes] = []
+        size = 0
+        for chunk in chunks:
+            size += len(chunk)
+            parts = [*parts, chunk] if size <= most else []
+        return b"".join(parts) if size <= most else None
+
     # ------------------------------------------------------------ trees
 
     def read_tree(self, oid: Oid) -> list[TreeEntry]:

@@ -207,13 +207,11 @@ class _Work:
 
     def _place(self, step: FileStep, prepared: Prepared) -> None:
         """Check once more what the file replaces, and rename it into place."""
-        try:
-            replaced = self._require_unchanged(step.path, self.tree.lstat(step.path))
-        except BaseException:
-            self.tree.drop(prepared)
-            raise
-        self.tree.place(prepared)
-        self._replaced(step, replaced)
+        replaced: list[os.stat_result | None] = []
+        self.tree.place(
+            prepared, lambda status: replaced.append(self._require_unchanged(step.path, status))
+        )
+        self._replaced(step, *replaced)
 
     def _replaced(self, step: FileStep, replaced: os.stat_result | None) -> None:
         self._remember_links(replaced)

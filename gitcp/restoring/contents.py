@@ -7,7 +7,7 @@ stay in memory, and large ones are read again, in chunks, when their file is wri
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import segmented
@@ -38,18 +38,15 @@ class Contents:
         """Read every blob that `steps` restore. Raises StoreDamaged if one is missing or damaged;
         `source` names their checkpoint in the message.
         """
-        readable: set[Oid] = set()
+        needed = [step for step in steps if step.new is not None]
+        damaged = self._read_ahead({step.new.oid for step in needed if step.new is not None})
         lost: dict[bytes, StoreDamaged] = {}
-        for step in steps:
-            if step.new is None or step.new.oid in readable:
-                continue
-            try:
-                self._read_ahead(step.new.oid)
-                if step.conversion is not None and step.conversion.segments:
-                    for _ in segmented.content(self._objects.reader, step.new.oid):
-                        pass
-                readable.add(step.new.oid)
-            except StoreDamaged as error:
+        for step in needed:
+            assert step.new is not None
+            error = damaged.get(step.new.oid)
+            if error is None and step.conversion is not None and step.conversion.segments:
+                error = self._damage_of_segments(step.new.oid)
+            if error is not None:
                 lost[step.path] = error
         if lost:
             self._objects.freshener.distrust(
@@ -105,18 +102,25 @@ class Contents:
         except GitcpError:
             return False
 
-    def _read_ahead(self, oid: Oid) -> None:
-        if oid in self._known:
-            return
-        chunks: list[bytes] | None = []
-        size = 0
-        for chunk in self._objects.reader.stream_blob(oid):
-            size += len(chunk)
-            if chunks is not None:
-                chunks = [*chunks, chunk] if size <= min(KEPT_BLOB, self._room) else None
-        if chunks is not None:
-            self._known[oid] = b"".join(chunks)
-            self._room -= size
+    def _read_ahead(self, oids: Collection[Oid]) -> dict[Oid, StoreDamaged]:
+        """Read blobs and keep the small ones. Return the errors of those that cannot be read."""
+        wanted = [oid for oid in oids if oid not in self._known]
+        damaged = {}
+        for oid, content in self._objects.reader.verify_blobs(wanted, KEPT_BLOB):
+            if isinstance(content, StoreDamaged):
+                damaged[oid] = content
+            elif content is not None and len(content) <= self._room:
+                self._known[oid] = content
+                self._room -= len(content)
+        return damaged
+
+    def _damage_of_segments(self, oid: Oid) -> StoreDamaged | None:
+        try:
+            for _ in segmented.content(self._objects.reader, oid):
+                pass
+        except StoreDamaged as error:
+            return error
+        return None
 
     def _blob(self, oid: Oid) -> Iterator[bytes]:
         return (

@@ -121,11 +121,14 @@ class LogEntry(NamedTuple):
 
 
 class SavedState(NamedTuple):
-    """The state before a restore: its safety checkpoint, what was not saved, and its snapshot."""
+    """The state before a restore: its safety checkpoint, what was not saved, its snapshot, and the
+    plan if it was made to find out whether anything has to change.
+    """
 
     saved: Saved
     kept: tuple[Kept, ...]
     snapshot: CompletedSnapshot
+    files: FilePlan | None = None
 
 
 class _Unchanged(Exception):
@@ -653,18 +656,19 @@ def _save_present(
     choice = _choose_session(store, request)
     placed = _place(store, request) if can_skip else None
     can_skip = can_skip and _is_conversation_unchanged(placed, choice)
-    snapshots: list[CompletedSnapshot] = []
+    snapshots: list[tuple[CompletedSnapshot, FilePlan | None]] = []
 
     def complete(taken: Taken) -> Taken:
-        snapshots.append(written.completed(store, store.objects, taken, before))
+        snapshot = written.completed(store, store.objects, taken, before)
+        files = None
         if can_skip:
-            contents = Contents(store)
             files = _plan_files(
-                store, store.objects, request, snapshots[-1], contents, request.paths
+                store, store.objects, request, snapshot, Contents(store), request.paths
             )
             if not files:
                 raise _Unchanged(files.kept, placed)
-        return snapshots[-1].taken
+        snapshots.append((snapshot, files))
+        return snapshot.taken
 
     safety = SaveRequest(
         request.cwd,
@@ -674,13 +678,13 @@ def _save_present(
         complete=complete,
     )
     try:
-        return SavedState(save(store, safety), (), snapshots[-1])
+        return SavedState(save(store, safety), (), *snapshots[-1])
     except ConversationUnreadable as error:
         # The restore does not write this conversation, so the files can still be restored.
         path = choice.capture.sources[0].path if choice.capture else None
         kept = Kept(os.fsencode(path or ""), f"the current conversation is not saved: {error}")
         result = save(store, replace(safety, choice=choice._replace(capture=None)))
-        return SavedState(result, (kept,), snapshots[-1])
+        return SavedState(result, (kept,), *snapshots[-1])
 
 
 def _save_after(
@@ -751,7 +755,9 @@ def _prepare(
 ) -> tuple[FilePlan, Contents]:
     """Return the plan and its verified contents. Raises StoreDamaged if a blob cannot be read."""
     contents = Contents(store)
-    files = _plan_files(store, store.objects, request, state.snapshot, contents, scope)
+    files = state.files
+    if files is None:
+        files = _plan_files(store, store.objects, request, state.snapshot, contents, scope)
     contents.require(files.write, str(request.target.id))
     return files, contents
 

@@ -27,7 +27,7 @@ ACTING_PLACES = (b".github/workflows/", b".github/actions/", b".github/copilot-i
 
 def is_foreign(store: Store, checkpoint: Checkpoint) -> bool:
     """Return whether no session of this repository has this checkpoint."""
-    return store.find(checkpoint.id) != checkpoint.commit and not store.holds(checkpoint.commit)
+    return not store.holds(checkpoint.commit)
 
 
 def require(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
@@ -94,9 +94,9 @@ def admit(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
     Does nothing for one that is not foreign. Writes one ref. Raises NotTrusted, and Refused if a
     session of that name has diverged here.
     """
-    require(store, checkpoint, trusted=trusted)
     if not is_foreign(store, checkpoint):
         return
+    require(store, checkpoint, trusted=trusted)
     session = checkpoint.id.session
     tip = _fetched_tip(store, checkpoint)
     with store.lock():

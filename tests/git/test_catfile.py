@@ -176,6 +176,35 @@ def test_whatever_size_it_has(project: Project, started: list[int]) -> None:
     assert len(started) == 1
 
 
+def test_blobs_that_are_verified_together(project: Project, started: list[int]) -> None:
+    """Small ones come with their bytes, larger ones without, and what is missing, damaged or no
+    blob with the error; those after it are read all the same.
+    """
+    expected, objects = packed(project), open_store(project).objects
+    missing, tree = Oid("1" * FORMAT.digits), FORMAT.empty_tree
+    project.write("loose", "loose\n")
+    loose = Oid(project.git("hash-object", "-w", "loose").strip())
+    names = [missing, tree, *expected, loose]
+
+    verified = dict(objects.reader.verify_blobs(names, 1 << 20))
+
+    assert isinstance(verified.pop(missing), StoreDamaged)
+    assert isinstance(verified.pop(tree), StoreDamaged)
+    assert verified.pop(loose) == b"loose\n"
+    assert verified == {
+        oid: data if len(data) <= 1 << 20 else None for oid, data in expected.items()
+    }
+
+    (index,) = indexes(project.root / ".git/objects", FORMAT)
+    index.pack.chmod(0o600)
+    whole, half = index.pack.read_bytes(), index.pack.stat().st_size // 2  # in a large blob
+    index.pack.write_bytes(whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :])
+    again = dict(open_store(project).reader.verify_blobs(expected, 1 << 20))
+    assert [type(data) for data in again.values()].count(StoreDamaged) == 1
+    for oid, data in again.items():
+        assert isinstance(data, StoreDamaged) or data == verified[oid]
+
+
 def test_git_holds_no_large_blob_in_memory(project: Project) -> None:
     """It passes through git in pieces, too."""
     size = 200 << 20

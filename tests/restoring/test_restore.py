@@ -883,10 +883,12 @@ def before_placing(monkeypatch: pytest.MonkeyPatch, path: bytes, act: Callable[[
     """Let something happen just before a new file gets its name."""
     plain = Writer.place
 
-    def place(self: Writer, prepared: Prepared) -> os.stat_result:
+    def place(
+        self: Writer, prepared: Prepared, admit: Callable[[os.stat_result | None], object]
+    ) -> os.stat_result:
         if prepared.path == path:
             act()
-        return plain(self, prepared)
+        return plain(self, prepared, admit)
 
     monkeypatch.setattr(Writer, "place", place)
 

@@ -617,3 +617,21 @@ def test_the_message_of_a_bare_checkpoint() -> None:
         "Gitcp-Files: 0 (0 changed)\n"
     )
     assert plain().created.tzinfo is UTC
+
+
+def test_commits_that_sessions_hold(store: Store) -> None:
+    """A commit is held by any session that reaches it, however far back, and whatever its date;
+    one of no session is not, and neither is one that does not exist.
+    """
+    made = [
+        save(store, session, created=START - timedelta(days=900 * number))
+        for number in range(6)
+        for session in ("one", "other")
+    ]
+    assert all(store.holds(checkpoint.commit) for checkpoint in made)
+    assert not store.holds(made[0].root)
+
+    assert store.repo.refs.delete(refs.SESSIONS + "one", made[-2].commit)
+    assert not store.holds(made[0].commit)
+    assert store.holds(made[1].commit)
+    assert not store.holds(Oid("1" * FORMAT.digits))
