@@ -22,16 +22,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from gitcp.errors import ConversationUnreadable, StoreDamaged
 from gitcp.git import trees
 from gitcp.git.object_format import format_of
-from gitcp.model import FILE, Entry, Oid, Source
+from gitcp.model import FILE, TREE, Entry, Oid, Source
 
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
     from gitcp.git.writer import ObjectWriter
+
+T = TypeVar("T")
 
 LARGEST = 256 << 10
 """Maximum bytes of a segment. Measured: 64 to 256 KiB cost the same."""
@@ -65,9 +67,10 @@ class Segment(NamedTuple):
 class Cut(NamedTuple):
     """A stored stream.
 
-    `tree` contains `segments`. `bytes` and `sha256` (hex) are those of the whole stream. `kept` is
-    the parent stream's length if it is a prefix of this one, else 0. `torn` is the length of an
-    unfinished last line, which is not stored.
+    `tree` contains `segments`, which are only the last ones if `grow` returned it. `bytes` and
+    `sha256` (hex) are those of the whole stream. `kept` is the parent stream's length if it is a
+    prefix of this one, else 0. `torn` is the length of an unfinished last line, which is not
+    stored.
     """
 
     tree: Oid
@@ -153,17 +156,39 @@ def cut(objects: Objects, source: Source, parent: Sequence[Segment]) -> Cut:
     Compares by content. Writes blobs and trees to `objects`, which the caller flushes. Raises
     ConversationUnreadable if the file is missing, unreadable, or changes during each attempt.
     """
+    return _read(source, lambda read, size: _cut(objects, read, size, source.live, parent))
+
+
+def grow(objects: Objects, source: Source, tree: Oid, size: int, sha256: str) -> Cut | None:
+    """Store a stream that is a stored one, with more at its end or not; None if it is something
+    else. Of the stored one, only the last segment is listed in the result.
+
+    The stored one has this tree, this length and this checksum, which is what its bytes are
+    compared with: the segments before the last one are neither listed nor looked up, so the cost
+    does not depend on how many there are. Writes and raises as `cut`.
+    """
+    last = _last(objects.reader, tree, size)
+    if last is None:
+        return None
+    return _read(
+        source,
+        lambda read, now: _grow(objects, (read, now, source.live), tree, last, sha256),
+    )
+
+
+def _read(source: Source, store: Callable[[Read, int], T]) -> T:
+    """Return what `store` returns for a reader of the stream and its length. Tries again if the
+    file changes.
+    """
     if source.data is not None:
         data = source.data
-        return _cut(
-            objects, lambda start, size: data[start : start + size], len(data), source.live, parent
-        )
+        return store(lambda start, size: data[start : start + size], len(data))
     for attempt in range(ATTEMPTS):
         if attempt:
             time.sleep(PAUSE)
         try:
             with _open(source) as (read, size):
-                return _cut(objects, read, size, source.live, parent)
+                return store(read, size)
         except _Missing:
             if not attempt:
                 raise _unreadable(source, "does not exist") from None
@@ -268,6 +293,59 @@ def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[S
     return Cut(
         write_tree(objects.writer, segments), segments, end, digest.hexdigest(), shared, size - end
     )
+
+
+def _last(reader: trees.TreeReader, tree: Oid, size: int) -> tuple[int, Segment] | None:
+    """Return the number of the last segment (from 0), and that segment, of a stored stream of this
+    length; None if the stream is empty, or its tree is not as this module writes it.
+    """
+    names, entries = [], reader.read_tree(tree)
+    while entries and entries[-1].mode == TREE:
+        names.append(entries[-1].name)
+        entries = reader.read_tree(entries[-1].oid)
+    path = b"/".join((*names, entries[-1].name)) if entries else b""
+    match = NAME.fullmatch(path)
+    if match is None or int(match[1]) >= size:
+        return None
+    level = LEVELS.index(names[0])
+    before = sum(WIDTH**each for each in range(1, level + 1))
+    number = before + int(b"0" + b"".join(names[1:]), 16) * WIDTH + len(entries) - 1
+    start = int(match[1])
+    segment = Segment(entries[-1].oid, start, size - start)
+    is_ours = _path(number, start) == path and (number == 0) == (start == 0)
+    return (number, segment) if is_ours else None
+
+
+def _grow(
+    objects: Objects,
+    stream: tuple[Read, int, bool],
+    tree: Oid,
+    last: tuple[int, Segment],
+    sha256: str,
+) -> Cut | None:
+    read, size, live = stream
+    number, segment = last
+    kept = segment.start + segment.size
+    end = _last_line_end(read, size) if live else size
+    if end < kept:
+        return None
+    import hashlib  # only where there is a conversation
+
+    digest = hashlib.sha256()
+    for _ in _blocks(read, 0, kept, digest.update):
+        pass
+    if digest.hexdigest() != sha256:
+        return None
+    is_short = segment.size < SMALL and end > kept
+    head = read(segment.start, segment.size) if is_short else b""
+    blocks = chain((head,), _blocks(read, kept, end, digest.update))
+    new = store(objects.writer, blocks, kept - len(head))
+    parts = new if is_short else [segment, *new]
+    first = number if is_short else number + 1
+    paths = {_path(at, part.start): Entry(FILE, part.oid) for at, part in enumerate(new, first)}
+    grown = trees.edited(objects, tree, paths) if new else tree
+    assert grown is not None
+    return Cut(grown, tuple(parts), end, digest.hexdigest(), kept, size - end)
 
 
 def append(

@@ -184,11 +184,11 @@ def changed(
     )
     if now and tree and all(path.count(b"/") < DEEP for path in edits):
         with suppress(StoreDamaged):  # then all of it is written
-            return _edited(store, tree, edits) if edits else tree
+            return edited(store, tree, edits) if edits else tree
     return build(store.writer, nest(now)) if now else None
 
 
-def _edited(store: TreeStore, tree: Oid | None, edits: Mapping[bytes, Entry | None]) -> Oid | None:
+def edited(store: TreeStore, tree: Oid | None, edits: Mapping[bytes, Entry | None]) -> Oid | None:
     """Return `tree` with some paths replaced or removed. Each tree along the paths is written
     once.
     """
@@ -200,7 +200,7 @@ def _edited(store: TreeStore, tree: Oid | None, edits: Mapping[bytes, Entry | No
     for name, inside in below.items():
         before, made = here.pop(name, None), inside.pop(b"", None)
         if made is None and inside:
-            oid = _edited(store, before.oid if before and before.mode == TREE else None, inside)
+            oid = edited(store, before.oid if before and before.mode == TREE else None, inside)
             made = Entry(TREE, oid) if oid else None
         if made is not None:
             here[name] = TreeEntry(name, *made)

@@ -21,6 +21,7 @@ from gitcp.model import (
     Conversation,
     Digest,
     Entry,
+    Oid,
     Source,
     Stream,
 )
@@ -161,23 +162,46 @@ def _cuts(
         if source.is_standing:
             continue
         try:
-            yield source, segments.cut(store.objects, source, stored(store, previous, source.name))
+            yield source, _cut(store, source, previous)
         except ConversationUnreadable:
             if source.name == MAIN or source.path is None or source.path.exists():
                 raise
+
+
+def _cut(store: Store, source: Source, previous: Conversation | None) -> Cut:
+    """Store a stream on top of the parent's."""
+    if not store.freshener.damaged:  # else each segment is looked up, and written again if it is
+        stream, tree = _located(store, previous, source.name)
+        grown = (
+            segments.grow(store.objects, source, tree, stream.bytes, stream.sha256)
+            if stream and tree
+            else None
+        )
+        if grown is not None:
+            return grown
+    return segments.cut(store.objects, source, stored(store, previous, source.name))
+
+
+def _located(
+    store: Store, conversation: Conversation | None, name: str
+) -> tuple[Stream | None, Oid | None]:
+    """Return one stream of a stored conversation and the tree of its segments, None for each that
+    is missing.
+    """
+    streams = conversation.streams if conversation else ()
+    stream = next((each for each in streams if each.name == name), None)
+    if conversation is None or stream is None:
+        return stream, None
+    entry = trees.lookup(store.reader, conversation.tree, name.encode())
+    return stream, entry.oid if entry else None
 
 
 def stored(store: Store, conversation: Conversation | None, name: str) -> tuple[Segment, ...]:
     """Return the segments of one stream of a stored conversation, none if there is no such
     stream.
     """
-    stream = (
-        next((s for s in conversation.streams if s.name == name), None) if conversation else None
-    )
-    if conversation is None or stream is None:
-        return ()
-    entry = trees.lookup(store.reader, conversation.tree, name.encode())
-    return segments.read_segments(store.reader, entry.oid, stream.bytes) if entry else ()
+    stream, tree = _located(store, conversation, name)
+    return segments.read_segments(store.reader, tree, stream.bytes) if stream and tree else ()
 
 
 def lines(store: Store, stream_segments: Sequence[Segment], start: int = 0) -> Iterator[bytes]:
@@ -207,8 +231,10 @@ def _digest(
     if previous is not None and previous.format == capture.format and cut.kept:
         start = _resume_offset(store, adapter, capture.format, cut)
         if start is not None:
-            return adapter.digest(previous.digest, lines(store, cut.segments, start))
-    return adapter.digest(Digest(), lines(store, cut.segments))
+            return adapter.digest(
+                previous.digest, lines(store, _segments(store, cut, start), start)
+            )
+    return adapter.digest(Digest(), lines(store, _segments(store, cut, 0)))
 
 
 def _resume_offset(store: Store, adapter: base.Adapter, format: str, cut: Cut) -> int | None:
@@ -223,7 +249,7 @@ def _resume_offset(store: Store, adapter: base.Adapter, format: str, cut: Cut) -
         return cut.kept
     if format == generic.DOCUMENT:  # not made of lines
         return None
-    partial = _partial_line(store, cut.segments, cut.kept)
+    partial = _partial_line(store, cut, cut.kept)
     if not partial:
         return cut.kept
     if next(segments.content(store.reader, cut.segments, cut.kept))[:1] == b"\n":
@@ -234,12 +260,25 @@ def _resume_offset(store: Store, adapter: base.Adapter, format: str, cut: Cut) -
     return cut.kept - len(partial) if is_ignored else None
 
 
-def _partial_line(store: Store, stream_segments: Sequence[Segment], end: int) -> bytes:
+def _segments(store: Store, cut: Cut, start: int) -> tuple[Segment, ...]:
+    """Return the segments of a stored stream, from byte `start` on at least."""
+    if cut.segments[0].start <= start:
+        return cut.segments
+    return segments.read_segments(store.reader, cut.tree, cut.bytes)
+
+
+def _partial_line(store: Store, cut: Cut, end: int) -> bytes:
     """Return the bytes before offset `end` of the line that contains it, b"" at a line boundary."""
-    line = b""
-    for segment in reversed([each for each in stream_segments if each.start < end]):
+    line, parts = b"", list(cut.segments)
+    while parts or end:
+        if not parts:  # the line is long: it began before what grew
+            parts = [each for each in _segments(store, cut, 0) if each.start < end]
+        segment = parts.pop()
+        if segment.start >= end:
+            continue
         data = store.reader.read_blob(segment.oid)[: end - segment.start]
         line = data[data.rfind(b"\n") + 1 :] + line
+        end = segment.start
         if b"\n" in data:
             break
     return line

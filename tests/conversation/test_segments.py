@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -343,6 +344,90 @@ def test_shortened_everywhere(objects: Objects, monkeypatch: pytest.MonkeyPatch)
 
     for size in range(len(data) + 1):
         assert joined(objects, segments.shorten(objects, done.segments, size)) == data[:size]
+
+
+def regrown(objects: Objects, data: bytes, parent: Cut) -> Cut | None:
+    """What `grow` makes of a stream whose parent this is."""
+    stored = (parent.tree, parent.bytes, parent.sha256)
+    return segments.grow(objects, Source("main", data=data), *stored)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(first=body, edits=st.lists(st.one_of(edit, body.map(lambda b: (1.0, 1.0, b))), max_size=12))
+def test_grown(
+    objects: Objects,
+    monkeypatch: pytest.MonkeyPatch,
+    first: bytes,
+    edits: list[tuple[float, float, bytes]],
+) -> None:
+    """What begins with its parent becomes the very tree that cutting it makes; anything else is
+    left to that.
+    """
+    monkeypatch.setattr(segments, "LARGEST", 64)
+    monkeypatch.setattr(segments, "SMALL", 16)
+    before, parent = b"", given_bytes(objects, b"")
+    for data in [first, *(edited(first, how) for how in edits), first * 30]:
+        expected = given_bytes(objects, data, parent.segments)
+        grown = regrown(objects, data, parent)
+
+        if before and data.startswith(before):
+            assert grown is not None
+            count = len(grown.segments)
+            assert grown == expected._replace(segments=expected.segments[-count:])
+            assert grown.segments[0].start <= len(before)
+        else:
+            assert grown is None
+        before, parent = data, expected
+
+
+def test_growth_depends_on_what_is_new(objects: Meddling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many segments there are, as many trees are read and objects written; each comes to
+    lie where cutting the whole puts it.
+    """
+    monkeypatch.setattr(segments, "SMALL", 8)
+    data = b"".join(b"line %04d\n" % number for number in range(600))
+    small = [given_bytes(objects, b"")]
+    for number in range(600):
+        small.append(given_bytes(objects, data[: 10 * number + 10], small[-1].segments))
+    costs = []
+    for count in (20, 599):
+        fresh, reads = Meddling(objects.repo), list[Oid]()
+        objects.writer.flush()
+        read_tree = fresh.reader.read_tree
+
+        def noted(oid: Oid, read: Any = read_tree, reads: list[Oid] = reads) -> Any:
+            reads.append(oid)
+            return read(oid)
+
+        def missing(oid: Oid, reads: list[Oid] = reads) -> bool:
+            reads.append(oid)
+            return False
+
+        monkeypatch.setattr(fresh.reader, "read_tree", noted)
+        monkeypatch.setattr(fresh.freshener, "freshen", missing)
+        grown = regrown(fresh, data[: 10 * count + 10], small[count])
+        assert grown is not None
+        assert grown.tree == small[count + 1].tree
+        assert grown.segments == small[count + 1].segments[-2:]
+        costs.append(len(reads))
+    assert costs[1] <= costs[0] + 4  # a tree deeper, read and written
+
+
+def test_growth_of_what_others_wrote(objects: Objects) -> None:
+    """A parent whose tree has other names, or none, is cut anew."""
+    data = numbered(0, 100)
+    blob = objects.writer.write_blob(data)
+    for leaves in (
+        {b"a/000000000007.jsonl": blob},
+        {b"b/1/000000000000.jsonl": blob},
+        {b"x": blob},
+    ):
+        tree = trees.build(
+            objects.writer, trees.nest({path: Entry(FILE, oid) for path, oid in leaves.items()})
+        )
+        digest = hashlib.sha256(data).hexdigest()
+        source = Source("main", data=data + b"more\n")
+        assert segments.grow(objects, source, tree, len(data), digest) is None
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
