@@ -1,7 +1,8 @@
 """An index of the words in stored conversations, so that a search need not read all of them.
 
 It tells which segments cannot contain a word. All others are read, and so are those that it does
-not have: without it a search finds the same, but slowly. SQLite's full-text search keeps the
+not have: without it a search finds the same, but slowly. Words within sealed thinking and the bytes
+of images do not count: nobody is shown those. SQLite's full-text search keeps the
 distinct words of each segment. It is built in the background, and deleted by a purge, like every
 cache.
 """
@@ -34,6 +35,13 @@ BATCH = 256
 WORD = re.compile(rb"[A-Za-z0-9]{2,}")
 LONG = re.compile(rb"[A-Za-z0-9]{129}")
 """A run that is no word but data. Segments with one are not indexed, so they are always read."""
+
+SEALED = re.compile(
+    rb'"(?:signature|thoughtSignature|encrypted_content|encryptedContent'
+    rb'|reasoning(?:Opaque|EncryptedContent)|data|base64|url|image_url)"\s*:\s*'
+    rb'"(?:data:[^",]{1,80},)?[A-Za-z0-9+/_-]{128,}={0,2}"'
+)
+"""A field of sealed thinking, or of an image. Half of the segments of Claude Code have some."""
 
 SHORTEST = 3
 """Characters of a word that is looked for: shorter ones are in most segments."""
@@ -144,11 +152,13 @@ def _insert(database: sqlite3.Connection, batch: Sequence[tuple[Oid, bytes]]) ->
     database.execute("begin immediate")
     for oid, data in batch:
         # a word may continue in the next segment, and a run of data is none
-        if not data.endswith(b"\n") or LONG.search(data):
+        text = SEALED.sub(b'""', data)
+        if not text.endswith(b"\n") or LONG.search(text):
             continue
         name = bytes.fromhex(oid)
         row = database.execute("insert or ignore into segment (oid) values (?)", (name,))
         if row.rowcount:
-            text = b" ".join(set(WORD.findall(data.lower()))).decode("ascii")
-            database.execute("insert into words (rowid, text) values (?, ?)", (row.lastrowid, text))
+            words = b" ".join(set(WORD.findall(text.lower()))).decode("ascii")
+            values = (row.lastrowid, words)
+            database.execute("insert into words (rowid, text) values (?, ?)", values)
     database.execute("commit")

@@ -199,6 +199,7 @@ def _record(
         began=began,
         items=len(dialogue.items),
         notes=notes,
+        model=before.model if before else None,
     )
 
 

@@ -164,6 +164,25 @@ def test_words_that_are_cut(tmp_path: Path) -> None:
     assert index.without([b"parser"], map(named, range(3))) == {named(2)}
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        b'"signature":"%s=="',
+        b'"encrypted_content": "%s"',
+        b'"reasoningOpaque":"%s"',
+        b'"source":{"type":"base64","media_type":"image/png","data":"%s"}',
+        b'"image_url":"data:image/png;base64,%s"',
+    ],
+)
+def test_sealed_data_is_no_text(tmp_path: Path, field: bytes) -> None:
+    """A segment with sealed thinking or an image is indexed by its other words."""
+    segment = b'{"text":"parser",' + field % (b"Zm9v" * 99) + b"}\n"
+    index = filled(tmp_path / "p", [segment])
+
+    assert index.without([b"parser"], [named(0)]) == frozenset()
+    assert index.without([b"dates"], [named(0)]) == {named(0)}
+
+
 def test_too_common(tmp_path: Path) -> None:
     """A part of very many words, or a very short one, excludes nothing."""
     segments = [b"".join(b"ab%d " % n for n in range(600)) + b"\n", b"nothing\n"]

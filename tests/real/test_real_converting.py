@@ -75,6 +75,52 @@ def test_it_goes_on(project: Project, tmp_path: Path, source: str, agent: str) -
     assert transcripts.SEAL not in json.dumps(model.requests)
 
 
+MORE, ANSWER = "one more question", "and its answer"
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "opencode"])
+def test_more_is_appended(project: Project, tmp_path: Path, agent: str) -> None:
+    """Converted, worked on, converted again: the same session of the other agent, which is sent
+    everything once, in order.
+    """
+    home = tmp_path / "agents-home"
+    transcripts.write("codex", home, project.root)
+    with MODELS.get(agent, ScriptedModel)({"text": "Going on."}) as model:
+        if agent == "opencode":
+            real_agents.opencode_environment(home, model)
+        first = convert(project, home, agent)["resume"]
+        for command in first["prepare"]:
+            real_agents.opencode(home, project.root, model, *command[1:])
+        before = Path(first["path"]).read_bytes()
+        work_on(home)
+        second = convert(project, home, agent)["resume"]
+        for command in second["prepare"]:
+            real_agents.opencode(home, project.root, model, *command[1:])
+        RUNS[agent](home, project.root, model, *second["command"][1:], "and then?")
+
+    assert second["session_id"] == first["session_id"]
+    if agent == "claude-code":
+        assert Path(second["path"]).read_bytes().startswith(before)
+    texts = [text for kind, _, text in entries(model.requests[0]) if kind in ("text", "result")]
+    assert real_agents.in_order([*transcripts.TOLD, MORE, ANSWER, "and then?"], texts), texts
+    for text in (transcripts.PROMPT, transcripts.LISTED, MORE, ANSWER):
+        assert sum(text in each for each in texts) == 1, text
+
+
+def work_on(home: Path) -> None:
+    """Add a question and its answer to Codex's transcript."""
+    (rollout,) = home.glob(f".codex/sessions/*/*/*/*-{transcripts.SESSION}.jsonl")
+    with rollout.open("a", encoding="utf-8") as file:
+        for role, kind, text in (
+            ("user", "input_text", MORE),
+            ("assistant", "output_text", ANSWER),
+        ):
+            content = [{"type": kind, "text": text}]
+            payload = {"type": "message", "role": role, "content": content}
+            line = {"timestamp": transcripts.TIME, "type": "response_item", "payload": payload}
+            file.write(json.dumps(line) + "\n")
+
+
 NAMES = {
     "claude-code": "Claude Code",
     "codex": "Codex",
