@@ -489,7 +489,7 @@ def _shared(project: Project) -> str:
     """What the commands print that exchange checkpoints, with one thing refused."""
     hub = Project(project.root.parent / "hub")
     printed = [project.gitcp("remote", "hub", str(hub.root), "--json", check=0).out]
-    hub.write(".git/hooks/update", '#!/bin/sh\ncase "$1" in *tags*) exit 1; esac\n', 0o755)
+    hub.write(hub.git_dir / "hooks/update", '#!/bin/sh\ncase "$1" in *tags*) exit 1; esac\n', 0o755)
     session = ("--session", "e7baae82")
     for command in (
         ("push", "--dry-run"),
@@ -660,7 +660,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
 
 def _damage(project: Project, name: str) -> None:
     oid = project.git("rev-parse", name)
-    path = project.path(f".git/objects/{oid[:2]}/{oid[2:]}")
+    path = project.path(project.git_dir / f"objects/{oid[:2]}/{oid[2:]}")
     os.chmod(path, 0o644)
     Path(os.fsdecode(path)).write_bytes(b"damaged")
 
@@ -827,7 +827,7 @@ def test_state_files_are_named(project: Project) -> None:
     project.gitcp("save", "--conversation", "-", "--session", "talk", input="hello\n", check=0)
     project.write("a.txt", "c\n")
     project.gitcp("restore", "1", "--yes", check=0)
-    kept = {path.name for path in project.root.joinpath(".git/gitcp").iterdir()}
+    kept = {path.name for path in project.git_dir.joinpath("gitcp").iterdir()}
     shown = {
         name.rstrip("/")
         for row in table(section("docs/architecture.md", "State"))
@@ -855,7 +855,7 @@ def test_environment_is_not_recorded(project: Project) -> None:
     for command in ("save", "save", "status"):
         project.gitcp(command, env=env, check=0)
 
-    kept = [path for path in project.root.joinpath(".git/gitcp").iterdir() if path.is_file()]
+    kept = [path for path in project.git_dir.joinpath("gitcp").iterdir() if path.is_file()]
     assert kept
     assert [path.name for path in kept if b"secret-" in path.read_bytes()] == []
     assert "secret-" not in project.git("cat-file", "--batch-all-objects", "--batch")

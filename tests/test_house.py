@@ -354,7 +354,7 @@ def test_guard_lets_pass(project: Project) -> None:
 
     with project.guard():
         project.git("update-ref", "refs/gitcp/sessions/s", commit)
-        project.write(".git/gitcp/state", "anything")
+        project.write(project.git_dir / "gitcp/state", "anything")
         project.write("file", "two")
         project.git("hash-object", "-w", "file")
 
@@ -364,7 +364,7 @@ def test_guard_wants_a_sound_store(project: Project) -> None:
     project.commit()
 
     with pytest.raises(AssertionError, match="fsck"), project.guard():
-        project.write(".git/refs/gitcp/sessions/s", "1" * 40 + "\n")
+        project.write(project.git_dir / "refs/gitcp/sessions/s", "1" * 40 + "\n")
 
 
 def test_project_shows_everything(project: Project) -> None:

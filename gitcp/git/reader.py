@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from gitcp.errors import StoreDamaged
 from gitcp.git.loose import inflate, open_loose, read_loose
 from gitcp.git.pending import Pending
 from gitcp.git.refs import NOTHING
-from gitcp.git.stored import StoredObjects
+from gitcp.git.stored import PAUSE, TRIES, StoredObjects
 from gitcp.git.trees import PartOfTree, TreeEntry, diff, in_order, parse, serialise
 from gitcp.model import FileChange, Oid
 
 if TYPE_CHECKING:
     from gitcp.git.repo import Repository
+
+T = TypeVar("T")
 
 
 class ObjectReader:
@@ -190,8 +193,7 @@ class ObjectReader:
             raise
 
     def _read_packed(self, oid: Oid) -> tuple[str, bytes]:
-        self._require(oid)
-        return self._repo.cat_file.read(oid)
+        return self._by_git(oid, self._repo.cat_file.read)
 
     def _stream_stored(self, oid: Oid) -> Iterator[bytes]:
         for directory in self._stored.directories:
@@ -200,8 +202,28 @@ class ObjectReader:
                 with loose:
                     yield from inflate(loose, oid)
                 return
-        self._require(oid)
-        yield from self._repo.cat_file.stream(oid)
+        first, rest = self._by_git(oid, self._started)
+        yield first
+        yield from rest
+
+    def _started(self, oid: Oid) -> tuple[bytes, Iterator[bytes]]:
+        chunks = self._repo.cat_file.stream(oid)
+        return next(chunks), chunks
+
+    def _by_git(self, oid: Oid, read: Callable[[Oid], T]) -> T:
+        """Return what `read` does. git looks for an object twice: it misses one whose packs were
+        joined, and joined again, meanwhile. So while packs change, git is asked again.
+        """
+        for _ in range(TRIES):
+            self._require(oid)
+            try:
+                return read(oid)
+            except StoreDamaged:
+                if self._stored.is_complete():
+                    raise
+            time.sleep(PAUSE)
+            self._stored.forget_packs()
+        return read(oid)
 
     def _require(self, oid: Oid) -> None:
         """Raise StoreDamaged for a missing object: git would start in vain, or fetch it."""

@@ -25,11 +25,12 @@ TABLES = "reftable/tables.list"
 LOCKED = "cannot lock references"
 """In git's message, if another process has the lock."""
 
-TRIES = 10
+PATIENCE = 10.0
 PAUSE = 0.1
-"""Seconds between attempts, while another process has the refs locked."""
+"""Seconds for which gitcp tries while another process has the refs locked, and between attempts."""
 
 DURABLE = ("-c", "core.fsync=committed,reference", "-c", "reftable.lockTimeout=5000")
+"""git itself waits for five seconds in each attempt, from 2.47 on."""
 LISTED = ("for-each-ref", "--format=%(objectname) %(refname)")
 ROOTS = (
     "for-each-ref",
@@ -100,7 +101,8 @@ class TableRefs:
 
     def _move(self, name: str, old: Oid | None, *command: str) -> bool:
         """Run a command that moves a ref. Return False if the ref is not at `old`."""
-        for attempt in range(TRIES):
+        end = time.monotonic() + PATIENCE
+        while True:
             try:
                 self._git(*DURABLE, *command)
                 return True
@@ -108,9 +110,9 @@ class TableRefs:
                 if self.read(name) != old:
                     return False
                 problem = error
-            if LOCKED not in str(problem):
+            if LOCKED not in str(problem) or time.monotonic() > end:
                 break
-            time.sleep(PAUSE * attempt)
+            time.sleep(PAUSE)
         raise StoreBusy(
             f"the ref {name} could not be moved: it was not changed ({problem})",
             hint=f"ls {self._common}/{TABLES}.lock",

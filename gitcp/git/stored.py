@@ -23,7 +23,7 @@ TICK = 0.02
 PAUSE = 0.02
 TRIES = 50
 """Seconds between listings of packs that change all the time, and how many are made before an
-object counts as missing.
+object counts as missing or damaged.
 """
 
 
@@ -64,13 +64,13 @@ class StoredObjects:
         for _ in range(TRIES):
             if self.exists(oid):
                 return False
-            if self._is_complete():
+            if self.is_complete():
                 return True
             time.sleep(PAUSE)
             self.forget_packs()
         return True
 
-    def _is_complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether no pack was written or deleted since shortly before they were listed."""
         now = self._listed_at
         if any(now - TICK <= changed <= now for changed in self._listed):

@@ -75,7 +75,7 @@ def _read_tables(repo: Repository, prefix: str) -> Refs:
         result.refs.update(repo.refs.list(prefix))
     except GitFailed as error:
         result.faults.append(Fault(REFTABLE, f"cannot be read: {error}"))
-    for path in repo.refs.files():
+    for path in dict.fromkeys(repo.refs.files()):  # a linked working tree has one of its own
         lock = Path(f"{path}.lock")
         with suppress(FileNotFoundError):
             if time.time() - lock.stat().st_mtime > STALE:

@@ -204,7 +204,7 @@ def test_the_base(project: Project) -> None:
     first = project.commit("one")
     talk = Talk(project)
     talk.say("hello", "Hello.")
-    log = project.root / ".git/logs/HEAD"
+    log = project.git_dir / "logs/HEAD"
     lines = log.read_text()
     project.commit("two")
     log.write_text(log.read_text().replace(lines, lines.replace(" +0000\t", " +0000\t")))

@@ -255,7 +255,7 @@ def test_sessions(worked: Project) -> None:
 
 def test_a_damaged_session(worked: Project) -> None:
     """A session that cannot be read is named, and the others are listed."""
-    worked.write(".git/refs/gitcp/sessions/lost", "1" * 40 + "\n")
+    worked.write(worked.git_dir / "refs/gitcp/sessions/lost", "1" * 40 + "\n")
     done = worked.gitcp("sessions", check=0)
 
     assert done.err.startswith("note: session lost cannot be read: ")
@@ -323,7 +323,7 @@ def test_check_damaged(worked: Project) -> None:
     """A damaged object is named with the checkpoints that need it, and the exit code is 13."""
     commit = worked.json("show", "1")["commit"]
     oid = worked.git("rev-parse", f"{commit}:.gitcp/checkpoint.json")
-    path = f".git/objects/{oid[:2]}/{oid[2:]}"
+    path = worked.git_dir / f"objects/{oid[:2]}/{oid[2:]}"
     os.chmod(worked.path(path), 0o644)
     worked.write(path, worked.read(path)[:-1] + b"\xff")
     said = worked.gitcp("check", check=13).out

@@ -40,8 +40,8 @@ def test_all_is_well(project: Project) -> None:
     """An agent that is enabled, a hook that saved: no problem; nothing is changed by looking."""
     project.gitcp("save", check=0)
     project.gitcp("enable", "claude", "--yes", check=0)
-    project.write(".git/gitcp/hooked/claude-code.e7baae82", "")
-    os.utime(project.path(".git/gitcp/hooked/claude-code.e7baae82"), (0, 1795000000))
+    project.write(project.git_dir / "gitcp/hooked/claude-code.e7baae82", "")
+    os.utime(project.path(project.git_dir / "gitcp/hooked/claude-code.e7baae82"), (0, 1795000000))
     before = project.files()
 
     with project.guard():

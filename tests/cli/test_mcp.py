@@ -470,7 +470,7 @@ def test_damage(project: Project, talk: Talk) -> None:
     """A missing object is an error of the call, without a traceback; the next call is answered."""
     project.gitcp("save", check=0)
     oid = project.git("rev-parse", "refs/gitcp/sessions/e7baae82:app.py")
-    project.remove(f".git/objects/{oid[:2]}/{oid[2:]}")
+    project.remove(project.git_dir / f"objects/{oid[:2]}/{oid[2:]}")
 
     async def work(tools: Tools) -> None:
         with pytest.raises(Called) as raised:

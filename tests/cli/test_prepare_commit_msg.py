@@ -149,9 +149,9 @@ def test_a_commit_never_fails(project: Project) -> None:
     said.
     """
     project.gitcp("enable", "git", "--yes", check=0)
-    project.write(".git/refs/gitcp/sessions/work", "nonsense\n")
+    project.write(project.git_dir / "refs/gitcp/sessions/work", "nonsense\n")
     assert project.commit("two")
-    project.remove(".git/refs/gitcp/sessions/work")
+    project.remove(project.git_dir / "refs/gitcp/sessions/work")
     for arguments in (
         (),
         ("prepare-commit-msg",),

@@ -56,7 +56,7 @@ COMMANDS = {
 def test_long_commands_report(shared: Project, args: tuple[str, ...]) -> None:
     """Shown on a terminal, without a bar on a narrow one; nothing of it is left when they end."""
     if args[0] == "save":
-        (shared.root / ".git/gitcp/worktree-state").unlink()
+        (shared.git_dir / "gitcp/worktree-state").unlink()
     done = on_terminal(shared, *args, env=AT_ONCE, columns=70)
 
     assert done.code == 0, done.out

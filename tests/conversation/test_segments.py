@@ -270,7 +270,7 @@ def test_shared_segments_that_were_lost(
     first = given_bytes(objects, b"".join(lines))
     objects.writer.flush()
     for segment in first.segments:
-        project.root.joinpath(".git/objects", segment.oid[:2], segment.oid[2:]).unlink()
+        project.git_dir.joinpath("objects", segment.oid[:2], segment.oid[2:]).unlink()
 
     lines[2] = b"changed\n"
     later = Objects(objects.repo)

@@ -111,7 +111,7 @@ def test_planted(project: Project, name: str, tmp_path: Path) -> None:
     """
     project.write("a", "one\n")
     project.gitcp("save", check=0)
-    path = project.root / ".git/gitcp" / name
+    path = project.git_dir / "gitcp" / name
     before: Any = path.read_bytes() if path.exists() else b""
     for data, mode in (
         (before, 0o666),

@@ -70,9 +70,7 @@ def _are_saved(stage: Stage) -> bool:
 def _leave_loose(stage: Stage) -> None:
     """Let there seem to be so many loose objects that housekeeping begins with the next save."""
     found = 0
-    while (
-        len(list((stage.project.root / ".git/objects" / repack.PROBED).glob("*"))) <= repack.LOOSE
-    ):
+    while len(list((stage.project.git_dir / "objects" / repack.PROBED).glob("*"))) <= repack.LOOSE:
         found += 1
         if sha1(b"blob %d\0%d" % (len(str(found)), found)).hexdigest().startswith(repack.PROBED):
             stage.project.git("hash-object", "-w", "--stdin", input=b"%d" % found)
@@ -98,7 +96,7 @@ def _redo(stage: Stage) -> None:
 def _forget(stage: Stage) -> None:
     """Let there be no checkpoint yet."""
     for name in ("refs/gitcp", "gitcp"):
-        shutil.rmtree(stage.project.root / ".git" / name)
+        shutil.rmtree(stage.project.git_dir / name)
 
 
 def _is_restored(stage: Stage) -> bool:
@@ -156,7 +154,7 @@ def _fill_a_hub(stage: Stage) -> None:
 
 def _lose(stage: Stage) -> None:
     """Let the session with the conversation not be here any more, nor its objects."""
-    fetched = refs.list_refs(stage.project.root / ".git", refs.REMOTES)
+    fetched = refs.list_refs(stage.project.git_dir, refs.REMOTES)
     for name in (refs.SESSIONS + TALK, refs.TAGS + "v1", *fetched):
         stage.project.git("update-ref", "-d", name)
     stage.project.git("prune", "--expire=now")
@@ -175,9 +173,7 @@ def _hub_is_whole(stage: Stage) -> None:
 
 
 def _named(remote: str) -> Callable[[Stage], bool]:
-    return lambda stage: bool(
-        refs.list_refs(stage.project.root / ".git", f"{refs.REMOTES}{remote}/")
-    )
+    return lambda stage: bool(refs.list_refs(stage.project.git_dir, f"{refs.REMOTES}{remote}/"))
 
 
 def _export(stage: Stage) -> None:
@@ -210,7 +206,7 @@ def _paths(stage: Stage, commit: str) -> bytes:
 
 
 def _is_noted(stage: Stage) -> bool:
-    return b"one file per change" in stage.project.read(".git/gitcp/note")
+    return b"one file per change" in stage.project.read(stage.project.git_dir / "gitcp/note")
 
 
 def _has_run(stage: Stage) -> bool:

@@ -48,7 +48,7 @@ def loose(stage: Stage, every: int) -> Found:
     stage.project.loosen()
     found, chance = Found(Counter(), []), random.Random(1)
     for oid, needed in sorted(needs(stage.project).items())[::every]:
-        path = stage.project.root / ".git/objects" / oid[:2] / oid[2:]
+        path = stage.project.git_dir / "objects" / oid[:2] / oid[2:]
         for way in WAYS:
             _try(stage, path, way, chance.randrange(path.stat().st_size), found, needed)
     return found
@@ -60,7 +60,7 @@ def packed(stage: Stage, every: int) -> Found:
     """
     stage.project.git("repack", "-a", "-d", "--quiet")
     found, chance, needed = Found(Counter(), []), random.Random(1), needs(stage.project)
-    [index] = (stage.project.root / ".git/objects/pack").glob("*.idx")
+    [index] = (stage.project.git_dir / "objects/pack").glob("*.idx")
     pack = index.with_suffix(".pack")
     listed = [
         line.split() for line in stage.project.git("verify-pack", "-v", str(index)).splitlines()

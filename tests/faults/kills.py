@@ -97,4 +97,4 @@ class Killing:
         assert report.ok, report.problems[:3]
         said = self.project.git("fsck", "--strict", "--no-dangling", "--no-progress")
         assert not said, said
-        assert not os.path.exists(self.project.path(".git/gitcp/moves.json"))
+        assert not os.path.exists(self.project.path(self.project.git_dir / "gitcp/moves.json"))

@@ -319,7 +319,7 @@ class Stage:
             return
         if done.calls and done.calls[at - 1].name in REMOVING:
             return
-        git = self.project.root / ".git"
+        git = self.project.git_dir
         left = [
             str(path.relative_to(git))
             for path in git.rglob("*")
@@ -381,7 +381,7 @@ class Stage:
         assert found.ok, found
         left = [path for path in now.files if is_temporary(path.rpartition(b"/")[2])]
         assert not left, left
-        own = [path.name for path in (self.project.root / ".git/gitcp").iterdir()]
+        own = [path.name for path in (self.project.git_dir / "gitcp").iterdir()]
         assert "moves.json" not in own, own
 
 

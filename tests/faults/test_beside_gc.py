@@ -37,7 +37,7 @@ loose objects.
 def age(project: Project, seconds: float = MONTH) -> None:
     """All objects are so old."""
     then = time.time() - seconds
-    for directory, _, files in os.walk(project.root / ".git/objects"):
+    for directory, _, files in os.walk(project.git_dir / "objects"):
         for name in files:
             os.utime(os.path.join(directory, name), (then, then))
 
@@ -45,7 +45,7 @@ def age(project: Project, seconds: float = MONTH) -> None:
 @contextmanager
 def unseen(project: Project) -> Iterator[None]:
     """No ref of gitcp's is there: all moved at the wrong moment."""
-    place, aside = (project.root / ".git" / name for name in ("refs/gitcp", "aside"))
+    place, aside = (project.git_dir / name for name in ("refs/gitcp", "aside"))
     place.rename(aside)
     try:
         yield
@@ -143,7 +143,7 @@ def test_what_nobody_names_is_stored_again(project: Project, cruft: str) -> None
     blob = project.git("hash-object", "-w", "--stdin", input=b"nobody's\n")
     age(project, WEEK)
     tidy(project, cruft)
-    assert bool(list(project.root.glob(".git/objects/pack/*.mtimes"))) == (cruft == "true")
+    assert bool(list(project.git_dir.glob("objects/pack/*.mtimes"))) == (cruft == "true")
 
     objects = open_store(project).objects
     assert objects.writer.write("blob", b"nobody's\n") == blob
@@ -159,7 +159,7 @@ def test_who_lives_long_looks_again(project: Project) -> None:
     """
     blob = project.git("hash-object", "-w", "--stdin", input=b"nobody's\n")
     names = f"{blob}\n".encode()
-    project.git("pack-objects", "--quiet", ".git/objects/pack/pack", input=names)
+    project.git("pack-objects", "--quiet", str(project.git_dir / "objects/pack/pack"), input=names)
     project.git("prune-packed")
     objects = open_store(project).objects
     for _ in range(2):
@@ -201,9 +201,9 @@ def test_a_pack_that_no_ref_names_yet(project: Project, monkeypatch: pytest.Monk
             )
 
     assert check(open_store(project)).ok
-    assert not list(project.root.glob(".git/objects/pack/*.keep"))
+    assert not list(project.git_dir.glob("objects/pack/*.keep"))
     repacked(project)
-    assert len(list(project.root.glob(".git/objects/pack/*.pack"))) == 1
+    assert len(list(project.git_dir.glob("objects/pack/*.pack"))) == 1
 
 
 def test_a_small_pack_that_no_ref_names_yet(
@@ -225,7 +225,7 @@ def test_a_small_pack_that_no_ref_names_yet(
         save(store, "alpha", {b"a.txt": b"%d\n" % number})
 
     assert check(open_store(project)).ok
-    assert not list(project.root.glob(".git/objects/pack/*.keep"))
+    assert not list(project.git_dir.glob("objects/pack/*.keep"))
 
 
 def test_chains_that_no_ref_names_yet(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,4 +249,4 @@ def test_chains_that_no_ref_names_yet(project: Project, monkeypatch: pytest.Monk
         not in project.git("cat-file", "blob", "refs/gitcp/sessions/alpha:a.txt").encode()
     )
     assert check(open_store(project)).ok
-    assert not list(project.root.glob(".git/objects/pack/*.keep"))
+    assert not list(project.git_dir.glob("objects/pack/*.keep"))

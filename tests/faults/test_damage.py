@@ -78,7 +78,7 @@ class Shop:
 
     def damage(self, oid: str, way: str) -> None:
         """Damage one object."""
-        self.spoil(self.project.root / ".git/objects" / oid[:2] / oid[2:], way)
+        self.spoil(self.project.git_dir / "objects" / oid[:2] / oid[2:], way)
 
     def spoil(self, path: Path, way: str) -> None:
         """Damage one file."""
@@ -146,7 +146,7 @@ def test_every_object(shop: Shop, way: str, changes: bool) -> None:
         made = shop.save(ALPHA, note=Note(label="go on"))
         assert made.saved, oid
         if str(made.checkpoint.id) in shop.broken():  # what no save reads, a check finds
-            assert oid in damage.known(shop.project.root / ".git")
+            assert oid in damage.known(shop.project.git_dir)
             made = shop.save(ALPHA)
             shop.save(BETA)
         assert str(made.checkpoint.id) not in shop.broken(), oid
@@ -203,7 +203,7 @@ def test_a_ref_of_garbage(shop: Shop, content: bytes, packed: bool) -> None:
     tip = part(shop, "")
     if packed:
         shop.project.git("pack-refs", "--all")
-    ref = shop.project.root / ".git" / refs.SESSIONS / ALPHA
+    ref = shop.project.git_dir / refs.SESSIONS / ALPHA
     ref.parent.mkdir(parents=True, exist_ok=True)
     ref.write_bytes(content)
 
@@ -221,7 +221,7 @@ def test_both_are_joined(shop: Shop) -> None:
     """Undo by its number puts the old chain, as far as it can be read, before the new one."""
     shop.put_back()
     oid = part(shop, "^{tree}")
-    path = shop.project.root / ".git/objects" / oid[:2] / oid[2:]
+    path = shop.project.git_dir / "objects" / oid[:2] / oid[2:]
     whole = path.read_bytes()
     shop.damage(oid, "gone")
     shop.save(ALPHA)
@@ -239,7 +239,7 @@ def test_what_was_purged_stays_away(shop: Shop) -> None:
     """A commit that no ref reaches is not put back where something was purged."""
     shop.put_back()
     shop.project.gitcp("purge", "--text", "worked on", "--yes", check=0)
-    shop.project.root.joinpath(".git", refs.SESSIONS, ALPHA).write_bytes(b"")
+    shop.project.git_dir.joinpath(refs.SESSIONS, ALPHA).write_bytes(b"")
 
     made = shop.save(ALPHA)
 
@@ -254,7 +254,7 @@ def test_delete_and_prune(shop: Shop, where: str) -> None:
     """
     shop.put_back()
     if where == "ref":
-        shop.spoil(shop.project.root / ".git" / refs.SESSIONS / ALPHA, "empty")
+        shop.spoil(shop.project.git_dir / refs.SESSIONS / ALPHA, "empty")
     else:
         shop.damage(part(shop, PARTS[where]), "gone")
     project = shop.project
@@ -277,7 +277,7 @@ def test_others_go_on(shop: Shop, where: str) -> None:
     """
     shop.put_back()
     if where == "ref":
-        shop.spoil(shop.project.root / ".git" / refs.SESSIONS / ALPHA, "empty")
+        shop.spoil(shop.project.git_dir / refs.SESSIONS / ALPHA, "empty")
     else:
         shop.damage(part(shop, PARTS[where]), "gone")
     project, beta = shop.project, ("--session", BETA)
@@ -339,7 +339,7 @@ def test_files_are_read_again(shop: Shop, way: str) -> None:
         shop.project.gitcp("save", "--session", ALPHA, "--conversation", str(shop.talk), check=0)
 
         assert shop.project.gitcp("check").code == 0, name
-        assert not damage.known(shop.project.root / ".git")
+        assert not damage.known(shop.project.git_dir)
 
 
 def test_a_reader_finds_it(shop: Shop) -> None:
@@ -369,7 +369,7 @@ def test_a_hook(project: Project) -> None:
     [name] = open_store(project).sessions()
     tip = project.git("rev-parse", f"{refs.SESSIONS}{name}")
     project.loosen()
-    project.root.joinpath(".git/objects", tip[:2], tip[2:]).unlink()
+    project.git_dir.joinpath("objects", tip[:2], tip[2:]).unlink()
     project.write("a.txt", "two\n")
     agent.says("assistant", "Changed a.txt.")
 

@@ -55,15 +55,15 @@ def test_saved(project: Project, count: int, first: bool) -> None:
 
     moves = words = 0
     for call in done.calls:
-        if is_move_to(call, project.root / ".git/refs/gitcp"):
+        if is_move_to(call, project.git_dir / "refs/gitcp"):
             moves += 1
-            lost = disk.would_lose(project.root / ".git/objects")
+            lost = disk.would_lose(project.git_dir / "objects")
             # for git's eyes, until the ref has moved
             assert all(path.endswith(".keep") for path in lost)
             assert call.paths[0] not in disk.bytes
         if call == Call("write", ("stdout",)):
             words += 1
-            assert not disk.would_lose(project.root / ".git/refs/gitcp")
+            assert not disk.would_lose(project.git_dir / "refs/gitcp")
         disk.play(call)
     assert moves == 1
     assert words
@@ -81,14 +81,14 @@ def test_restored(project: Project) -> None:
 
     done, disk = traced(project, "restore", "1", "--yes")
 
-    own = project.root / ".git/gitcp"
+    own = project.git_dir / "gitcp"
     replaced = 0
     for call in done.calls:
         if is_move_to(call, project.root / "d"):
             replaced += 1
             assert call.paths[0] not in disk.bytes
-            assert not disk.would_lose(project.root / ".git/refs/gitcp") | disk.would_lose(
-                project.root / ".git/objects"
+            assert not disk.would_lose(project.git_dir / "refs/gitcp") | disk.would_lose(
+                project.git_dir / "objects"
             )
             assert not {path for path in disk.would_lose(own) if path.endswith("restore.json")}
         if call == Call("write", ("stdout",)):

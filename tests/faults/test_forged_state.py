@@ -52,7 +52,7 @@ def test_links(project: Project, tmp_path: Path, name: str, *, linked_tree: bool
     cwd = tree if linked_tree else project.root
     project.gitcp("save", "--session", "work", cwd=cwd, check=0)
     own = linked_tree and name.startswith("gitcp") and name not in SHARED
-    path = (project.root / ".git/worktrees/linked" if own else project.root / ".git") / name
+    path = (project.git_dir / "worktrees/linked" if own else project.git_dir) / name
     target = tmp_path / "target"
     if path.exists():
         path.rename(target)
@@ -226,7 +226,7 @@ def test_forged(tmp_path: Path) -> None:
     project.gitcp("save", "--session", "work", check=0)
     project.write("file", "2\n")
     project.gitcp("restore", "work@1", "--yes", check=0)
-    own, kept = project.root / ".git/gitcp", tmp_path / "kept"
+    own, kept = project.git_dir / "gitcp", tmp_path / "kept"
     shutil.copytree(own, kept)
     wrong = []
     for name, kind, command in attempts():

@@ -179,20 +179,20 @@ def set_traps(project: Project, trap: Path) -> None:
     ):
         project.git("config", name, "true")
     for hook in HOOKS:
-        project.root.joinpath(".git/hooks", hook).write_bytes(trap.read_bytes())
-        project.root.joinpath(".git/hooks", hook).chmod(0o755)
+        project.git_dir.joinpath("hooks", hook).write_bytes(trap.read_bytes())
+        project.git_dir.joinpath("hooks", hook).chmod(0o755)
 
 
 def outer(other: Project, trap: Path) -> dict[str, str]:
     """Variables that would lead git elsewhere, or have it run or write something."""
     aside = str(trap.with_name("aside"))
     return {
-        "GIT_DIR": str(other.root / ".git"),
+        "GIT_DIR": str(other.git_dir),
         "GIT_WORK_TREE": str(other.root),
         "GIT_INDEX_FILE": aside,
-        "GIT_OBJECT_DIRECTORY": str(other.root / ".git/objects"),
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(other.root / ".git/objects"),
-        "GIT_COMMON_DIR": str(other.root / ".git"),
+        "GIT_OBJECT_DIRECTORY": str(other.git_dir / "objects"),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(other.git_dir / "objects"),
+        "GIT_COMMON_DIR": str(other.git_dir),
         "GIT_NAMESPACE": "evil",
         "GIT_REPLACE_REF_BASE": "refs/heads/",
         "GIT_SHALLOW_FILE": str(trap),

@@ -125,7 +125,7 @@ class Machine(RuleBasedStateMachine):
     def looked(self) -> None:
         """The user did something: what is there now is what is to be there."""
         self.tree: Tree = contents(self.project)
-        self.base = held(self.project.root / ".git")
+        self.base = held(self.project.git_dir)
 
     @property
     def chosen(self) -> list[Id]:
@@ -516,7 +516,7 @@ class Machine(RuleBasedStateMachine):
     def as_modelled(self) -> None:
         """Files, sessions, logs, tags, and everything of git's."""
         assert contents(self.project) == self.tree
-        assert held(self.project.root / ".git") == self.base
+        assert held(self.project.git_dir) == self.base
         store = self.api.store()
         assert store.sessions().keys() == self.model.alive.keys()
         assert {name: summary.id for name, summary in tag.listing(store)} == self.model.tags

@@ -138,7 +138,7 @@ def scripted(directory: Path, script: str) -> dict[str, str]:
 
 def test_every_object_of_a_pack(history: Project, started: list[int]) -> None:
     """Byte for byte what `git cat-file` prints, whatever deltas lie between, by one process."""
-    (index,) = indexes(history.root / ".git/objects", FORMAT)
+    (index,) = indexes(history.git_dir / "objects", FORMAT)
     assert "chain length = 10" in history.git("verify-pack", "-v", str(index.pack))
     expected = every_object(history)
     assert {kind for kind, _ in expected.values()} == {"blob", "commit", "tag", "tree"}
@@ -255,7 +255,7 @@ def test_a_callers_git_variables(project: Project, tmp_path: Path) -> None:
     oids = few(project)
     other = Project(tmp_path / "other")
     project.git("replace", oids[0], oids[1])
-    elsewhere = str(other.root / ".git")
+    elsewhere = str(other.git_dir)
     store = open_store(project)
     env = {
         **store.repo.host.env,
@@ -271,7 +271,7 @@ def test_what_is_borrowed(project: Project, tmp_path: Path) -> None:
     """Packed objects of another repository are read by the same process."""
     oids = few(project)
     other = Project(tmp_path / "other")
-    other.root.joinpath(".git/objects/info/alternates").write_text(f"{project.root}/.git/objects\n")
+    other.git_dir.joinpath("objects/info/alternates").write_text(f"{project.git_dir}/objects\n")
     objects = open_store(other).objects
     assert [objects.reader.read(oid)[0] for oid in oids] == ["blob"] * 10
 
@@ -281,7 +281,7 @@ def test_what_is_borrowed(project: Project, tmp_path: Path) -> None:
 
 def test_a_damaged_pack_gives_nothing_wrong(history: Project) -> None:
     """Whatever byte is changed, an object is what its name says, or it is named as damaged."""
-    (index,) = indexes(history.root / ".git/objects", FORMAT)
+    (index,) = indexes(history.git_dir / "objects", FORMAT)
     expected = every_object(history)
     data = bytearray(index.pack.read_bytes())
     index.pack.chmod(0o644)
@@ -302,7 +302,7 @@ def test_a_damaged_pack_gives_nothing_wrong(history: Project) -> None:
 
 def test_a_pack_that_was_cut_off(history: Project) -> None:
     """The rest of its objects are damaged, each by name; another one can be read after each."""
-    (index,) = indexes(history.root / ".git/objects", FORMAT)
+    (index,) = indexes(history.git_dir / "objects", FORMAT)
     expected = every_object(history)
     data = index.pack.read_bytes()
     index.pack.chmod(0o644)
@@ -318,14 +318,14 @@ def test_a_pack_that_was_cut_off(history: Project) -> None:
 
 def test_an_index_that_leads_out_of_itself(history: Project) -> None:
     """An index that says of every object that its place stands further on, where nothing is."""
-    idx = next(history.root.glob(".git/objects/pack/*.idx"))
+    idx = next(history.git_dir.glob("objects/pack/*.idx"))
     data = bytearray(idx.read_bytes())
     count = int.from_bytes(data[8 + 1020 : 8 + 1024], "big")
-    offsets = 8 + 1024 + 24 * count
+    offsets = 8 + 1024 + (FORMAT.raw + 4) * count
     data[offsets : offsets + 4 * count] = b"\xff\xff\xff\xf0" * count
     idx.chmod(0o644)
     idx.write_bytes(data)
-    (index,) = indexes(history.root / ".git/objects", FORMAT)
+    (index,) = indexes(history.git_dir / "objects", FORMAT)
     objects = open_store(history).objects
     for name in list(index.names())[::20]:
         with pytest.raises(StoreDamaged, match=name.hex()):
@@ -335,7 +335,7 @@ def test_an_index_that_leads_out_of_itself(history: Project) -> None:
 def test_a_large_blob_that_is_damaged(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is made of it is void: an error follows the last chunk, whichever byte was changed."""
     large = max(packed(project).items(), key=lambda pair: len(pair[1]))[0]
-    [index] = project.root.glob(".git/objects/pack/*.idx")
+    [index] = project.git_dir.glob("objects/pack/*.idx")
     rows = [line.split() for line in project.git("verify-pack", "-v", str(index)).splitlines()]
     [(size, start)] = [(int(row[3]), int(row[4])) for row in rows if row[0] == large]
     pack = index.with_suffix(".pack")
@@ -351,7 +351,7 @@ def test_a_large_blob_that_is_damaged(project: Project, monkeypatch: pytest.Monk
 def test_a_damaged_loose_object_that_is_packed_too(project: Project) -> None:
     """The sound copy is read."""
     oids = few(project)
-    path = project.root / ".git/objects" / oids[0][:2] / oids[0][2:]
+    path = project.git_dir / "objects" / oids[0][:2] / oids[0][2:]
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"no object")
     assert open_store(project).reader.read_blob(oids[0]) == b"file 0\n" * 9
@@ -448,6 +448,7 @@ def test_an_interrupt_in_the_middle(project: Project, monkeypatch: pytest.Monkey
     """The rest of that answer is never taken for the next one."""
     oids, objects = few(project), open_store(project).objects
     objects.reader.read(oids[0])
+    running = len(catfile._running)
 
     def interrupt(*_: object) -> bytes:
         raise KeyboardInterrupt
@@ -457,7 +458,7 @@ def test_an_interrupt_in_the_middle(project: Project, monkeypatch: pytest.Monkey
         with pytest.raises(KeyboardInterrupt):
             objects.reader.read(oids[1])
     assert objects.reader.read(oids[2]) == ("blob", b"file 2\n" * 9)
-    assert len(catfile._running) == 1
+    assert len(catfile._running) == running
 
 
 # ---------------------------------------------------------------- packs come and go
@@ -484,7 +485,7 @@ def test_a_pack_that_is_gone(project: Project) -> None:
     """
     oids, store = few(project), open_store(project)
     assert store.reader.read(oids[0])[0] == "blob"
-    directory = project.root / ".git/objects/pack"
+    directory = project.git_dir / "objects/pack"
     directory.rename(directory.with_name("away"))
     directory.mkdir()
     assert store.reader.read(oids[1])[0] == "blob"

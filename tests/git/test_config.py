@@ -115,7 +115,7 @@ def test_a_young_file_is_not_remembered(project: Project) -> None:
     """What was written just now may be written again within the same tick."""
     project.git("config", "gitcp.y", "one")
     opened(project)
-    assert not (project.root / ".git/gitcp" / config.NAME).exists()
+    assert not (project.git_dir / "gitcp" / config.NAME).exists()
 
 
 @pytest.mark.usefixtures("settled")
@@ -124,13 +124,13 @@ def test_garbage_in_the_cache_means_asking_again(project: Project, garbage: byte
     """The cache can be damaged or gone at any time."""
     project.git("config", "gitcp.y", "one")
     opened(project)
-    (project.root / ".git/gitcp" / config.NAME).write_bytes(garbage)
+    (project.git_dir / "gitcp" / config.NAME).write_bytes(garbage)
     assert opened(project).config["gitcp.y"] == "one"
 
 
 def test_a_broken_config_is_an_error(project: Project) -> None:
     """git's own message comes through, and nothing else happens."""
-    with (project.root / ".git/config").open("a") as file:
+    with (project.git_dir / "config").open("a") as file:
         file.write("[broken\n")
     with pytest.raises(GitcpError, match="bad config"):
         opened(project)
@@ -149,7 +149,7 @@ def test_a_format_that_cannot_be_read_is_refused(
 ) -> None:
     """By name, before anything is read or written."""
     project.git("config", "core.repositoryFormatVersion", "1")
-    path = project.root / ".git/config"
+    path = project.git_dir / "config"
     section, _, name = key.partition(".")
     path.write_text(path.read_text() + f"[{section}]\n\t{name} = {value}\n")
     with pytest.raises(RepositoryNotFound, match=said):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from gitcp.errors import StoreDamaged
-from gitcp.git import repack, stored
+from gitcp.git import catfile, repack, stored
 from gitcp.git.gathering import MANY, Gathering, GatheringObjects
 from gitcp.git.objects import Objects
 from gitcp.git.packs import PackIndex, indexes
@@ -38,7 +39,7 @@ def flushed(objects: Objects, count: int) -> list[Oid]:
 
 def packs(project: Project) -> int:
     """How many packs there are, each with its index."""
-    names = os.listdir(project.root / ".git/objects/pack")
+    names = os.listdir(project.git_dir / "objects/pack")
     names = [name for name in names if not name.endswith(".rev")]  # of git 2.41 on
     assert len(names) == 2 * sum(name.endswith(".pack") for name in names)
     return len(names) // 2
@@ -94,7 +95,7 @@ def test_an_index_of_many_packs(project: Project) -> None:
     oids += flushed(objects, 2 * MANY)
 
     project.git("multi-pack-index", "verify")
-    assert len(list(project.root.glob(".git/objects/pack/*.pack"))) == MANY + 1
+    assert len(list(project.git_dir.glob("objects/pack/*.pack"))) == MANY + 1
     assert all(objects.reader.read_blob(oid) for oid in oids)
     assert project.git("fsck", "--strict", "--no-dangling") == ""
 
@@ -106,7 +107,7 @@ def test_packs_change_within_one_tick(project: Project, monkeypatch: pytest.Monk
     monkeypatch.setattr(stored, "TICK", 3600.0)
     objects, others = writing(project), writing(project)
     flushed(others, 1)
-    directory = project.root / ".git/objects/pack"
+    directory = project.git_dir / "objects/pack"
     listed = directory.stat().st_mtime_ns
     assert not objects.reader.exists(Oid("1" * 40))
     oid = others.writer.write_blob(b"new")
@@ -130,6 +131,46 @@ def test_packs_are_joined_while_listed(project: Project, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(stored, "indexes", interrupted)
     assert objects.reader.read_blob(oids[-1]) == b"%d1" % (MANY - 2)
+
+
+@pytest.mark.parametrize("way", ["read", "stream"])
+def test_packs_are_joined_twice_while_git_looks(
+    project: Project, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """An object is read that each git in turn misses: its pack went to another one while git
+    listed packs, and again when it looked once more.
+    """
+    objects, others = writing(project), writing(project)
+    (oid, _) = flushed(others, 1)
+    directory = project.git_dir / "objects/pack"
+    moves = iter(range(3))
+
+    def moved(function: Callable[..., Any]) -> Callable[..., Any]:
+        def looking(git: Any, *args: Any) -> Any:
+            move = next(moves, None)
+            if move is None:
+                return function(git, *args)
+            away = directory.rename(directory.with_name("away"))
+            directory.mkdir()
+            try:
+                answer = function(git, *args)
+                return iter(list(answer)) if isinstance(answer, Iterator) else answer
+            finally:
+                for path in away.iterdir():
+                    path.rename(directory / f"pack-{move}{path.suffix}")
+                away.rmdir()
+
+        return looking
+
+    objects.reader.exists(oid)
+    objects.repo.cat_file.read(objects.repo.object_format.empty_tree)  # it greets
+    name = "all_of" if way == "read" else "ask"
+    monkeypatch.setattr(catfile._Git, name, moved(getattr(catfile._Git, name)))
+    if way == "read":
+        assert objects.reader.read_blob(oid) == b"00"
+    else:
+        assert list(objects.reader.stream_blob(oid)) == [b"00"]
+    assert next(moves, None) is None
 
 
 def test_missing_object_is_missing(project: Project) -> None:

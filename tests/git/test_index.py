@@ -83,11 +83,11 @@ def read(project: Project) -> list[IndexEntry]:
 def test_versions(tracked: Project, version: str) -> None:
     """Versions 2 and 4 read as git lists them, without git's help."""
     tracked.git("update-index", "--index-version", version)
-    config = tracked.root.joinpath(".git/config")
+    config = tracked.git_dir.joinpath("config")
     settings = config.read_text()
     config.write_text("garbage that no git command survives")
 
-    folders = index._parse(tracked.read(".git/index"), FORMAT.raw)
+    folders = index._parse(tracked.read(tracked.git_dir / "index"), FORMAT.raw)
 
     assert folders is not None
     assert {path + b"/" + name for path, folder in folders.items() for name in folder.files} >= {
@@ -147,7 +147,7 @@ def test_split_index(tracked: Project) -> None:
     tracked.git("add", "later")
     tracked.git("rm", "--quiet", "--cached", "dir/b")
 
-    assert index._parse(tracked.read(".git/index"), FORMAT.raw) is None
+    assert index._parse(tracked.read(tracked.git_dir / "index"), FORMAT.raw) is None
     assert read(tracked) == listed(tracked)
     assert b"later" in {entry.path for entry in read(tracked)}
 
@@ -158,7 +158,7 @@ def test_sparse_index(tracked: Project) -> None:
 
     entries = {entry.path: entry for entry in read(tracked)}
 
-    assert index._parse(tracked.read(".git/index"), FORMAT.raw) is None
+    assert index._parse(tracked.read(tracked.git_dir / "index"), FORMAT.raw) is None
     assert entries[b"dir/deep/er/c"].skip_worktree
     assert sorted(entries.values(), key=lambda e: e.path) == listed(tracked)
 
@@ -190,7 +190,7 @@ def test_none(project: Project) -> None:
 )
 def test_damaged(tracked: Project, content: bytes) -> None:
     """A damaged index is git's to complain about, in words."""
-    tracked.write(".git/index", content)
+    tracked.write(tracked.git_dir / "index", content)
     with pytest.raises(GitFailed, match="ls-files"):
         index.read_index(open_repo(tracked))
 
@@ -291,9 +291,9 @@ def test_no_proof(tracked: Project, change: object) -> None:
 def test_no_proof_in_the_same_tick(tracked: Project) -> None:
     """A file that is not older than the index may have changed after git looked at it."""
     settle(tracked)
-    status = os.stat(tracked.root / ".git/index")
+    status = os.stat(tracked.git_dir / "index")
     os.utime(
-        tracked.root / ".git/index",
+        tracked.git_dir / "index",
         ns=(status.st_atime_ns, os.stat(tracked.root / "a").st_mtime_ns),
     )
 

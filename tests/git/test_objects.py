@@ -34,7 +34,7 @@ def fresh(project: Project, *, dry: bool = False) -> Objects:
 
 
 def directory(project: Project) -> Path:
-    return project.root / ".git" / "objects"
+    return project.git_dir / "objects"
 
 
 def files(project: Project) -> set[str]:
@@ -806,8 +806,9 @@ def test_what_housekeeping_moves_is_still_there(project: Project) -> None:
     assert not known.reader.exists(Oid("1" * FORMAT.digits))
 
     listed = "".join(f"{oid}\n" for oid in oids).encode()
-    name = project.git("pack-objects", "-q", ".git/objects/pack/pack", input=listed)
-    for path in (directory(project) / "pack").iterdir():
+    packs = directory(project) / "pack"
+    name = project.git("pack-objects", "-q", str(packs / "pack"), input=listed)
+    for path in packs.iterdir():
         if name not in path.name:
             path.unlink()
 

@@ -65,7 +65,7 @@ def test_what_is_promised_is_no_damage(clone: Project) -> None:
     assert usage(store, [store.summary(tip).root for tip in store.sessions().values()])
     assert "here/new" in clone.gitcp("find", "something new", check=0).out
     repack.repack(store.repo)
-    assert not list(clone.root.glob(".git/objects/??/*"))
+    assert not list(clone.git_dir.glob("objects/??/*"))
     assert check(open_store(clone)).ok
 
 
@@ -77,7 +77,7 @@ def test_what_leaves_is_whole(hub: Path, tmp_path: Path, left_out: str) -> None:
     clone = cloned(hub, left_out)
     clone.gitcp("save", "one", check=0)
     other = Project(tmp_path / "other")
-    clone.gitcp("remote", "other", str(other.root / ".git"), check=0)
+    clone.gitcp("remote", "other", str(other.git_dir), check=0)
 
     clone.gitcp("push", check=0)
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_fetched_does_not_leave(clone: Project, tmp_path: Path) -
     """git says why."""
     clone.gitcp("save", "one", check=0)
     other = Project(tmp_path / "other")
-    clone.gitcp("remote", "other", str(other.root / ".git"), check=0)
+    clone.gitcp("remote", "other", str(other.git_dir), check=0)
 
     assert "fetch" in clone.gitcp("push", check=1).err
 
@@ -102,7 +102,7 @@ def test_what_nobody_promised_is_damage(clone: Project) -> None:
     clone.write("here/new", "something new\n")
     clone.gitcp("save", "one", check=0)
     blob = clone.git("hash-object", "here/new")
-    (clone.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    (clone.git_dir / "objects" / blob[:2] / blob[2:]).unlink()
 
     report = check(open_store(clone))
 
@@ -117,7 +117,7 @@ def test_the_index_is_believed(clone: Project, monkeypatch: pytest.MonkeyPatch) 
         pytest.fail(f"{path!r} was read")
 
     monkeypatch.setattr(blobs, "read", read)
-    index = clone.root / ".git/index"
+    index = clone.git_dir / "index"
     later = index.stat().st_mtime_ns + 10**9  # no file is of the same tick
     os.utime(index, ns=(later, later))
 

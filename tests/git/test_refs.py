@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinds import FORMAT, oid
 
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused, StoreBusy, StoreDamaged
 from gitcp.git import locks, refs
@@ -24,13 +25,20 @@ from gitcp.model import Oid
 from driver import Project
 from samples import open_store, save
 
-A, B, C = (Oid(digit * 40) for digit in "abc")
+A, B, C = (Oid(oid(digit)) for digit in "abc")
 NAME = refs.SESSIONS + "alpha"
 
 
 @pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """With refs in files: those in reftable git moves alone."""
+    monkeypatch.setenv("GIT_DEFAULT_REF_FORMAT", "files")
+    return Project(tmp_path / "project")
+
+
+@pytest.fixture
 def common(project: Project) -> Path:
-    return project.root / ".git"
+    return project.git_dir
 
 
 # ---------------------------------------------------------------- one at a time
@@ -47,7 +55,7 @@ def test_compare_and_swap(project: Project, common: Path) -> None:
     assert refs.update_ref(common, NAME, B, A)
 
     assert refs.read_ref(common, NAME) == B
-    assert common.joinpath(NAME).read_bytes() == b"b" * 40 + b"\n"
+    assert common.joinpath(NAME).read_bytes() == b"b" * FORMAT.digits + b"\n"
     assert not list(common.rglob("*.lock"))
 
 
@@ -203,7 +211,22 @@ def test_a_directory_that_cannot_be_listed(common: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\n", b"garbage", b"a" * 39, b"a" * 41, b"A" * 40, b"\xff" * 40, b"g" * 40]
+    "data",
+    [
+        b"",
+        b"\n",
+        b"garbage",
+        *(
+            c * n
+            for c, n in (
+                (b"a", FORMAT.digits - 1),
+                (b"a", FORMAT.digits + 1),
+                (b"A", FORMAT.digits),
+                (b"\xff", FORMAT.digits),
+                (b"g", FORMAT.digits),
+            )
+        ),
+    ],
 )
 def test_garbage(common: Path, data: bytes) -> None:
     """A ref that holds something else is damage, is named, and is not overwritten. A list leaves it

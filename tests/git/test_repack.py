@@ -30,12 +30,12 @@ DEADLINE = 60
 
 def loose(project: Project) -> set[str]:
     """The names of all loose objects."""
-    return {f"{p.parent.name}{p.name}" for p in (project.root / ".git/objects").glob("??/*")}
+    return {f"{p.parent.name}{p.name}" for p in (project.git_dir / "objects").glob("??/*")}
 
 
 def stored(project: Project, name: str) -> bytes:
     """The file of a loose object."""
-    return (project.root / ".git/objects" / name[:2] / name[2:]).read_bytes()
+    return (project.git_dir / "objects" / name[:2] / name[2:]).read_bytes()
 
 
 def ours(project: Project) -> set[str]:
@@ -47,7 +47,7 @@ def ours(project: Project) -> set[str]:
 
 def packs(project: Project) -> dict[str, bytes]:
     """Every file of a pack."""
-    return {path.name: path.read_bytes() for path in (project.root / ".git/objects/pack").iterdir()}
+    return {path.name: path.read_bytes() for path in (project.git_dir / "objects/pack").iterdir()}
 
 
 def sound(project: Project, before: dict[CheckpointId, Oid]) -> None:
@@ -105,7 +105,7 @@ def test_what_is_packed_is_not_packed_again(project: Project) -> None:
     repack.repack(open_store(project).repo)
 
     (index,) = (name for name in set(packs(project)) - packed if name.endswith(".idx"))
-    with (project.root / ".git/objects/pack" / index).open("rb") as file:
+    with (project.git_dir / "objects/pack" / index).open("rb") as file:
         listed = subprocess.run(
             ["git", "show-index", f"--object-format={FORMAT.name}"],
             stdin=file,
@@ -128,9 +128,9 @@ def test_small_packs_become_one(project: Project) -> None:
             "alpha",
             {b"file%d" % n: b"%d of %d\n" % (n, number) for n in range(70)},
         )
-    notes = project.root / ".git/gitcp/packs"
+    notes = project.git_dir / "gitcp/packs"
     kept = min(notes.glob("*.pack")).with_suffix(".keep").name
-    project.write(f".git/objects/pack/{kept}", "")
+    project.write(project.git_dir / f"objects/pack/{kept}", "")
     before = holdings(project)
     assert repack.is_due(open_store(project).repo)
 
@@ -152,7 +152,7 @@ def test_a_damaged_store_is_kept_in_order_too(project: Project) -> None:
     for _ in range(2):
         save(open_store(project), "beta")
     old = project.git("rev-parse", "refs/gitcp/sessions/beta~1")
-    (project.root / ".git/objects" / old[:2] / old[2:]).unlink()
+    (project.git_dir / "objects" / old[:2] / old[2:]).unlink()
     for number in range(repack.PACKS):
         save(
             open_store(project),
@@ -219,7 +219,7 @@ def test_a_damaged_object_ends_it(project: Project) -> None:
         save(open_store(project), "alpha", {b"a": data})
     repo = open_store(project).repo
     broken = next(name for name in sorted(loose(project)) if name.startswith(repack.PROBED))
-    path = project.root / ".git/objects" / broken[:2] / broken[2:]
+    path = project.git_dir / "objects" / broken[:2] / broken[2:]
     path.chmod(0o600)
     path.write_bytes(path.read_bytes()[:-4])
     before = loose(project)
@@ -264,7 +264,7 @@ def test_cut_off_at_every_removal(project: Project, monkeypatch: pytest.MonkeyPa
             break
     assert ended
     sound(project, before)
-    for path in (project.root / ".git/objects").glob("??/*"):
+    for path in (project.git_dir / "objects").glob("??/*"):
         os.utime(path, (0, 0))
     repack.repack(open_store(project).repo)
     sound(project, before)
@@ -275,7 +275,7 @@ def test_a_copy_that_was_touched_stays(project: Project) -> None:
     """git may be about to let go of an old pack, and somebody of naming what it holds."""
     save(open_store(project), "alpha", {b"file%d" % n: b"%d\n" % n for n in range(70)})
     blob = project.git("rev-parse", "refs/gitcp/sessions/alpha:file7")
-    again = project.root / ".git/objects" / blob[:2] / blob[2:]
+    again = project.git_dir / "objects" / blob[:2] / blob[2:]
     again.parent.mkdir(exist_ok=True)
     write_loose(again, "blob", b"7\n")
 
@@ -293,7 +293,7 @@ def test_a_pack_that_a_crash_left_held(project: Project) -> None:
         for number in range(MOST_LOOSE + 1):
             objects.writer.write("blob", b"%d of %d\n" % (number, place))
         objects.writer.flush(held=True)
-    young, old, theirs = sorted(project.root.glob(".git/objects/pack/*.keep"))
+    young, old, theirs = sorted(project.git_dir.glob("objects/pack/*.keep"))
     theirs.chmod(0o600)
     theirs.write_text("mine\n")
     for keep in (old, theirs):
@@ -301,9 +301,9 @@ def test_a_pack_that_a_crash_left_held(project: Project) -> None:
 
     repack.repack(open_store(project).repo)
 
-    assert sorted(project.root.glob(".git/objects/pack/*.keep")) == sorted((young, theirs))
+    assert sorted(project.git_dir.glob("objects/pack/*.keep")) == sorted((young, theirs))
     objects.writer.discard()
-    assert list(project.root.glob(".git/objects/pack/*.keep")) == [theirs]
+    assert list(project.git_dir.glob("objects/pack/*.keep")) == [theirs]
 
 
 def test_a_pack_that_is_gone_is_forgotten(project: Project) -> None:
@@ -311,7 +311,7 @@ def test_a_pack_that_is_gone_is_forgotten(project: Project) -> None:
     save(open_store(project), "alpha", {b"file%d" % n: b"%d\n" % n for n in range(70)})
     repo = open_store(project).repo
     for number in range(repack.PACKS):
-        writer = PackWriter(project.root / ".git/objects/pack", FORMAT)
+        writer = PackWriter(project.git_dir / "objects/pack", FORMAT)
         data = b"%d\n" % number
         writer.add(bytes.fromhex(FORMAT.oid_of("blob", data)), "blob", data)
         pack = writer.close()
@@ -338,7 +338,7 @@ def test_whatever_git_is_told_about_packs(project: Project, setting: str) -> Non
         before = holdings(project)
         repack.repack(open_store(project).repo)
         sound(project, before)
-    assert len(list((project.root / ".git/objects/pack").glob("*.pack"))) < repack.PACKS
+    assert len(list((project.git_dir / "objects/pack").glob("*.pack"))) < repack.PACKS
     assert project.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""
 
 

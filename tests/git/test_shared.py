@@ -341,12 +341,14 @@ def test_not_readable(project: Project, monkeypatch: pytest.MonkeyPatch) -> None
     assert refs.update_ref(common, "refs/gitcp/new", head, None)
 
 
-def test_a_lock_that_a_crash_left(project: Project) -> None:
+def test_a_lock_that_a_crash_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mode of our lock files says whose they are; who makes refs readable leaves it to them."""
+    monkeypatch.setenv("GIT_DEFAULT_REF_FORMAT", "files")
+    project = Project(tmp_path / "project")
     project.git("config", "core.sharedRepository", "group")
     project.write("a", "1\n")
     project.gitcp("save", "--session", "work", check=0)
-    lock = project.root / ".git/refs/gitcp/sessions/work.lock"
+    lock = project.git_dir / "refs/gitcp/sessions/work.lock"
     os.close(os.open(lock, os.O_WRONLY | os.O_CREAT, refs.OURS))
     project.gitcp("save", "--session", "other", "--force", check=0)
     project.write("a", "2\n")

@@ -95,7 +95,7 @@ def test_live_by_hooks(project: Project) -> None:
     store, now = open_store(project), datetime.now(UTC)
     made = save(store, "alpha", streams={"main": b""}, created=START)
     assert made.agent is not None
-    (project.root / ".git/gitcp").mkdir(exist_ok=True)
+    (project.git_dir / "gitcp").mkdir(exist_ok=True)
     assert not is_live(store, "alpha", now)
     for name, live in (("UserPromptSubmit", True), ("SessionEnd", False)):
         event = events.read("claude", name, {"session_id": made.agent.session_id})

@@ -102,7 +102,7 @@ def test_each_blob_is_read_once(worked: Project, monkeypatch: pytest.MonkeyPatch
 def test_a_blob_that_is_missing(worked: Project) -> None:
     """The rest is searched all the same."""
     blob = worked.git("rev-parse", "refs/gitcp/sessions/other:copy.py")
-    worked.remove(f".git/objects/{blob[:2]}/{blob[2:]}")
+    worked.remove(worked.git_dir / f"objects/{blob[:2]}/{blob[2:]}")
 
     assert worked.gitcp("find", "other", "--in", "files", check=0).out == ""
     assert worked.gitcp("find", "database", "--in", "files", check=0).out != ""
@@ -141,6 +141,6 @@ def test_nothing_saved(project: Project) -> None:
 def test_a_lost_blob_stops_nothing(worked: Project) -> None:
     """What cannot be read is left to `check`; the rest is searched."""
     oid = worked.git("rev-parse", "refs/gitcp/sessions/e7baae82~2:src/app.py")
-    worked.remove(f".git/objects/{oid[:2]}/{oid[2:]}")
+    worked.remove(worked.git_dir / f"objects/{oid[:2]}/{oid[2:]}")
 
     assert found(worked, "import sqlite3", "files") == [("e7baae82@3", "file", "src/app.py", 2)]

@@ -125,6 +125,6 @@ def test_totals_of_what_is_missing(project: Project) -> None:
     first = save(store, "alpha", {b"a": b"1\n"})
     second = save(store, "alpha", {b"a": b"2\n"})
     blob = project.git("rev-parse", f"{second.commit}:a")
-    (project.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    (project.git_dir / "objects" / blob[:2] / blob[2:]).unlink()
 
     assert diffstat.totals(store, [(first.root, second.root)]) == {}

@@ -77,7 +77,7 @@ def test_a_ref_that_is_garbage_is_in_nobodys_way(project: Project, garbage: byte
     for name in ("lost", "well"):
         project.write("a.txt", name)
         project.gitcp("save", "one", "--session", name, check=0)
-    broken = project.root / ".git/refs/gitcp/sessions/lost"
+    broken = project.git_dir / "refs/gitcp/sessions/lost"
     broken.write_bytes(garbage)
 
     for name in ("well", "new"):

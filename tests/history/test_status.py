@@ -137,7 +137,7 @@ def test_two_conversations(project: Project, talk: Talk) -> None:
 
 def test_in_the_middle_of_a_merge(project: Project, talk: Talk) -> None:
     """A merge in progress is mentioned, since a restore would be refused."""
-    project.write(".git/MERGE_HEAD", project.git("rev-parse", "HEAD") + "\n")
+    project.write(project.git_dir / "MERGE_HEAD", project.git("rev-parse", "HEAD") + "\n")
 
     assert (
         "In progress   a merge: a restore would be refused" in project.gitcp("status", check=0).out

@@ -106,7 +106,7 @@ def test_a_purge_drops_it(project: Project) -> None:
     project.gitcp("purge", "--text", "quillwort", "--yes", check=0)
 
     assert not index.path.exists()
-    assert not any(b"quillwort" in p.read_bytes() for p in project.root.glob(".git/gitcp/**/*.*"))
+    assert not any(b"quillwort" in p.read_bytes() for p in project.git_dir.glob("gitcp/**/*.*"))
 
 
 def test_only_for_the_user(project: Project) -> None:

@@ -122,7 +122,7 @@ def gone(project: Project, session: str) -> None:
     for ref in project.git("for-each-ref", "--format=%(refname)", "refs/gitcp/trash").splitlines():
         project.git("update-ref", "-d", ref)
     then = time.time() - MONTH
-    for directory, _, files in os.walk(project.root / ".git/objects"):
+    for directory, _, files in os.walk(project.git_dir / "objects"):
         for name in files:
             os.utime(os.path.join(directory, name), (then, then))
     project.git("-c", "gc.cruftPacks=false", "gc", "--quiet", "--prune=now")
@@ -185,7 +185,7 @@ def test_a_damaged_checkpoint_vouches_for_nothing(
     saved(shared.root, "one")
     oid = shared.git("rev-parse", f"refs/gitcp/sessions/one{what}")
     shared.loosen()
-    (shared.root / ".git/objects" / oid[:2] / oid[2:]).unlink()
+    (shared.git_dir / "objects" / oid[:2] / oid[2:]).unlink()
 
     with looking(monkeypatch) as looked_at:
         saved(shared.root, "two")

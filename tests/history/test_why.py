@@ -86,7 +86,7 @@ def test_no_program_runs(worked: Project, tmp_path: Path) -> None:
         worked.git("rev-parse", "refs/gitcp/sessions/e7baae82~1") + "\n"
     )
     worked.git("config", "blame.ignoreRevsFile", str(tmp_path / "revs"))
-    worked.write(".git/info/attributes", "* diff=trap\n")
+    worked.write(worked.git_dir / "info/attributes", "* diff=trap\n")
 
     assert worked.json("why", "app.py:3")["checkpoint"] == "e7baae82@2"
     assert not trap.exists()

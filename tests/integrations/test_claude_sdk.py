@@ -392,7 +392,7 @@ def test_options_keep_what_was_given(store: GitSessionStore) -> None:
 
 def test_hook_never_fails_the_agent(project: Project, store: GitSessionStore) -> None:
     """A checkpoint that cannot be made is said to the user, and the prompt goes on."""
-    Path(project.root, ".git").rename(project.root / "gone")
+    project.git_dir.rename(project.root / "gone")
 
     said = asyncio.run(store.prompted(prompt_of(SESSION, store)))
 

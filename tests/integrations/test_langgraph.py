@@ -206,7 +206,7 @@ def test_values_are_shared(project: Project) -> None:
         config = put(saver, config, state(step, messages=messages, other={"step": step}))
 
     stored = sum(
-        f.stat().st_size for f in project.root.joinpath(".git/objects").rglob("*") if f.is_file()
+        f.stat().st_size for f in project.git_dir.joinpath("objects").rglob("*") if f.is_file()
     )
     assert stored < 2_000_000
     for one in (saver, graphs.saver(project)):
@@ -427,10 +427,7 @@ def test_a_huge_channel(project: Project) -> None:
         each.checkpoint["channel_values"]["data"] for each in graphs.saver(project).list(thread())
     ]
     assert found == [b"end", data + b"more", data, b""]
-    assert (
-        sum(f.stat().st_size for f in project.root.joinpath(".git").rglob("*") if f.is_file())
-        < 7 << 20
-    )
+    assert sum(f.stat().st_size for f in project.git_dir.rglob("*") if f.is_file()) < 7 << 20
     project.gitcp("check", check=0)
 
 

@@ -47,7 +47,7 @@ def test_killed_at_any_step(project: Project, monkeypatch: pytest.MonkeyPatch) -
     assert number > 3
     assert pipeline.differing(project.root, 600) == ""
     assert gitcp.open(project.root).check().ok
-    assert os.listdir(project.path(".git/gitcp")).count(b"restore.json") == 0
+    assert os.listdir(project.path(project.git_dir / "gitcp")).count(b"restore.json") == 0
 
 
 KILLED = """

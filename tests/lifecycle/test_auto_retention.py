@@ -81,7 +81,7 @@ def test_off(project: Project) -> None:
 
     assert auto_retention.after_save(store, last(store)) is None
     assert len(numbers(project)) == 5
-    assert not project.root.joinpath(".git/gitcp/limits.json").exists()
+    assert not project.git_dir.joinpath("gitcp/limits.json").exists()
 
 
 def test_count(project: Project) -> None:
@@ -209,7 +209,7 @@ def test_a_damaged_session(project: Project, what: str, limit: str) -> None:
     }
     lost = project.git("rev-parse", names[what])
     before = own_refs(project)["refs/gitcp/sessions/beta"]
-    project.root.joinpath(".git/objects", lost[:2], lost[2:]).unlink()
+    project.git_dir.joinpath("objects", lost[:2], lost[2:]).unlink()
     project.git("config", *limit.split("="))
     store = at(project, START + 6 * DAY)
 
@@ -238,7 +238,7 @@ def test_a_damaged_memo(project: Project) -> None:
     """What the last look saw may be lost or garbage: then there is a look."""
     daily(project, 5)
     project.git("config", "gitcp.maxCheckpoints", "2")
-    project.write(".git/gitcp/limits.json", '{"limits": 7, "looked": []}')
+    project.write(project.git_dir / "gitcp/limits.json", '{"limits": 7, "looked": []}')
     store = at(project, START + 4 * DAY)
 
     auto_retention.after_save(store, last(store))
@@ -307,8 +307,8 @@ def test_a_look_at_damage(project: Project) -> None:
     daily(project, 5)
     project.git("config", "gitcp.maxCheckpoints", "2")
     second = project.git("rev-parse", "refs/gitcp/sessions/alpha~3")
-    (project.root / ".git/objects" / second[:2] / second[2:]).unlink()
-    report = project.root / ".git/gitcp/dropped"
+    (project.git_dir / "objects" / second[:2] / second[2:]).unlink()
+    report = project.git_dir / "gitcp/dropped"
     project.write("new", "file\n")
     project.gitcp("save", "--session", "alpha", check=0)
     assert eventually(report.exists, True)

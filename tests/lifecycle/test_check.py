@@ -204,7 +204,7 @@ def test_what_did_not_change_is_not_read_again(kept: Kept) -> None:
     kept.project.git("gc", "--quiet")
     first = check(open_store(kept.project))
     assert (first.ok, first.unchanged) == (True, 0)
-    [pack] = kept.project.root.glob(".git/objects/pack/*.pack")
+    [pack] = kept.project.git_dir.glob("objects/pack/*.pack")
     os.utime(pack)
     kept.project.write("new.txt", "new\n")
     kept.project.gitcp("save", "--session", "alpha", check=0)
@@ -229,7 +229,7 @@ def test_a_bit_that_changed_with_its_times_unchanged(kept: Kept) -> None:
     kept.project.git("gc", "--quiet")
     assert check(open_store(kept.project)).ok
     known = fingerprint.at
-    [pack] = kept.project.root.glob(".git/objects/pack/*.pack")
+    [pack] = kept.project.git_dir.glob("objects/pack/*.pack")
     before = known(str(pack))
     data = bytearray(pack.read_bytes())
     data[len(data) // 2] ^= 1
@@ -247,7 +247,7 @@ def test_objects_that_vanished_since(kept: Kept) -> None:
     """What was intact and is gone is missed, though no new checkpoint needs it."""
     kept.project.git("gc", "--quiet")
     assert check(open_store(kept.project)).ok
-    for path in kept.project.root.glob(".git/objects/pack/*.idx"):
+    for path in kept.project.git_dir.glob("objects/pack/*.idx"):
         path.rename(path.with_suffix(".away"))
     assert not check(open_store(kept.project)).ok
 
@@ -456,7 +456,7 @@ def test_objects_that_lie_in_an_alternate(kept: Kept, tmp_path: Path) -> None:
         str(kept.project.root),
         "refs/gitcp/sessions/alpha:refs/gitcp/sessions/alpha",
     )
-    objects = clone.root / ".git" / "objects"
+    objects = clone.git_dir / "objects"
     borrowed = tmp_path / "borrowed"
     objects.rename(borrowed)
     objects.joinpath("info").mkdir(parents=True)

@@ -82,7 +82,7 @@ def wait(done: Callable[[], bool]) -> None:
 
 def packs(project: Project) -> int:
     """How many packs there are."""
-    return len(list(project.root.glob(".git/objects/pack/*.pack")))
+    return len(list(project.git_dir.glob("objects/pack/*.pack")))
 
 
 def make_due(project: Project) -> None:
@@ -247,7 +247,7 @@ def test_large_files_stay_loose_and_no_delta_of_one_is_searched(
 
     repack.repack(open_store(project).repo)
 
-    assert (project.root / ".git/objects" / large[:2] / large[2:]).exists()
-    assert not (project.root / ".git/objects" / small[:2] / small[2:]).exists()
+    assert (project.git_dir / "objects" / large[:2] / large[2:]).exists()
+    assert not (project.git_dir / "objects" / small[:2] / small[2:]).exists()
     assert holdings(project) == before
     assert f"core.bigFileThreshold={8 << 20}" in repack.FORM

@@ -47,7 +47,7 @@ def held(project: Project, *wanted: str) -> list[str]:
     """
     names = project.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split()
     data = {name: project.git("cat-file", "-p", name) for name in names}
-    for place, _, files in os.walk(project.root / ".git"):
+    for place, _, files in os.walk(project.git_dir):
         if "objects" not in Path(place).parts:
             data |= {
                 f: Path(place, f).read_bytes().decode("utf-8", "surrogateescape") for f in files
@@ -214,10 +214,10 @@ def test_beside(project: Project) -> None:
     project.write("a.txt", "1\n")
     project.gitcp("save", "one", "--session", "alpha", "--compensate", f"echo '{TOKEN}'", check=0)
     project.gitcp("compensate", "--run", "alpha@1:0", check=0)
-    kept = project.root / ".git/gitcp/restored/x.jsonl"
+    kept = project.git_dir / "gitcp/restored/x.jsonl"
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps({"t": TOKEN}))
-    project.root.joinpath(".git/gitcp/view.html").write_text(f"&lt;{TOKEN}")
+    project.git_dir.joinpath("gitcp/view.html").write_text(f"&lt;{TOKEN}")
     assert len(held(project, TOKEN)) > 2
     planned = project.json("purge", "--text", TOKEN, "--dry-run")
     assert {"output", "x.jsonl"} <= set(planned["files"])
@@ -226,8 +226,8 @@ def test_beside(project: Project) -> None:
 
     assert held(project, TOKEN) == []
     assert kept.read_text() == '{"t": "[PURGED]"}'
-    assert not project.root.joinpath(".git/gitcp/worktree-state").exists()
-    assert not project.root.joinpath(".git/gitcp/view.html").exists()
+    assert not project.git_dir.joinpath("gitcp/worktree-state").exists()
+    assert not project.git_dir.joinpath("gitcp/view.html").exists()
     project.gitcp("save", "two", check=0)
     project.gitcp("check", check=0)
 
@@ -350,7 +350,7 @@ def test_killed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     prune.prune(open_store(project), prune.PruneRequest(Policy(last=3)))
     ids = holdings(project).keys()
     shrink(project, packed=True)
-    before = refs.list_refs(project.root / ".git", refs.PREFIX)
+    before = refs.list_refs(project.git_dir, refs.PREFIX)
     assert die(project, "purge", tmp_path / "copies", 10) > 20
     after = refs.list_refs(tmp_path / "copies/0/.git", refs.PREFIX)
     assert before.keys() == after.keys()
@@ -382,7 +382,7 @@ def test_what_a_killed_save_held(project: Project) -> None:
     for number in range(MOST_LOOSE):
         objects.writer.write_blob(b"%d\n" % number)
     objects.writer.flush(held=True)
-    assert list(project.root.glob(".git/objects/pack/*.keep"))
+    assert list(project.git_dir.glob("objects/pack/*.keep"))
 
     project.gitcp("purge", "--text", "-", "--yes", input="the word", check=0)
     project.git("gc", "--quiet", "--prune=now")

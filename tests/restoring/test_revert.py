@@ -278,7 +278,7 @@ def test_refused(steps: Project) -> None:
         )
     with pytest.raises(BadValue, match="neither in"):
         planned(steps, 2, paths=(b"nowhere",))
-    steps.write(".git/MERGE_HEAD", steps.git("rev-parse", "HEAD") + "\n")
+    steps.write(steps.git_dir / "MERGE_HEAD", steps.git("rev-parse", "HEAD") + "\n")
     with pytest.raises(Refused, match="a merge is in progress"):
         revert(steps, 2)
 

@@ -213,6 +213,6 @@ def test_damaged_candidate(project: Project) -> None:
     project.loosen()
     session = project.git("for-each-ref", "--format=%(refname)", "refs/gitcp/sessions")
     metadata = project.git("rev-parse", f"{session}~2:.gitcp/checkpoint.json")
-    project.root.joinpath(".git/objects", metadata[:2], metadata[2:]).unlink()
+    project.git_dir.joinpath("objects", metadata[:2], metadata[2:]).unlink()
     project.gitcp("rollback", "--yes", check=0)
     assert project.read("a.txt") == b"one"

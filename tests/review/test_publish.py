@@ -54,7 +54,7 @@ def test_branch(spoken: Project) -> None:
     before = spoken.files()
     head, index, status = (
         spoken.git("rev-parse", "HEAD"),
-        spoken.read(".git/index"),
+        spoken.read(spoken.git_dir / "index"),
         spoken.git("status", "--porcelain"),
     )
     said = spoken.gitcp("publish", "--branch", "topic/x", "--yes", check=0).out
@@ -73,7 +73,7 @@ def test_branch(spoken: Project) -> None:
     assert "It works." in spoken.git("show", "topic/x:.gitcp/e7baae82/conversation.md")
     assert "Gitcp-Checkpoint: e7baae82@3" in spoken.git("log", "-1", "--format=%B", "topic/x~1")
     assert spoken.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""
-    assert (spoken.git("rev-parse", "HEAD"), spoken.read(".git/index")) == (head, index)
+    assert (spoken.git("rev-parse", "HEAD"), spoken.read(spoken.git_dir / "index")) == (head, index)
     assert spoken.git("status", "--porcelain") == status
     assert spoken.files() == before
     assert "* linguist-generated" in spoken.git("show", "topic/x:.gitcp/.gitattributes")
@@ -210,4 +210,4 @@ def test_beside_a_repack(spoken: Project, monkeypatch: pytest.MonkeyPatch) -> No
 
     assert spoken.git("rev-list", "--count", "topic")
     assert spoken.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""
-    assert not list(spoken.root.glob(".git/objects/pack/*.keep"))
+    assert not list(spoken.git_dir.glob("objects/pack/*.keep"))

@@ -432,7 +432,7 @@ def test_lost_objects(work: Work) -> None:
     work.step("one", a_py=text(l3="one"))
     project.commit("first")
     oid = project.git("rev-parse", "main:a.py")
-    project.remove(f".git/objects/{oid[:2]}/{oid[2:]}")
+    project.remove(project.git_dir / f"objects/{oid[:2]}/{oid[2:]}")
 
     assert linked(project, "main..") == {"first": ("tree", ["1"])}
     project.gitcp("review", "main..", "-o", "../r.html", check=0)

@@ -23,7 +23,7 @@ from gitcp.review.view import Story, mapped, story, texts
 from driver import Project
 from samples import open_store, save
 
-PAGE = ".git/gitcp/view.html"
+PAGE = "gitcp/view.html"
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ def test_page(worked: Project) -> None:
     with worked.guard():
         said = worked.gitcp("view", check=0)
 
-    page = worked.read(PAGE).decode()
-    assert said.out.startswith(f"wrote {worked.root.resolve()}/{PAGE}")
+    page = worked.read(worked.git_dir / PAGE).decode()
+    assert said.out.startswith(f"wrote {worked.git_dir.resolve()}/{PAGE}")
     assert said.err == ""
     assert "<title>prompt 1 · gitcp</title>" in page
     assert re.findall(r'<section class="step" id="c(\d+)"', page) == ["1", "2", "3"]
@@ -70,9 +70,9 @@ def test_page(worked: Project) -> None:
         < second
         < page.index("second answer")
     )
-    assert stat.S_IMODE(os.stat(worked.path(PAGE)).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(worked.path(worked.git_dir / PAGE)).st_mode) == 0o600
     worked.gitcp("view", check=0)
-    assert worked.read(PAGE).decode() == page
+    assert worked.read(worked.git_dir / PAGE).decode() == page
 
 
 def test_which(worked: Project) -> None:
@@ -84,7 +84,7 @@ def test_which(worked: Project) -> None:
     only = worked.json("view", "2..3")
     assert only["checkpoints"] == ["e7baae82@3"]
     assert only["messages"] == 2
-    assert b"second answer" not in worked.read(PAGE)
+    assert b"second answer" not in worked.read(worked.git_dir / PAGE)
     assert worked.gitcp("view", "3..3").code == 16
     assert worked.gitcp("view", "nothing").code == 16
 
@@ -96,7 +96,7 @@ def test_file(worked: Project, tmp_path: Path) -> None:
     page = worked.read("sub/page.html")
 
     assert worked.gitcp("view", "-o", "-", check=0).out.encode() == page
-    assert not os.path.exists(worked.path(PAGE))
+    assert not os.path.exists(worked.path(worked.git_dir / PAGE))
     os.mkfifo(tmp_path / "pipe")
     for file in (tmp_path, tmp_path / "pipe", tmp_path / "missing" / "x", "/dev/null"):
         done = worked.gitcp("view", "-o", str(file))
@@ -153,7 +153,7 @@ def test_secrets(worked: Project, tmp_path: Path) -> None:
 
     mine = worked.gitcp("view", check=0)
     assert "1 secret" in mine.err
-    assert b"do not share it" in worked.read(PAGE)
+    assert b"do not share it" in worked.read(worked.git_dir / PAGE)
     assert {f["place"] for f in worked.json("view")["findings"]} == {
         "file",
         "conversation",

@@ -454,7 +454,7 @@ def test_a_run_that_reaches_out(shop: Project) -> None:
     removed.
     """
     shop.gitcp("save", "one", "--session", "s", check=0)
-    runs = shop.root / ".git/gitcp/runs"
+    runs = shop.git_dir / "gitcp/runs"
     runs.mkdir(exist_ok=True)
     fields = {
         "name": "../../other",
@@ -465,17 +465,17 @@ def test_a_run_that_reaches_out(shop: Project) -> None:
         "order": 1,
     }
     (runs / "x.json").write_text(json.dumps({**fields, "failed": None}))
-    shop.root.joinpath(".git/other.json").write_text("mine")
+    shop.git_dir.joinpath("other.json").write_text("mine")
 
     shop.gitcp("run", "--recover")
 
-    assert shop.root.joinpath(".git/other.json").read_text() == "mine"
+    assert shop.git_dir.joinpath("other.json").read_text() == "mine"
     assert not (runs / "x.json").exists()
 
 
 def test_damaged_file_of_a_run(shop: Project) -> None:
     """A file of a run that cannot be read is named, and nothing is begun over it."""
-    shop.write(".git/gitcp/runs/x.json", "{")
+    shop.write(shop.git_dir / "gitcp/runs/x.json", "{")
     done = shop.gitcp("run", "it", "--", "touch", "ran")
 
     assert done.code == 13

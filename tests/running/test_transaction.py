@@ -156,7 +156,7 @@ def test_results_go_back(checkpoints: Checkpoints, project: Project, name: str |
     assert done == ["late", "late"]
     assert project.read("late.txt") == b"2\n"
     assert session.position == {"record": 2}
-    assert not list(Path(project.root, ".git/gitcp/runs").iterdir())
+    assert not list(Path(project.git_dir, "gitcp/runs").iterdir())
 
 
 def test_new_session_goes_back(checkpoints: Checkpoints, project: Project) -> None:
@@ -328,7 +328,7 @@ def test_killed_anywhere(checkpoints: Checkpoints, project: Project) -> None:
         ), place
     assert killed >= 3
     assert checkpoints.check().ok
-    assert not list(Path(project.root, ".git/gitcp/runs").iterdir())
+    assert not list(Path(project.git_dir, "gitcp/runs").iterdir())
 
 
 RECOVERED = (

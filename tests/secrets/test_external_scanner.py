@@ -73,7 +73,7 @@ def sent(hub: Path) -> bytes:
 
 def leftovers(project: Project) -> list[Path]:
     """What a scan left behind."""
-    return sorted((project.root / ".git/gitcp").glob("scan.*"))
+    return sorted((project.git_dir / "gitcp").glob("scan.*"))
 
 
 def test_push(project: Project, hub: Path) -> None:
@@ -302,9 +302,9 @@ def test_what_was_cut_off(project: Project) -> None:
     scanning(project, SCANNER)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    left = project.root / f".git/gitcp/scan.{gone.pid}"
+    left = project.git_dir / f"gitcp/scan.{gone.pid}"
     (left / "files").mkdir(parents=True)
-    mine = project.root / f".git/gitcp/scan.{os.getpid()}"
+    mine = project.git_dir / f"gitcp/scan.{os.getpid()}"
     mine.mkdir()
 
     project.gitcp("secrets", "--session", "alpha", check=0)

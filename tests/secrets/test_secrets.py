@@ -127,7 +127,7 @@ def test_unreadable(store: Store, project: Project) -> None:
     """What cannot be read was not seen: no all-clear."""
     made = save(store, "alpha", {b"a": b"some text\n"})
     blob = project.git("rev-parse", f"{made.commit}:a")
-    project.remove(f".git/objects/{blob[:2]}/{blob[2:]}")
+    project.remove(project.git_dir / f"objects/{blob[:2]}/{blob[2:]}")
 
     with pytest.raises(StoreDamaged, match=blob):
         found(open_store(project))

@@ -95,7 +95,7 @@ def test_bundle(sent: Project, bob: Project) -> None:
         (done["operation"], done["said"]) for done in bob.json_lines("oplog")
     ]
     assert [
-        name for name in os.listdir(bob.path(".git/gitcp")) if name.startswith(b"incoming")
+        name for name in os.listdir(bob.path(bob.git_dir / "gitcp")) if name.startswith(b"incoming")
     ] == []
 
 
@@ -382,7 +382,7 @@ def test_left_over(mallory: Project, bob: Project) -> None:
     """The copy of an import that was killed goes with the next import."""
     mallory.gitcp("export", "alpha", "-o", "../good.bundle", check=0)
     open_store(bob)
-    left = bob.root / ".git/gitcp/incoming.99999999"
+    left = bob.git_dir / "gitcp/incoming.99999999"
     left.parent.mkdir(exist_ok=True)
     left.write_bytes(b"x")
     bob.gitcp("import", "../good.bundle", check=0)

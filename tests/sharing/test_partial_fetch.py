@@ -61,20 +61,20 @@ def everything(directory: Path) -> dict[str, bytes]:
 
 def taken(project: Project) -> int:
     """The bytes of the objects that a part consists of."""
-    return sum(path.stat().st_size for path in (project.root / ".git/gitcp/aside").rglob("*.pack"))
+    return sum(path.stat().st_size for path in (project.git_dir / "gitcp/aside").rglob("*.pack"))
 
 
 def test_look(other: Project) -> None:
     """Listing, showing and the conversation work; nothing of the user's repository changes, its
     config neither.
     """
-    before = everything(other.root / ".git")
+    before = everything(other.git_dir)
 
     fetched = other.gitcp("fetch", "--no-files", check=0).out
 
     assert "fetched hub/e7baae82  (3 new checkpoints, without their files)" in fetched
     assert "gitcp fetch hub e7baae82" in fetched
-    assert everything(other.root / ".git") == before
+    assert everything(other.git_dir) == before
     assert taken(other) < BALLAST / 10
     assert [
         line.split()[0]
@@ -90,7 +90,7 @@ def test_look(other: Project) -> None:
     assert other.json("show", "hub/e7baae82@2")["files"]["total"] == 3
     assert len(other.json_lines("log", "hub/e7baae82@1..hub/e7baae82")) == 2
     assert taken(other) < BALLAST / 10
-    assert everything(other.root / ".git") == before
+    assert everything(other.git_dir) == before
     other.git("fsck", "--strict")
 
 
@@ -117,7 +117,7 @@ def test_all_of_it(other: Project) -> None:
         assert "gitcp fetch hub e7baae82" in other.gitcp(*command, check=16).err
     assert other.files() == {}
     other.gitcp("fetch", "hub", "e7baae82", check=0)
-    assert not (other.root / ".git/gitcp/aside/hub").exists()
+    assert not (other.git_dir / "gitcp/aside/hub").exists()
     other.gitcp("restore", "hub/e7baae82", "--trust", "--yes", check=0)
     assert other.read("d/2.bin") == noise(2)
     other.gitcp("check", check=0)
@@ -146,13 +146,13 @@ def test_no_filter(hub: Path, other: Project) -> None:
     nothing of it.
     """
     subprocess.run(["git", "-C", hub, "config", "uploadpack.allowFilter", "false"], check=True)
-    before = everything(other.root / ".git")
+    before = everything(other.git_dir)
 
     other.gitcp("fetch", "--no-files", check=0)
 
     assert taken(other) > 3 * BALLAST
     assert "Did 2." in other.gitcp("show", "hub/e7baae82", check=0).out
-    assert everything(other.root / ".git") == before
+    assert everything(other.git_dir) == before
 
 
 def test_remote_is_gone(hub: Path, other: Project) -> None:
@@ -194,7 +194,7 @@ def test_settings_are_lent(hub: Path, other: Project) -> None:
 
 def test_killed_while_it_was_made(other: Project) -> None:
     """A place that was made half is made again."""
-    left = other.root / ".git/gitcp/aside/hub..1"
+    left = other.git_dir / "gitcp/aside/hub..1"
     left.mkdir(parents=True)
     (left / "config").write_text("[core]\n")
 
@@ -210,7 +210,7 @@ def test_purged(other: Project) -> None:
 
     other.gitcp("purge", "--text", "some words", "--yes", check=0)
 
-    assert not (other.root / ".git/gitcp/aside").exists()
+    assert not (other.git_dir / "gitcp/aside").exists()
     assert "gitcp fetch" in other.gitcp("show", "hub/e7baae82", check=16).err
 
 

@@ -215,7 +215,7 @@ def test_edit_that_fails(saved: Project) -> None:
     wrong = saved.gitcp("note", "--edit", env=editor(saved, 'echo "mood: good" > "$1"'), check=2)
 
     assert "line 1 of the note, 'mood: good', cannot be read" in wrong.err
-    assert (saved.root / ".git/gitcp/note.txt").read_text() == "mood: good\n"
+    assert (saved.git_dir / "gitcp/note.txt").read_text() == "mood: good\n"
     assert saved.gitcp("note", "--edit", env=editor(saved, "printf '\\377' > \"$1\"")).code == 1
     assert "task: docs" in saved.gitcp("note", check=0).out
 
@@ -231,7 +231,7 @@ def test_bad_input(saved: Project) -> None:
 
 def test_damaged(saved: Project) -> None:
     """A file that cannot be read stops no save, is said, and can be cleared."""
-    Path(os.fsdecode(saved.path(".git/gitcp/note"))).write_text("garbage")
+    Path(os.fsdecode(saved.path(saved.git_dir / "gitcp/note"))).write_text("garbage")
     saved.write("a.txt", "two\n")
     assert saved.gitcp("save", check=0).out.startswith("saved ")
 

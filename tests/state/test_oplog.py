@@ -36,7 +36,7 @@ def operation(number: int, what: str, **fields: Any) -> Operation:
 
 def log_of(project: Project) -> Path:
     """Where the log lies."""
-    return project.root / ".git/gitcp/oplog"
+    return project.git_dir / "gitcp/oplog"
 
 
 def test_restores_are_logged(project: Project) -> None:

@@ -159,5 +159,5 @@ def test_hooks_go_on(saved: Project) -> None:
     assert [each["trigger"] for each in saved.json_lines("log", "--session", "s")] == ["turn"]
     assert (
         "triggers.turn in .gitcp.toml:3 is 'x'"
-        in saved.root.joinpath(".git/gitcp/hook.log").read_text()
+        in saved.git_dir.joinpath("gitcp/hook.log").read_text()
     )

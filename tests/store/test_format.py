@@ -22,7 +22,6 @@ from talk import Talk
 
 from gitcp import wire
 from gitcp.errors import FormatTooNew
-from gitcp.git import refs
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Host, Note, Oid
 from gitcp.saving.save import SaveRequest, save
@@ -239,14 +238,15 @@ def test_ref_moves_last(project: Project, talk: Talk, monkeypatch: pytest.Monkey
     """When a ref is about to move, everything that its new commit needs is stored already, and
     sound.
     """
-    real, seen = refs.update_ref, []
+    storage: Any = type(open_store(project).repo.refs)
+    real, seen = storage.update, []
 
-    def checked(common_dir: Path, name: str, new: Oid, old: Oid | None, *promise: Any) -> bool:
+    def checked(self: Any, name: str, new: Oid, old: Oid | None, *promise: Any) -> Any:
         project.git("fsck", "--strict", "--no-dangling", "--no-progress", new)
         seen.append((name, old))
-        return real(common_dir, name, new, old, *promise)
+        return real(self, name, new, old, *promise)
 
-    monkeypatch.setattr(refs, "update_ref", checked)
+    monkeypatch.setattr(storage, "update", checked)
     made = save(open_store(project), SaveRequest(project.root)).checkpoint
 
     assert seen == [(SESSION, None)]

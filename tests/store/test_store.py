@@ -262,7 +262,7 @@ def test_who_made_it(project: Project, tmp_path: Path) -> None:
 def test_any_name_gives_a_sound_commit(project: Project, name: str) -> None:
     """Whatever git's settings say, the commit is sound."""
     text = name.replace("\n", "\\n").replace("\0", "")
-    with project.root.joinpath(".git/config").open(
+    with project.git_dir.joinpath("config").open(
         "a", encoding="utf-8", errors="surrogateescape"
     ) as file:
         file.write(f'[user]\n\tname = "{text}"\n\temail = "{text}"\n')

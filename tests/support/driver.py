@@ -50,6 +50,10 @@ MADE: dict[Path, bytes | None] = {}
 """What `gitcp init` made in this process of tests, below `.gitcp`; None is a directory."""
 
 
+Name = str | bytes | Path
+"""A path below the root of a project, or an absolute one."""
+
+
 class Result(NamedTuple):
     """How a process ended: its exit code and what it said."""
 
@@ -101,11 +105,11 @@ class Project:
             else:
                 path.write_bytes(content)
 
-    def path(self, name: str | bytes) -> bytes:
+    def path(self, name: Name) -> bytes:
         """The absolute path of `name`."""
         return os.path.join(os.fsencode(self.root), os.fsencode(name))
 
-    def write(self, name: str | bytes, content: str | bytes, mode: int | None = None) -> None:
+    def write(self, name: Name, content: str | bytes, mode: int | None = None) -> None:
         """Write a file, with its parents; `mode` are its permission bits."""
         path = self.path(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -114,18 +118,18 @@ class Project:
         if mode is not None:
             os.chmod(path, mode)
 
-    def read(self, name: str | bytes) -> bytes:
+    def read(self, name: Name) -> bytes:
         """A file's bytes."""
         with open(self.path(name), "rb") as file:
             return file.read()
 
-    def symlink(self, name: str | bytes, target: str | bytes) -> None:
+    def symlink(self, name: Name, target: str | bytes) -> None:
         """Make a symbolic link to `target`, which need not exist."""
         path = self.path(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.symlink(os.fsencode(target), path)
 
-    def remove(self, name: str | bytes) -> None:
+    def remove(self, name: Name) -> None:
         """Remove a file, a symlink or a whole directory."""
         path = self.path(name)
         if os.path.isdir(path) and not os.path.islink(path):

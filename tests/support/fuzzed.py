@@ -324,7 +324,7 @@ def in_files(project: Project) -> dict[str, Target]:
     """What is read from a repository: a file of it is spoiled, and what reads that file is
     asked.
     """
-    git_dir = project.root / ".git"
+    git_dir = project.git_dir
     ours = git_dir / "gitcp"
     store = open_store(project)
 

@@ -85,7 +85,7 @@ SETTINGS: tuple[dict[str, str], ...] = (
 def bytes_again(project: Project, shot: Shot) -> dict[bytes, bytes]:
     """The bytes of every captured file as a restore would write them."""
     conversions = {conversion.path: conversion for conversion in shot.snapshot.converted}
-    lfs_dir = project.root / ".git/lfs"
+    lfs_dir = project.git_dir / "lfs"
     return {
         path: convert.checkout(shot.blob(path), entry.oid, conversions[path], lfs_dir)
         if path in conversions
@@ -256,11 +256,11 @@ def test_attributes_changed(project: Project) -> None:
     assert [conversion.path for conversion in camera.take().snapshot.converted] == [b"dir/file.txt"]
     project.remove("dir/.gitattributes")
     assert camera.take().snapshot.converted == ()
-    project.write(".git/info/attributes", "*.txt eol=crlf\n")
+    project.write(project.git_dir / "info/attributes", "*.txt eol=crlf\n")
     assert [conversion.path for conversion in camera.take().snapshot.converted] == [b"dir/file.txt"]
     project.git("config", "core.attributesFile", "~/mine")
     Path(os.environ["HOME"], "mine").write_text("*.txt -text\n")
-    project.remove(".git/info/attributes")
+    project.remove(project.git_dir / "info/attributes")
     assert camera.take().snapshot.converted == ()
 
 
@@ -317,7 +317,7 @@ def lfs_file(project: Project, path: str, content: bytes, *, stored: bool = True
     project.git("update-index", "--add", "--cacheinfo", f"100644,{oid},{path}")
     project.write(path, content)
     if stored:
-        project.write(f".git/lfs/objects/{digest[:2]}/{digest[2:4]}/{digest}", content)
+        project.write(project.git_dir / f"lfs/objects/{digest[:2]}/{digest[2:4]}/{digest}", content)
     return oid
 
 

@@ -171,7 +171,7 @@ def attribute(project: Project, directory: str, content: str) -> None:
 
 def exclude(project: Project, content: str) -> None:
     """Write info/exclude."""
-    project.write(".git/info/exclude", content)
+    project.write(project.git_dir / "info/exclude", content)
 
 
 def git(project: Project, command: str, *paths: str) -> None:

@@ -112,7 +112,7 @@ def test_rules_elsewhere(camera: Camera, sealed: Path) -> None:
     default = sealed / ".config/git/ignore"
     default.parent.mkdir(parents=True)
     default.write_text("*.one\n")
-    exclude = project.root / ".git/info/exclude"
+    exclude = project.git_dir / "info/exclude"
     exclude.write_text("*.two\n")
 
     assert set(camera.take().entries) == {b"tracked", b"a.three"}

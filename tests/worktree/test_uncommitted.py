@@ -117,7 +117,7 @@ def test_none_of_its_programs_run(project: Project, inner: Project, tmp_path: Pa
 
 def test_one_that_cannot_be_read(project: Project, inner: Project) -> None:
     """It is named, with why; the save stands."""
-    inner.path(".git/index")
-    Path(os.fsdecode(inner.path(".git/index"))).write_bytes(b"garbage")
+    inner.path(inner.git_dir / "index")
+    Path(os.fsdecode(inner.path(inner.git_dir / "index"))).write_bytes(b"garbage")
 
     assert "repository that cannot be looked into" in said(project)[0]
