@@ -278,6 +278,7 @@ GUIDES = (
     "go-back",
     "several-agents",
     "share-and-review",
+    "team",
     "programs",
     "operate",
     "without-git",
@@ -507,6 +508,10 @@ def _shared(project: Project) -> str:
                 "publish", "--branch", "x", how, *allowed, *session, "--json", check=0
             ).out
         )
+    project.gitcp("remote", "gone", "../gone.git", "--push", "always", check=0)
+    project.gitcp("save", "--force", "--session", "waits", check=0)
+    printed.append(project.gitcp("status", "--json", check=0).out)
+    project.gitcp("remote", "gone", "--off", check=0)
     return "".join(printed)
 
 

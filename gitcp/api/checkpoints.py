@@ -11,7 +11,7 @@ from gitcp.api.transaction import TransactionBlock
 from gitcp.git import refs
 from gitcp.history import diff, log, revisions, sessions, show
 from gitcp.history.show import Listing
-from gitcp.lifecycle import check
+from gitcp.lifecycle import check, pushing
 from gitcp.lifecycle.check import CheckReport
 from gitcp.model import Checkpoint, CheckpointId, FileChange
 from gitcp.restoring import restore
@@ -71,6 +71,7 @@ class Checkpoints(Moves):
         tag.create(
             store, name, self._read(store, revision), text=text, force=force, now=self.host.now()
         )
+        pushing.start(store)
 
     def log(
         self,

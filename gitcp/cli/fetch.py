@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from gitcp import humanize, wire
@@ -9,7 +10,8 @@ from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, argument, flag, json_option, takes
-from gitcp.cli.output import GREEN, RED, Styled
+from gitcp.cli.output import GREEN, RED, YELLOW, Styled
+from gitcp.cli.table import Column, show
 from gitcp.errors import BadValue, StoreDamaged
 from gitcp.sharing import fetch as op
 from gitcp.sharing import partial_fetch, remotes
@@ -53,6 +55,8 @@ def command(context: Context, /, **given: Any) -> None:
         sessions = op.listing(context.store, source)
     else:
         sessions = op.fetch(context.store, source, given["sessions"])
+    if given["listing"] and not given["as_json"]:
+        _print_list(context, source.name, sessions)
     for one in sessions:
         if given["as_json"]:
             fields = {
@@ -60,8 +64,8 @@ def command(context: Context, /, **given: Any) -> None:
                 "files": not (given["no_files"] or given["listing"]),
             }
             context.output.document(objects.document("fetched", fields))
-        else:
-            _print(context, source.name, one, listing=given["listing"], whole=not given["no_files"])
+        elif not given["listing"]:
+            _print(context, source.name, one, whole=not given["no_files"])
     if not sessions and not given["as_json"]:
         context.output.line(f"{source.name} has no sessions")
     _end(sessions, listing=given["listing"])
@@ -85,15 +89,37 @@ def _fields(name: str, one: Fetched) -> wire.Json:
         "state": one.state.value if one.state else None,
         "checkpoints": one.checkpoints,
         "refused": one.refused or None,
+        "time": (one.entry and one.entry.time) or None,
+        "agent": (one.entry and one.entry.agent) or None,
+        "title": (one.entry and one.entry.title) or None,
     }
 
 
-def _print(context: Context, remote: str, one: Fetched, *, listing: bool, whole: bool) -> None:
+def _print_list(context: Context, remote: str, sessions: tuple[Fetched, ...]) -> None:
+    now = context.host.now()
+    columns = (
+        Column("session", YELLOW),
+        Column("last saved"),
+        Column("agent"),
+        Column("title", cut=True),
+    )
+    show(context.output, columns, (_row(remote, one, now) for one in sessions))
+
+
+def _row(remote: str, one: Fetched, now: datetime) -> tuple[str, str, str, str]:
+    name, entry = f"{remote}/{one.session}", one.entry
+    if one.refused:
+        return name, "", "", f"refused: {one.refused}"
+    if entry is None:
+        return name, "", "", ""
+    saved = humanize.ago(wire.decode_time(entry.time), now) if entry.time else ""
+    return name, saved, entry.agent, entry.title
+
+
+def _print(context: Context, remote: str, one: Fetched, *, whole: bool) -> None:
     name = f"{remote}/{one.session}"
     if one.refused:
         context.output.line(Styled("refused", RED), f" {name}: {one.refused}")
-    elif listing:
-        context.output.line(f"{name}  {one.tip[:10]}")
     elif not whole:
         count = humanize.count(one.checkpoints, "new checkpoint") + ", without their files"
         rest = f"show: gitcp show {name}, with files: gitcp fetch {remote} {one.session}"

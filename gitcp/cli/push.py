@@ -89,6 +89,7 @@ def _fields(plan: op.PushPlan, report: Report) -> wire.Json:
     return {
         "remote": plan.remote.name,
         "items": [{**_item(i), "sent": i in report.sent} for i in plan.items],
+        "catalogue": report.catalogue or None,
         "refused": [
             {"name": item.name, "kind": item.kind, "reason": why} for item, why in report.refused
         ],
@@ -128,3 +129,7 @@ def _print(context: Context, plan: op.PushPlan, report: Report, *, dry: bool) ->
             context.output.line(f"would send {what} to {plan.remote.name}{new}")
         elif item.kind == "session":
             context.output.line(f"{what} {SAID.get(item.state, '')}")
+    if report.catalogue:
+        context.output.say(
+            f"note: `gitcp fetch --list` shows no titles of these sessions: {report.catalogue}"
+        )

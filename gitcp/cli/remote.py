@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from gitcp import wire
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, argument, flag, json_option, takes
+from gitcp.cli.options import WORDS, argument, flag, json_option, option, takes
 from gitcp.errors import BadValue
 from gitcp.sharing import remotes as op
 from gitcp.sharing.remotes import Remote
+from gitcp.state.push_policy import PushPolicy
 
-HABITS = ("add", "get-url", "remove", "rename", "rm", "set-url", "show")
-"""Subcommands of `git remote`. Taken as a name, `add origin` would add a remote called add."""
+HABITS = ("get-url", "remove", "rename", "rm", "set-url", "show")
+"""Subcommands of `git remote`. Taken as a name, `show origin` would add a remote called show."""
+
+ADD = "add"
+"""A first word that changes nothing, for those used to `git remote add`."""
+
+SAID = {
+    PushPolicy.ALWAYS: ", pushed after each save",
+    PushPolicy.ON_TAG: ", pushed when tagged",
+    PushPolicy.NEVER: "",
+}
 
 
 @takes(
-    argument("name", WORDS, required=False, metavar="[NAME"),
-    argument("url", WORDS, required=False, metavar="[URL]]"),
+    argument("words", WORDS, several=True, metavar="[[add] NAME [URL]]"),
+    option(
+        "--push",
+        metavar="WHEN",
+        kind=WORDS,
+        help="push in the background: always, on-tag or never",
+    ),
     flag("--as-branches", help="use branches and tags, for hosts that take nothing else"),
     flag("--off", help="stop pushing checkpoints there"),
     json_option,
@@ -28,30 +44,57 @@ def command(context: Context, /, **given: Any) -> None:
     """List the remotes checkpoints may go to, or change them
 
     No remote is enabled until you name one. With URL, adds a remote that git's own push and fetch
-    do not use: a private repository, for example.
+    do not use: a private repository, for example. With --push, gitcp pushes by itself after each
+    save, or when you tag a checkpoint.
 
       gitcp remote origin
+      gitcp remote add origin --push always
       gitcp remote private git@host:team/checkpoints.git
       gitcp remote origin --off
     """
-    repo, name = context.store.repo, given["name"]
-    if name in HABITS:
-        raise _no_subcommand(name, given["url"])
+    repo, (name, url) = context.store.repo, _words(given["words"])
+    policy = _policy(given["push"])
     if name is None:
-        if given["as_branches"] or given["off"]:
-            raise BadValue("NAME is required with --as-branches and --off", hint="gitcp remote -h")
+        if given["as_branches"] or given["off"] or policy:
+            raise BadValue("NAME is required with options", hint="gitcp remote -h")
         remotes = op.listing(repo)
     elif given["off"]:
-        if given["url"] is not None or given["as_branches"]:
+        if url is not None or given["as_branches"] or policy:
             raise BadValue("--off takes only a name", hint="gitcp remote -h")
         remotes = (op.disable(repo, name),)
     else:
-        remotes = (op.enable(repo, name, given["url"], as_branches=given["as_branches"]),)
+        as_branches = given["as_branches"] or (policy is not None and op.is_as_branches(repo, name))
+        remotes = (op.enable(repo, name, url, as_branches=as_branches),)
+        if policy is not None:
+            op.allow_pushes(repo, remotes[0], policy)
     for one in remotes:
+        when = op.policy_of(repo, one)
         if given["as_json"]:
-            context.output.document(objects.document("remote", _fields(one)))
+            context.output.document(objects.document("remote", _fields(one, when)))
         else:
-            context.output.line(f"{one.name}  {one.shown}  {_said(one)}")
+            context.output.line(f"{one.name}  {one.shown}  {_said(one, when)}")
+
+
+def _words(words: Sequence[str]) -> tuple[str | None, str | None]:
+    """Return the name and the URL that were given."""
+    if words[:1] and words[0] in HABITS:
+        raise _no_subcommand(words[0], words[1] if words[1:] else None)
+    name, url, *more = (*words[words[:1] == (ADD,) :], None, None)
+    if any(more) or (name is None and words):
+        raise BadValue("expected NAME [URL]; nothing was changed", hint="gitcp remote -h")
+    return name, url
+
+
+def _policy(text: str | None) -> PushPolicy | None:
+    if text is None:
+        return None
+    try:
+        return PushPolicy(text)
+    except ValueError:
+        raise BadValue(
+            f"--push takes always, on-tag or never, not {text!r}; nothing was changed",
+            hint="gitcp remote -h",
+        ) from None
 
 
 def _no_subcommand(word: str, name: str | None) -> BadValue:
@@ -60,16 +103,18 @@ def _no_subcommand(word: str, name: str | None) -> BadValue:
     return BadValue(f"gitcp remote has no subcommand {word}: nothing was changed", hint=hint)
 
 
-def _fields(one: Remote) -> wire.Json:
+def _fields(one: Remote, when: PushPolicy) -> wire.Json:
     return {
         "name": one.name,
         "url": one.shown,
         "enabled": one.enabled,
         "as_branches": one.as_branches,
+        "push": when.value,
     }
 
 
-def _said(one: Remote) -> str:
+def _said(one: Remote, when: PushPolicy) -> str:
     if not one.enabled:
         return "(no checkpoints)"
-    return "(checkpoints, as branches)" if one.as_branches else "(checkpoints)"
+    branches = ", as branches" if one.as_branches else ""
+    return f"(checkpoints{branches}{SAID[when]})"

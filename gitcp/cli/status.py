@@ -6,12 +6,16 @@ from collections import Counter
 
 from gitcp import humanize, wire
 from gitcp.adopting.sweeps import Sweep, due
-from gitcp.cli import deletions, objects, rendering
+from gitcp.cli import deletions, objects, pushes, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import json_option, session_option, takes
 from gitcp.cli.output import BOLD, YELLOW, Output, Styled
 from gitcp.history.status import Growth, Status, status
 from gitcp.model import Checkpoint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitcp.sharing.push_queue import PushState
 
 SHORTEST_LABEL = 12
 """Characters of a label that are shown however narrow the terminal is."""
@@ -36,8 +40,19 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:
         context.output.document(objects.document("status", _fields(context, current)))
     else:
         _print(context, current)
+        for number, line in enumerate(pushes.lines(_pushes(context), context.host.now())):
+            title = "" if number else "Pushes"
+            context.output.line(Styled(f"{title:14}", BOLD), line)
         for line in deletions.lines(_due(context), context.host.now()):
             context.output.line(Styled("Not stored    ", BOLD), line)
+
+
+def _pushes(context: Context) -> tuple[PushState, ...]:
+    if not (context.store.repo.common_dir / "gitcp" / "push").exists():
+        return ()
+    from gitcp.sharing import push_queue  # most users push by hand
+
+    return push_queue.states(context.store)
 
 
 def _due(context: Context) -> tuple[Sweep, ...]:
@@ -69,6 +84,7 @@ def _fields(context: Context, current: Status) -> wire.Json:
         "unfinished": str(current.unfinished.target) if current.unfinished else None,
         "undo": str(current.undo) if current.undo else None,
         "redo": str(current.redo) if current.redo else None,
+        "pushes": pushes.fields(_pushes(context)),
         "deleted_soon": deletions.fields(_due(context), context.host.now()),
     }
 

@@ -20,6 +20,7 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import YELLOW, Styled
 from gitcp.errors import BadValue, Refused
+from gitcp.lifecycle import pushing
 from gitcp.state import tag as op
 
 
@@ -78,6 +79,7 @@ def _create(context: Context, given: dict[str, Any]) -> None:
     except Refused as error:
         error.hint = context.with_option("--force")
         raise
+    pushing.start(context.store)
     if given["as_json"]:
         _print_json(
             context, given["name"], objects.summary(context.store.summary(checkpoint.commit))

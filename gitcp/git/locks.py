@@ -19,6 +19,13 @@ def take(descriptor: int, until: float, *, alone: bool = True) -> bool:
     return _try(descriptor, kind) or _wait(descriptor, kind, until)
 
 
+def take_now(descriptor: int, *, alone: bool = True) -> bool:
+    """Lock the open file `descriptor` as `take` does, without waiting. Return whether it was
+    locked. Raises GitcpError.
+    """
+    return _try(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+
+
 def _wait(descriptor: int, kind: int, until: float) -> bool:
     """Wait in the kernel's queue, which is first come, first served; polling could starve a process
     for a minute. Runs in a thread, because nothing else limits the wait.

@@ -31,6 +31,8 @@ SESSIONS = PREFIX + "sessions/"
 TAGS = PREFIX + "tags/"
 TRASH = PREFIX + "trash/"
 REMOTES = PREFIX + "remotes/"
+SHARED = PREFIX + "shared/"
+"""Sessions on a remote. Nothing is here in the repository that pushes them."""
 
 HEX = re.compile(FULL_NAME + r"\Z")
 LOGGED = re.compile(

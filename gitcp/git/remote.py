@@ -19,8 +19,11 @@ from gitcp.git.refs import HEX, PREFIX
 from gitcp.git.repo import Repository
 from gitcp.model import Oid
 
-AT_ONCE = 5
-"""Maximum number of refs in one push; some hosts allow no more."""
+AT_ONCE = 100
+"""Maximum number of refs in one push."""
+
+FEW = 5
+"""Number of refs in one push that every host allows."""
 
 PEELED = "^{}"
 """Suffix of the name under which a remote lists the target of a tag."""
@@ -67,13 +70,13 @@ def listed(repo: Repository, remote: str, pattern: str = PREFIX + "*") -> dict[s
     }
 
 
-def peeled(repo: Repository, remote: str, pattern: str) -> dict[str, Oid]:
-    """Return the matching refs of a remote, with the targets of annotated tags as `NAME^{}`;
-    bundles do not list those.
+def peeled(repo: Repository, remote: str, *patterns: str) -> dict[str, Oid]:
+    """Return the refs of a remote that match a pattern, with the targets of annotated tags as
+    `NAME^{}`; bundles do not list those.
     """
     targets = {}
     with _formats_compared(repo):
-        output = repo.git("ls-remote", "--", remote, pattern)
+        output = repo.git("ls-remote", "--", remote, *patterns)
     for line in output.decode("utf-8", "replace").splitlines():
         oid, _, name = line.partition("\t")
         if HEX.match(oid):
@@ -105,17 +108,11 @@ def _other_format(repo: Repository) -> Refused:
 
 
 def send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str, str]:
-    """Push each ref only if it still has its old value. Return the rejected refs with reasons.
+    """Push each ref, in one push, only if it still has its old value. Return the rejected refs with
+    reasons.
 
     Raises GitFailed if the remote cannot be reached.
     """
-    refused: dict[str, str] = {}
-    for start in range(0, len(updates), AT_ONCE):
-        refused |= _send(repo, remote, updates[start : start + AT_ONCE])
-    return refused
-
-
-def _send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str, str]:
     leases = [f"--force-with-lease={update.ref}:{update.old or ''}" for update in updates]
     specs = [f"{update.new}:{update.ref}" for update in updates]
     options = (
@@ -170,15 +167,30 @@ def _states(stdout: str) -> list[tuple[str, str]]:
     ]
 
 
-def receive(repo: Repository, remote: str, names: Sequence[str]) -> None:
-    """Fetch everything that refs of a remote reach, each object checked by git, without creating
-    refs. Raises GitFailed.
+def size_of(repo: Repository, updates: Sequence[Update]) -> int:
+    """Return about how many bytes a push of these refs sends: those of its objects as they are
+    stored here. Raises GitFailed.
     """
+    new = [update.new for update in updates]
+    old = ["^" + update.old for update in updates if update.old]
+    revisions = "\n".join([*new, *old, ""]).encode("ascii")
+    args = ("rev-list", "--objects", "--disk-usage", "--ignore-missing", "--stdin")
+    return int(repo.git(*args, input=revisions))
+
+
+def receive(
+    repo: Repository, remote: str, names: Sequence[str], negotiation_tip: Oid | None = None
+) -> None:
+    """Fetch everything that refs of a remote reach, each object checked by git, without creating
+    refs. With `negotiation_tip`, a commit that is here, only what it does not reach is sent.
+    Raises GitFailed.
+    """
+    common = [f"--negotiation-tip={negotiation_tip}"] if negotiation_tip else []
     for start in range(0, len(names), 100):
         some = names[start : start + 100]
         shown = "--progress" if progress.is_shown() else "--quiet"
         with _formats_compared(repo):
-            _talk(repo, (*CHECKED, "fetch", shown, *NAMED_ONLY, "--", remote, *some))
+            _talk(repo, (*CHECKED, "fetch", shown, *NAMED_ONLY, *common, "--", remote, *some))
 
 
 def sizes(repo: Repository, names: Sequence[Oid]) -> dict[Oid, int]:

@@ -44,7 +44,7 @@ PRIVATE = frozenset(
 )
 """Files in gitcp's directory for one user only, by the part of the name before the first dot."""
 
-EACH = frozenset({"hooked", "aside"})
+EACH = frozenset({"hooked", "aside", "push"})
 """Directories with private files of every user; the directory itself is shared."""
 
 _settings: dict[str, int] = {}

@@ -1,21 +1,19 @@
 """Housekeeping after a save: automatic retention and repacking, in a background process.
 
-A save only checks whether something is due: three directories and one small file. The saving
-program may run for days, with threads, descriptors and locks, so it is never forked: a shell starts
-a new Python and detaches it, without our descriptors. At most one process per repository runs; if
-it fails or is killed, nothing is lost.
+A save only checks whether something is due: three directories and one small file. At most one
+process per repository runs (gitcp.lifecycle.background); if it fails or is killed, nothing is lost.
+Pushes that the user consented to are started here, too, as they are due at the same moments.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from gitcp.errors import GitcpError
 from gitcp.git import repack
+from gitcp.lifecycle import background, pushing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,18 +31,6 @@ REPORT = "dropped"
 ROUNDS = 3
 """Maximum number of repacks in a row: others may save a lot in the meantime."""
 
-PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?")
-"""Names of a Python interpreter. A program that embeds Python may report
-itself, and would be started again.
-"""
-
-PROGRAM = """import ast, os, sys
-task = ast.literal_eval(sys.argv[1])
-sys.path[:] = task["modules"]
-from gitcp.lifecycle.housekeeping import work
-work(task, os.environ)
-"""
-
 
 def after_save(store: Store, saved: CheckpointId) -> None:
     """Start what is due after `saved`, without waiting. The caller must not hold the lock.
@@ -57,7 +43,10 @@ def after_save(store: Store, saved: CheckpointId) -> None:
         due = _is_beyond_limits(store, saved) or due
     finally:
         if due and not repack.is_running(store.repo):
-            _begin(store.repo, saved)
+            now = store.repo.host.now().isoformat()
+            task = {"now": now, "session": saved.session, "number": saved.number}
+            background.start(store.repo, __name__, task)
+        pushing.start(store)
 
 
 def _is_beyond_limits(store: Store, saved: CheckpointId) -> bool:
@@ -87,64 +76,18 @@ def take_report(repo: Repository) -> str | None:
     return message if isinstance(message, str) else None
 
 
-def _begin(repo: Repository, saved: CheckpointId) -> None:
-    """Start the process. If there is no interpreter or it fails, the next
-    `gitcp` command does the work.
-    """
-    python = interpreter()
-    if python is None:
-        return
-    import subprocess  # at most every dozen saves
-
-    task = {
-        "python": sys.version,
-        "modules": [path for path in sys.path if os.path.isabs(path)],
-        "root": str(repo.root),
-        "git_dir": str(repo.git_dir),
-        "home": str(repo.host.home),
-        "now": repo.host.now().isoformat(),
-        "session": saved.session,
-        "number": saved.number,
-    }
-    with suppress(OSError):
-        subprocess.run(
-            ["/bin/sh", "-c", '"$@" &', "sh", python, "-I", "-c", PROGRAM, ascii(task)],
-            cwd="/",  # keep no directory in use
-            env=dict(repo.host.env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            check=False,
-        )
-
-
-def interpreter() -> str | None:
-    """Return the Python interpreter that runs this program, None if Python is embedded."""
-    path = sys.executable or ""
-    is_python = PYTHON.fullmatch(os.path.basename(path)) and not getattr(sys, "frozen", False)
-    return path if is_python and os.access(path, os.X_OK) else None
-
-
 def work(task: Mapping[str, Any], env: Mapping[str, str]) -> None:
     """Do the work of the background process: retention first, so that dropped objects are not
     packed. Errors are ignored, except that those of retention are recorded for the next save.
     """
-    if task["python"] != sys.version:
-        return
     from datetime import datetime
-    from pathlib import Path
 
-    from gitcp.git.repo import Repository
-    from gitcp.model import CheckpointId, Host
+    from gitcp.model import CheckpointId
     from gitcp.store import Store
 
     os.nice(10)
     now = datetime.fromisoformat(task["now"])
-    repo = Repository(
-        Path(task["root"]), Path(task["git_dir"]), Host(env, Path(task["home"]), lambda: now)
-    )
-    repo.git_options = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.root}")
+    repo = background.opened(task, env, lambda: now)
     with suppress(GitcpError, OSError), repack.alone(repo) as nobody:
         if nobody:
             _retain(Store(repo), CheckpointId(task["session"], task["number"]))

@@ -9,21 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from gitcp.errors import GitcpError, GitFailed, RevisionNotFound, StoreDamaged
+from gitcp.errors import GitcpError, GitFailed, RevisionNotFound, StoreBusy, StoreDamaged
 from gitcp.git import partial_clone, remote
 from gitcp.model import Oid
-from gitcp.sharing import verify_incoming
+from gitcp.sharing import catalogue, remote_refs, verify_incoming
+from gitcp.sharing.catalogue import Entry
 from gitcp.sharing.push import State, compare_histories
+from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
 from gitcp.store import Store
-from gitcp.value import Value
+from gitcp.value import Value, replace
+
+TRIES = 3
+"""Number of times that a remote is listed again because somebody pushed meanwhile."""
 
 
 class Fetched(Value):
     """One session of a remote: its last commit, how it compares with the local one, and
     the number of new checkpoints.
 
-    `refused` is the reason it was rejected, "" if it was not. `state` is None in a listing.
+    `refused` is the reason it was rejected, "" if it was not. `state` is None in a listing, which
+    has the session's `entry` in the remote's catalogue instead, if there is one.
     """
 
     session: str
@@ -31,12 +37,40 @@ class Fetched(Value):
     state: State | None = None
     checkpoints: int = 0
     refused: str = ""
+    entry: Entry | None = None
 
 
 def listing(store: Store, source: Remote) -> tuple[Fetched, ...]:
-    """Return the sessions that a remote has. Downloads nothing else. Raises GitFailed."""
-    remote_refs = remote.listed(store.repo, source.url, source.sessions + "*")
-    return tuple(_items(source, remote_refs))
+    """Return the sessions that a remote has, the last saved first. Fetches only its catalogue, and
+    lists what the remote's refs say if that is missing, stale or cannot be read. Raises GitFailed.
+    """
+    listed, entries = _described(store, source)
+    items = (
+        replace(each, entry=entry)
+        if (entry := entries.get(each.session)) and entry.tip == each.tip
+        else each
+        for each in _items(listed)
+    )
+    return tuple(sorted(items, key=_last_saved, reverse=True))
+
+
+def _described(store: Store, source: Remote) -> tuple[RemoteRefs, catalogue.Lines]:
+    """Return the refs of a remote and its catalogue, of the same moment if that can be had."""
+    for _ in range(TRIES):
+        listed = remote_refs.read(store, source, source.url)
+        try:
+            if listed.catalogue:
+                return listed, catalogue.fetch(store, source, source.url, listed.catalogue)
+        except StoreBusy:
+            continue
+        except GitcpError:
+            break
+        break
+    return listed, {}
+
+
+def _last_saved(one: Fetched) -> str:
+    return one.entry.time if one.entry else ""
 
 
 def fetch(
@@ -52,7 +86,8 @@ def fetch(
     the result. Raises RevisionNotFound for a session that the remote does not have, and
     GitFailed if it cannot be reached.
     """
-    listed = listing(store, source)
+    remote_has = remote_refs.read(store, source, source.url)
+    listed = tuple(_items(remote_has))
     requested = set(sessions)
     missing = sorted(requested - {each.session for each in listed})
     if missing:
@@ -63,38 +98,40 @@ def fetch(
     chosen = [
         each for each in listed if not each.refused and (not requested or each.session in requested)
     ]
-    rejected = _receive(store, source, chosen)
+    rejected = _receive(store, source, remote_has, chosen)
     store.writer.flush()
     results = [
         rejected.get(each.session) or _update(store, source, each, arrived) for each in chosen
     ]
-    _update_tags(store, source)
+    _update_tags(store, source, remote_has, [each.session for each in chosen])
     return (*results, *(each for each in listed if each.refused and not requested))
 
 
-def _receive(store: Store, source: Remote, chosen: Sequence[Fetched]) -> dict[str, Fetched]:
+def _receive(
+    store: Store, source: Remote, remote_has: RemoteRefs, chosen: Sequence[Fetched]
+) -> dict[str, Fetched]:
     """Download sessions; return those that git rejected, by name. A bad
     session does not affect others.
     """
+    names = [remote_has.ref(source, each.session) for each in chosen]
     try:
-        remote.receive(store.repo, source.url, [source.sessions + each.session for each in chosen])
+        remote.receive(store.repo, source.url, names)
     except GitFailed:
         if len(chosen) < 2:
             raise
     else:
         return {}
     refused = {}
-    for each in chosen:
+    for each, name in zip(chosen, names, strict=True):
         try:
-            remote.receive(store.repo, source.url, [source.sessions + each.session])
+            remote.receive(store.repo, source.url, [name])
         except GitFailed as error:
             refused[each.session] = Fetched(each.session, each.tip, refused=str(error))
     return refused
 
 
-def _items(source: Remote, listed: dict[str, Oid]) -> Iterable[Fetched]:
-    for ref, tip in listed.items():
-        name = ref.removeprefix(source.sessions)
+def _items(listed: RemoteRefs) -> Iterable[Fetched]:
+    for name, (_, tip) in listed.sessions.items():
         problem = "" if verify_incoming.is_session(name) else "not a valid session name"
         yield Fetched(name, tip, refused=problem)
 
@@ -134,25 +171,27 @@ def _state(store: Store, remote: Oid, local: Oid | None) -> State:
     return State.AHEAD if ahead else compare_histories(store, local, remote)
 
 
-def _update_tags(store: Store, source: Remote) -> None:
-    """Update the tracking refs of tags on fetched checkpoints. Other tags are skipped, as git
-    does.
+def _update_tags(
+    store: Store, source: Remote, remote_has: RemoteRefs, sessions: Sequence[str]
+) -> None:
+    """Update the tracking refs of tags on the checkpoints of fetched sessions. Other tags are
+    skipped, as git does.
     """
-    tips = store.repo.refs.list(source.tracking + "sessions/").values()
+    tracking = [store.repo.refs.read(f"{source.tracking}sessions/{name}") for name in sessions]
+    tips = filter(None, tracking)
     reached = {summary.commit for tip in tips for summary in store.history(tip)}
-    listed = remote.peeled(store.repo, source.url, source.tags + "*")
-    valid = (ref for ref in listed if verify_incoming.is_session(ref.removeprefix(source.tags)))
-    names = [ref for ref in valid if listed.get(ref + remote.PEELED) in {None, *reached}]
-    _receive_tags(store, source, names)
-    for ref in names:
-        name = f"{source.tracking}tags/{ref.removeprefix(source.tags)}"
+    valid = (name for name in remote_has.tags if verify_incoming.is_session(name))
+    names = [name for name in valid if remote_has.peeled.get(name) in {None, *reached}]
+    _receive_tags(store, source, [source.tags + name for name in names])
+    for name in names:
+        ref, new = f"{source.tracking}tags/{name}", remote_has.tags[name]
         try:
-            if store.peel(listed[ref]) not in reached:
+            if store.peel(new) not in reached:
                 continue
         except StoreDamaged:
             continue
         with store.lock():
-            store.repo.refs.update(name, listed[ref], store.repo.refs.read(name))
+            store.repo.refs.update(ref, new, store.repo.refs.read(ref))
 
 
 def _receive_tags(store: Store, source: Remote, names: Sequence[str]) -> None:

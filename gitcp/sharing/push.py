@@ -6,19 +6,22 @@ Diverged sessions are never merged or overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from gitcp.errors import Refused, RevisionNotFound
-from gitcp.git import refs, remote
+from gitcp.git import refs
+from gitcp.git.remote import Update
 from gitcp.model import CheckpointId, Oid
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
-from gitcp.sharing import redact
+from gitcp.sharing import redact, remote_refs
+from gitcp.sharing.delivery import Delivery, Pace, within_rate
+from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
 from gitcp.state import oplog
 from gitcp.store import Store
-from gitcp.value import Value
+from gitcp.value import EMPTY, Value
 
 NOTHING = "nothing was sent"
 
@@ -35,10 +38,13 @@ class State(StrEnum):
 
 
 class Item(Value):
-    """One ref to push, with its local and remote value and the number of new checkpoints."""
+    """One ref to push, `ref` on the remote, with its local and remote value and the number of new
+    checkpoints.
+    """
 
     name: str
     kind: str
+    ref: str
     state: State
     new: Oid
     old: Oid | None
@@ -48,12 +54,15 @@ class Item(Value):
 class PushPlan(Value):
     """What a push would send and skip, and the secrets that prevent it.
 
-    `redacted` are the secrets replaced in what is sent.
+    `listed` are the remote's refs, `allowed` the secrets that may leave, and `redacted` those
+    replaced in what is sent.
     """
 
     remote: Remote
+    listed: RemoteRefs
     items: tuple[Item, ...]
     findings: tuple[Finding, ...]
+    allowed: Collection[str] = frozenset()
     redacted: tuple[Finding, ...] = ()
 
     @property
@@ -65,10 +74,13 @@ class PushPlan(Value):
 
 
 class Report(Value):
-    """The refs that were sent, and those that the remote rejected, with its reason."""
+    """The refs that were sent, those that the remote rejected, with its reason, and why the
+    remote's catalogue was not updated ("" if it was).
+    """
 
     sent: tuple[Item, ...]
     refused: tuple[tuple[Item, str], ...]
+    catalogue: str = ""
 
 
 def plan(
@@ -87,18 +99,32 @@ def plan(
     replaces secrets. Raises RevisionNotFound for a session that does not exist, and GitFailed
     if the remote cannot be reached.
     """
-    url = to.push_url or to.url
-    remote_refs = remote.listed(store.repo, url, to.sessions + "*") | remote.listed(
-        store.repo, url, to.tags + "*"
-    )
+    listed = remote_refs.read(store, to, to.destination)
+    return compare(store, to, listed, sessions, allowed, force=force, redacted=redacted)
+
+
+def compare(
+    store: Store,
+    to: Remote,
+    listed: RemoteRefs,
+    sessions: Iterable[str],
+    allowed: Collection[str],
+    *,
+    tips: Mapping[str, Oid] = EMPTY,
+    force: bool = False,
+    redacted: bool = False,
+) -> PushPlan:
+    """Return the plan for a remote whose refs are listed. A session in `tips` is sent up to this
+    checkpoint. Otherwise as `plan`.
+    """
     items, commits, removed = [], dict[Oid, None](), list[Finding]()
     for session in sessions:
-        outgoing = _outgoing(store, session, allowed, redacted=redacted)
+        outgoing = _outgoing(store, session, tips.get(session), allowed, redacted=redacted)
         removed += outgoing.redacted
-        item, fresh = _session(store, to, outgoing, remote_refs, force=force)
+        item, fresh = _session(store, to, outgoing, listed, force=force)
         items.append(item)
         commits |= dict.fromkeys(fresh)
-        items += _tags(to, outgoing, remote_refs, force=force)
+        items += _tags(to, outgoing, listed, force=force)
     tag_values = {i.name: i.new for i in items if i.kind == "tag" and i.state is not State.SAME}
     sieve, findings = checkpoint_scan.search(
         store, commits, allowed, checkpoint_scan.of_tags(store, tag_values).values()
@@ -108,8 +134,10 @@ def plan(
     )
     return PushPlan(
         to,
+        listed,
         tuple(items),
         (*findings, *checkpoint_scan.in_tags(store, tag_values, sieve), *in_names),
+        allowed,
         tuple(removed),
     )
 
@@ -125,8 +153,10 @@ class _Outgoing(Value):
     redacted: tuple[Finding, ...] = ()
 
 
-def _outgoing(store: Store, session: str, allowed: Collection[str], *, redacted: bool) -> _Outgoing:
-    tip = store.tip(session)
+def _outgoing(
+    store: Store, session: str, tip: Oid | None, allowed: Collection[str], *, redacted: bool
+) -> _Outgoing:
+    tip = tip or store.tip(session)
     if tip is None:
         raise RevisionNotFound(f"no session {session!r}; nothing was sent", hint="gitcp sessions")
     nodes = list(store.history(tip))[::-1]
@@ -154,60 +184,62 @@ def _outgoing(store: Store, session: str, allowed: Collection[str], *, redacted:
     return _Outgoing(session, tuple(editor.becomes[node.commit] for node in nodes), tags, findings)
 
 
-def push(store: Store, agreed: PushPlan) -> Report:
-    """Push as planned. Writes the tracking refs below `refs/gitcp/remotes/` of what arrived.
+def push(store: Store, agreed: PushPlan, pace: Pace | None = None) -> Report:
+    """Push as planned, and update the remote's catalogue. Writes the tracking refs below
+    `refs/gitcp/remotes/` of what arrived. `pace` is by default at most six pushes a minute.
 
     Raises SecretsFound if the plan has findings, and Refused if a session
     diverged; nothing is sent then.
     """
     try:
-        return _push(store, agreed)
+        return _push(store, agreed, pace or within_rate())
     finally:
         store.writer.let_go()  # redacted copies stay unreferenced
 
 
-def _push(store: Store, agreed: PushPlan) -> Report:
+def _push(store: Store, agreed: PushPlan, pace: Pace) -> Report:
     if agreed.findings:
         raise checkpoint_scan.refused(agreed.findings, NOTHING)
     diverged = next((item for item in agreed.items if item.state is State.DIVERGED), None)
     if diverged is not None:
         raise _diverged(agreed.remote, diverged)
-    updates = [
-        remote.Update(_remote_ref(agreed.remote, item), item.new, item.old)
-        for item in agreed.sending
-    ]
-    refused = remote.send(store.repo, agreed.remote.push_url or agreed.remote.url, updates)
-    sent = tuple(item for item in agreed.sending if _remote_ref(agreed.remote, item) not in refused)
-    with store.lock():
-        for item in sent:
-            _track(store, agreed.remote, item)
-    rejected = tuple(
-        (i, refused[_remote_ref(agreed.remote, i)]) for i in agreed.sending if i not in sent
+    sieve = Sieve(agreed.allowed)
+    delivered = Delivery(store, agreed.remote, agreed.listed, sieve, pace).send(
+        {i.name: Update(i.ref, i.new, i.old) for i in agreed.sending if i.kind == "session"},
+        [Update(i.ref, i.new, i.old) for i in agreed.sending if i.kind == "tag"],
     )
-    return Report(sent, rejected)
+    refused = delivered.refused
+    sent = tuple(item for item in agreed.sending if item.ref not in refused)
+    track(store, agreed.remote, sent)
+    rejected = tuple((i, refused[i.ref]) for i in agreed.sending if i.ref in refused)
+    return Report(sent, rejected, delivered.catalogue)
 
 
 def _session(
-    store: Store, to: Remote, outgoing: _Outgoing, remote_refs: dict[str, Oid], *, force: bool
+    store: Store, to: Remote, outgoing: _Outgoing, listed: RemoteRefs, *, force: bool
 ) -> tuple[Item, tuple[Oid, ...]]:
     """Return the item of a session, and its checkpoints that the remote does not have, oldest
     first.
     """
     session, chain = outgoing.session, outgoing.chain
-    tip, old = chain[-1], remote_refs.get(to.sessions + outgoing.session)
-    if old is None:
-        return Item(session, "session", State.NEW, tip, None, len(chain)), chain
-    if old == tip:
-        return Item(session, "session", State.SAME, tip, old), ()
-    if old in chain:
+    old = listed.tip(session)
+    state = _state(store, chain, old)
+    if state is State.REWRITTEN and not force:
+        state = State.DIVERGED
+    fresh = chain if state in (State.NEW, State.REWRITTEN) else ()
+    if old is not None and state is State.AHEAD:
         fresh = chain[chain.index(old) + 1 :]
-        return Item(session, "session", State.AHEAD, tip, old, len(fresh)), fresh
-    state = compare_histories(store, tip, old)
-    if state is State.REWRITTEN and force:
-        return Item(session, "session", State.REWRITTEN, tip, old, len(chain)), chain
-    return Item(
-        session, "session", State.DIVERGED if state is State.REWRITTEN else state, tip, old
-    ), ()
+    ref = listed.ref(to, session)
+    return Item(session, "session", ref, state, chain[-1], old, len(fresh)), fresh
+
+
+def _state(store: Store, chain: Sequence[Oid], old: Oid | None) -> State:
+    """Return how a chain, oldest first, compares with the remote's tip `old`."""
+    if old is None:
+        return State.NEW
+    if old == chain[-1]:
+        return State.SAME
+    return State.AHEAD if old in chain else compare_histories(store, chain[-1], old)
 
 
 def compare_histories(store: Store, tip: Oid, old: Oid) -> State:
@@ -240,26 +272,22 @@ def _all_dropped(store: Store, ids: Iterable[CheckpointId]) -> bool:
     )
 
 
-def _tags(
-    to: Remote, outgoing: _Outgoing, remote_refs: dict[str, Oid], *, force: bool
-) -> list[Item]:
+def _tags(to: Remote, outgoing: _Outgoing, listed: RemoteRefs, *, force: bool) -> list[Item]:
     items = []
     for name, oid in outgoing.tags.items():
-        old = remote_refs.get(to.tags + name)
+        old = listed.tags.get(name)
         moved = State.REWRITTEN if force else State.BEHIND
         state = State.NEW if old is None else State.SAME if old == oid else moved
-        items.append(Item(name, "tag", state, oid, old))
+        items.append(Item(name, "tag", to.tags + name, state, oid, old))
     return items
 
 
-def _remote_ref(to: Remote, item: Item) -> str:
-    return (to.sessions if item.kind == "session" else to.tags) + item.name
-
-
-def _track(store: Store, to: Remote, item: Item) -> None:
-    """Update the tracking ref. If this fails, the next fetch repairs it."""
-    name = f"{to.tracking}{item.kind}s/{item.name}"
-    store.repo.refs.update(name, item.new, store.repo.refs.read(name))
+def track(store: Store, to: Remote, items: Iterable[Item]) -> None:
+    """Update the tracking refs of what the remote has. If this fails, the next fetch repairs it."""
+    with store.lock():
+        for item in items:
+            name = f"{to.tracking}{item.kind}s/{item.name}"
+            store.repo.refs.update(name, item.new, store.repo.refs.read(name))
 
 
 def _diverged(to: Remote, item: Item) -> Refused:

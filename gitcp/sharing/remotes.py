@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from gitcp.errors import BadValue, Refused
 from gitcp.git import refs, remote
 from gitcp.git.repo import Repository
+from gitcp.state import push_policy
+from gitcp.state.push_policy import Consent, PushPolicy
 from gitcp.value import Value
 
 ON = "gitcp"
@@ -36,8 +38,18 @@ class Remote(Value):
     push_url: str = ""
 
     @property
-    def sessions(self) -> str:
-        """The ref prefix of sessions on the remote."""
+    def shared(self) -> str:
+        """The ref prefix of sessions on the remote, which are in directories below it."""
+        return "refs/heads/gitcp/shared/" if self.as_branches else refs.SHARED
+
+    @property
+    def catalogue(self) -> str:
+        """The ref of the catalogue on the remote."""
+        return self.shared + "catalogue"
+
+    @property
+    def flat_sessions(self) -> str:
+        """The ref prefix under which an older gitcp put sessions on the remote."""
         return "refs/heads/gitcp/" if self.as_branches else refs.SESSIONS
 
     @property
@@ -49,6 +61,11 @@ class Remote(Value):
     def tracking(self) -> str:
         """The local ref prefix of what was fetched from it."""
         return f"{refs.REMOTES}{self.name}/"
+
+    @property
+    def destination(self) -> str:
+        """The URL that is pushed to."""
+        return self.push_url or self.url
 
     @property
     def shown(self) -> str:
@@ -152,9 +169,37 @@ def enable(repo: Repository, name: str, url: str | None, *, as_branches: bool) -
 
 
 def disable(repo: Repository, name: str) -> Remote:
-    """Disable a remote for checkpoints; the git remote stays. Raises BadValue if there is none."""
+    """Disable a remote for checkpoints, with background pushes; the git remote stays. Raises
+    BadValue if there is none.
+    """
     existing = next((each for each in listing(repo) if each.name == name), None)
     if existing is None:
         raise BadValue(f"no remote {name!r}; nothing was changed", hint="gitcp remote")
     remote.configure(repo, f"remote.{name}.{ON}", None)
+    push_policy.withdraw(repo, name)
     return next(each for each in listing(repo) if each.name == name)
+
+
+def is_as_branches(repo: Repository, name: str) -> bool:
+    """Return whether a remote is enabled with branches and tags."""
+    return any(each.name == name and each.as_branches for each in listing(repo))
+
+
+def allow_pushes(repo: Repository, to: Remote, policy: PushPolicy) -> None:
+    """Record that gitcp may push to a remote in the background by this policy, from now on, or no
+    longer. Consent that was given before keeps its time.
+    """
+    if policy is PushPolicy.NEVER:
+        push_policy.withdraw(repo, to.name)
+        return
+    url, before = push_policy.fingerprint(to.destination), push_policy.read(repo, to.name)
+    since = before.since if before and before.url == url else repo.host.now()
+    push_policy.record(repo, Consent(to.name, policy, url, since))
+
+
+def policy_of(repo: Repository, of: Remote) -> PushPolicy:
+    """Return when gitcp pushes to a remote in the background."""
+    consent = push_policy.read(repo, of.name) if of.enabled else None
+    if consent is None or consent.url != push_policy.fingerprint(of.destination):
+        return PushPolicy.NEVER
+    return consent.policy

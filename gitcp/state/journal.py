@@ -286,12 +286,12 @@ def damaged(path: Path, how: str) -> StoreDamaged:
     )
 
 
-def write_fields(path: Path, fields: dict[str, object]) -> None:
-    """Replace a file atomically with a JSON object and fsync it. Raises DiskFull, GitcpError; the
-    old file is then intact.
+def write_fields(path: Path, fields: dict[str, object], *, private: bool = False) -> None:
+    """Replace a file atomically with a JSON object and fsync it; `private` is for this user only.
+    Raises DiskFull, GitcpError; the old file is then intact.
     """
     try:
-        replace_file(path, wire.dumps(fields, small=True))
+        replace_file(path, wire.dumps(fields, small=True), private=private)
     except OSError as error:
         if error.errno in FULL:
             raise DiskFull(

@@ -36,7 +36,7 @@ CHANGING = {
         ("stash pop", 2, "error: there is no command 'stash': a save keeps your files"),
         ("add .", 2, "error: there is no command 'add': a save includes all files"),
         ("tag works 1", 0, "tagged manual"),
-        ("remote add origin", 2, "error: gitcp remote has no subcommand add: nothing was changed"),
+        ("remote add origin", 0, "origin  "),
         ("remote rm origin", 2, "error: gitcp remote has no subcommand rm: nothing was changed"),
         ("tag", 0, "tag "),
     ],

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from gitcp.automation import watch
 from gitcp.git import repack
 from gitcp.git.writer import MOST_LOOSE
 from gitcp.integrations.thread import Thread
-from gitcp.lifecycle import housekeeping
+from gitcp.lifecycle import background
 from gitcp.lifecycle.check import check
 from gitcp.model import Agent, Host, Trigger
 from gitcp.store import Store
@@ -194,7 +195,7 @@ def test_python_inside_of_another_program(
         inside.setattr(sys, "executable", program)
         project.write("a.txt", "new\n")
         assert gitcp.open(project.root).save(session="alpha").saved
-        assert housekeeping.interpreter() is None
+        assert background.interpreter() is None
     assert repack.is_due(open_store(project).repo)
 
     halted.go()
@@ -208,7 +209,8 @@ def test_another_python(project: Project) -> None:
     make_due(project)
     before = packs(project)
 
-    housekeeping.work({"python": "3.0"}, os.environ)
+    task = ascii({"python": "3.0", "modules": [], "program": "gitcp.lifecycle.housekeeping"})
+    subprocess.run([sys.executable, "-I", "-c", background.PROGRAM, task], check=True)
 
     assert packs(project) == before
 

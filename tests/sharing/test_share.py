@@ -20,6 +20,7 @@ from gitcp.git.trees import TreeEntry
 from gitcp.model import FILE, RESERVED, SYMLINK, TREE, Oid
 from gitcp.secrets.scan import fingerprint
 from gitcp.sharing import remotes, verify_incoming
+from gitcp.sharing.remote_refs import shard
 from gitcp.state import tag
 from gitcp.store import Store
 
@@ -28,6 +29,10 @@ from samples import START, open_store, save
 
 TOKEN = tokens()["github-token"]
 ID = fingerprint("github-token", TOKEN.encode())
+ALPHA = "refs/gitcp/shared/8e/alpha"
+"""Where session alpha is on a remote."""
+
+CATALOGUE = "refs/gitcp/shared/catalogue"
 
 
 @pytest.fixture
@@ -93,11 +98,11 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
     assert "sent session alpha to hub  (2 new checkpoints)" in sent
     assert "sent tag good" in sent
     assert again == "session alpha is up to date\n"
-    assert set(refs_of(hub)) == {"refs/gitcp/sessions/alpha", "refs/gitcp/tags/good"}
+    assert set(refs_of(hub)) == {ALPHA, CATALOGUE, "refs/gitcp/tags/good"}
 
     before = bob.files()
     with bob.guard():
-        assert bob.gitcp("fetch", "--list", check=0).out.startswith("hub/alpha  ")
+        assert "hub/alpha" in bob.gitcp("fetch", "--list", check=0).out
         assert "refs/gitcp" not in bob.git("for-each-ref")
         assert "fetched hub/alpha  (2 new checkpoints)" in bob.gitcp("fetch", check=0).out
         assert [
@@ -182,13 +187,13 @@ def test_pushed_meanwhile(ada: Project, hub: Path) -> None:
     store = open_store(ada)
     plan = push.plan(store, remotes.choose(store.repo, "hub"), ["alpha"], ())
     first = ada.git("rev-parse", "refs/gitcp/sessions/alpha~1")
-    ada.git("push", "--quiet", str(hub), f"{first}:refs/gitcp/sessions/alpha")
+    ada.git("push", "--quiet", str(hub), f"{first}:{ALPHA}")
 
     report = push.push(store, plan)
 
     assert [item.name for item, _ in report.refused] == ["alpha"]
     assert [item.name for item in report.sent] == ["good"]
-    assert refs_of(hub)["refs/gitcp/sessions/alpha"] == first
+    assert refs_of(hub)[ALPHA] == first
 
 
 def test_secrets_stop_a_push(ada: Project, hub: Path) -> None:
@@ -266,7 +271,7 @@ def test_remote_that_is_not_there(ada: Project, hub: Path) -> None:
 
 def test_interrupted(ada: Project, hub: Path) -> None:
     """A push of which the remote took a part is told so, and finished by the next one."""
-    hook(hub, 'case "$1" in refs/gitcp/sessions/*) exit 0;; *) exit 1;; esac\n')
+    hook(hub, 'case "$1" in refs/gitcp/shared/*) exit 0;; *) exit 1;; esac\n')
     done = ada.gitcp("push", "--session", "alpha", check=3)
     assert "sent session alpha" in done.out
     assert "refused tag good" in done.out
@@ -285,7 +290,11 @@ def test_branches_only(ada: Project, bob: Project, hub: Path) -> None:
     for one in (ada, bob):
         one.gitcp("remote", "hub", "--as-branches", check=0)
     ada.gitcp("push", "--session", "alpha", check=0)
-    assert set(refs_of(hub)) == {"refs/heads/gitcp/alpha", "refs/tags/gitcp/good"}
+    assert set(refs_of(hub)) == {
+        "refs/heads/gitcp/shared/8e/alpha",
+        "refs/heads/gitcp/shared/catalogue",
+        "refs/tags/gitcp/good",
+    }
     assert "fetched hub/alpha" in bob.gitcp("fetch", check=0).out
 
 
@@ -326,7 +335,7 @@ def test_no_limit_of_refs(ada: Project, hub: Path) -> None:
         tag.create(store, f"t{number}", store.read(tip), text=None, force=False, now=START)
 
     ada.gitcp("push", "--session", "alpha", check=0)
-    assert len(refs_of(hub)) == 14
+    assert len(refs_of(hub)) == 15
 
 
 def test_sends_what_is_new(project: Project, hub: Path, tmp_path: Path) -> None:
@@ -387,7 +396,7 @@ def test_shallow_and_partial(ada: Project, hub: Path, tmp_path: Path) -> None:
         assert "fetched origin/alpha" in clone.gitcp("fetch", check=0).out
         clone.gitcp("save", "mine", "--session", name, check=0)
         clone.gitcp("push", "--session", name, check=0)
-    assert "refs/gitcp/sessions/partial" in refs_of(hub)
+    assert f"refs/gitcp/shared/{shard('partial')}/partial" in refs_of(hub)
 
 
 # ---------------------------------------------------------------- a remote that lies
@@ -517,7 +526,7 @@ def test_another_url_for_pushing(ada: Project, hub: Path, tmp_path: Path) -> Non
 
     ada.gitcp("push", "--session", "alpha", check=0)
 
-    assert "refs/gitcp/sessions/alpha" in refs_of(other)
+    assert ALPHA in refs_of(other)
     assert refs_of(hub) == {}
 
 

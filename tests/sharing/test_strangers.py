@@ -8,12 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_share import ada, bob, hub, refs_of
+from test_share import ALPHA, ada, bob, hub, refs_of
 from tokens import tokens
 
 from gitcp.git import remote
 from gitcp.model import Oid
 from gitcp.sharing import fetch, remotes
+from gitcp.sharing.remote_refs import shard
 
 from driver import Project
 from samples import open_store
@@ -21,6 +22,7 @@ from samples import open_store
 __all__ = ["ada", "bob", "hub"]
 
 SESSION = "refs/gitcp/sessions/alpha"
+GAMMA = f"refs/gitcp/shared/{shard('gamma')}/gamma"
 
 
 def chain(project: Project, session: str) -> list[tuple[str, str]]:
@@ -119,7 +121,7 @@ def test_force_after_a_prune_of_all_but_new(ada: Project, hub: Path) -> None:
 
     ada.gitcp("push", "--session", "alpha", "--force", check=0)
 
-    assert refs_of(hub)[SESSION] == refs_of(ada.root)[SESSION]
+    assert refs_of(hub)[ALPHA] == refs_of(ada.root)[SESSION]
 
 
 def test_trust_in_one_remote_is_none_in_another(
@@ -176,7 +178,7 @@ def test_bad_tag(ada: Project, bob: Project, hub: Path) -> None:
     there = "refs/gitcp/remotes/hub/"
     arrived = {ref.removeprefix(there) for ref in refs_of(bob.root) if ref.startswith(there)}
     assert arrived == {"sessions/alpha", "tags/good"}
-    assert bob.git("cat-file", "-t", refs_of(hub)["refs/gitcp/sessions/gamma"], check=False) == ""
+    assert bob.git("cat-file", "-t", refs_of(hub)[GAMMA], check=False) == ""
 
 
 def test_blobs_that_do_not_come(
@@ -196,7 +198,7 @@ def test_blobs_that_do_not_come(
     ada.gitcp("fork", "alpha", "--name", "beta", check=0)
     ada.git("push", "--quiet", str(hub), "refs/gitcp/sessions/beta:refs/gitcp/sessions/alpha")
     said = {"refs/gitcp/sessions/alpha": tip}
-    monkeypatch.setattr(remote, "listed", lambda *_: said)
+    monkeypatch.setattr(remote, "peeled", lambda *_: said)
     monkeypatch.setattr(remote, "receive", lambda *_: None)
 
     (found,) = fetch.fetch(theirs, remotes.choose(theirs.repo, "hub"))
@@ -218,8 +220,8 @@ def test_one_remote_is_meant(ada: Project, hub: Path, tmp_path: Path) -> None:
     ada.git("remote", "add", "private", str(tmp_path / "public.git"))
     ada.gitcp("push", "--session", "alpha", check=0)
 
-    assert SESSION in refs_of(hub)
-    assert SESSION in refs_of(ada.root / "private")
+    assert ALPHA in refs_of(hub)
+    assert ALPHA in refs_of(ada.root / "private")
     assert refs_of(tmp_path / "public.git") == {}
 
 
@@ -230,7 +232,7 @@ def test_push_options_are_for_others(ada: Project, hub: Path) -> None:
     ada.git("config", "push.pushOption", "ci.skip")
     with ada.guard():
         ada.gitcp("push", "--session", "alpha", check=0)
-    assert SESSION in refs_of(hub)
+    assert ALPHA in refs_of(hub)
 
 
 def test_secret_in_the_name_of_a_tag(ada: Project, hub: Path) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from gitcp.git.repo import Repository
 from gitcp.model import Host
 from gitcp.lifecycle import delete, prune, purge
+from gitcp.sharing import push_queue
 from gitcp.state import oplog, trash
 from gitcp.retention import Policy
 from gitcp.store import Store
@@ -53,6 +54,8 @@ def run(last):
         delete.delete(store, "beta")
     elif what == "purge":
         purge.purge(store, purge.of_text(b"the same"))
+    elif what == "push":
+        push_queue.drain(store, "hub", push_queue.Timing(apart=0, wait=0))
     else:
         trash.bring_back(store, oplog.entries(store.repo)[-1])
     return count
@@ -82,8 +85,8 @@ print(changes)
 
 
 def die(project: Project, what: str, copies: Path, most: int) -> int:
-    """Let processes prune, delete a session, purge or bring back, each in a copy, and each killed
-    at another change.
+    """Let processes prune, delete a session, purge, push to the remote hub or bring back, each in a
+    copy, and each killed at another change.
 
     In `copies/0` it lives. At most so many, evenly spread. How many changes it makes.
     """

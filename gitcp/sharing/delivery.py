@@ -1,0 +1,230 @@
+"""Send refs to a remote within the limits of hosts, and keep its catalogue right.
+
+A push moves at most 100 refs and about 2 GiB, each ref only from the value that was listed. The
+catalogue moves in the same push. If somebody else moved it meanwhile, theirs is fetched and the
+entries of both are written, so two people who push at once lose nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from gitcp.errors import GitcpError, StoreDamaged
+from gitcp.git import promised, remote
+from gitcp.git.remote import FEW, Update
+from gitcp.secrets.checkpoint_scan import Sieve
+from gitcp.sharing import catalogue, remote_refs
+from gitcp.sharing.catalogue import Entry, Lines
+from gitcp.sharing.remote_refs import RemoteRefs
+from gitcp.sharing.remotes import Remote
+from gitcp.store import Store
+from gitcp.value import Value, replace
+
+LARGEST = (2 << 30) * 9 // 10
+"""Maximum bytes of a push, as stored here: hosts take 2 GiB, and what is sent is packed anew."""
+
+MOST, WITHIN = 6, 60.0
+"""Hosts recommend at most this many pushes in so many seconds."""
+
+TRIES = 5
+"""Number of times that the catalogue is written again because somebody else moved it."""
+
+Pace = Callable[[], None]
+"""Called before each push; waits as long as the host wants."""
+
+
+class Delivered(Value):
+    """The refs that the remote refused, with its reasons, and why its catalogue was not updated, ""
+    if it was.
+    """
+
+    refused: Mapping[str, str]
+    catalogue: str = ""
+
+
+def within_rate() -> Pace:
+    """Return a pace that allows six pushes a minute, and waits only before a seventh."""
+    times = deque[float](maxlen=MOST)
+
+    def pace() -> None:
+        if len(times) == MOST:
+            time.sleep(max(0.0, times[0] + WITHIN - time.monotonic()))
+        times.append(time.monotonic())
+
+    return pace
+
+
+class Delivery:
+    """Pushes to one remote, whose refs were listed as `refs`. `sieve` is for the titles in the
+    catalogue.
+    """
+
+    def __init__(
+        self, store: Store, to: Remote, refs: RemoteRefs, sieve: Sieve, pace: Pace
+    ) -> None:
+        self._store, self._to, self._refs, self._sieve, self._pace = store, to, refs, sieve, pace
+        self._lines: Lines | None = None
+
+    def send(self, sessions: Mapping[str, Update], tags: Sequence[Update]) -> Delivered:
+        """Push sessions, by name, and tags, and write the catalogue. Without either, only the
+        catalogue is repaired.
+
+        Writes objects that no ref names, held until `store.writer.let_go`. Raises GitFailed if the
+        remote cannot be reached.
+        """
+        refused: dict[str, str] = {}
+        names = {update.ref: name for name, update in sessions.items()}
+        updates = [*sessions.values(), *tags]
+        problem = ""
+        for start in range(0, max(len(updates), 1), remote.AT_ONCE - 1):
+            for batch in self._sized(updates[start : start + remote.AT_ONCE - 1]):
+                delivered = self._batch(batch, names)
+                refused |= delivered.refused
+                problem = delivered.catalogue
+        return Delivered(refused, problem)
+
+    def _sized(self, updates: Sequence[Update]) -> Iterator[list[Update]]:
+        """Yield the updates of each push: in halves while they are too large together, and a single
+        session in several steps.
+        """
+        if self._is_small(updates):
+            yield list(updates)
+        elif len(updates) > 1:
+            half = len(updates) // 2
+            yield from self._sized(updates[:half])
+            yield from self._sized(updates[half:])
+        else:
+            yield from ([step] for step in self._steps(updates[0]))
+
+    def _is_small(self, updates: Sequence[Update]) -> bool:
+        """Return whether a push of these is within the limit. A tag adds nothing to its session,
+        which is sent before it.
+        """
+        repo = self._store.repo
+        large = [each for each in updates if not each.ref.startswith(self._to.tags)]
+        if not large or promised.is_partial(repo):  # a measurement would fetch what is missing
+            return True
+        return remote.size_of(repo, large) <= LARGEST
+
+    def _steps(self, update: Update) -> Iterator[Update]:
+        """Yield moves of one ref along its chain, each as far as the limit allows, but at least by
+        one checkpoint.
+        """
+        chain = [node.commit for node in self._store.history(update.new)][::-1]
+        old, last = update.old, None
+        for commit in chain[chain.index(old) + 1 if old in chain else 0 :]:
+            if last and not self._is_small([Update(update.ref, commit, old)]):
+                yield Update(update.ref, last, old)
+                old = last
+            last = commit
+        yield Update(update.ref, update.new, old)
+
+    def _batch(self, updates: Sequence[Update], names: Mapping[str, str]) -> Delivered:
+        """Push one batch with the catalogue that describes it."""
+        moved = {names[each.ref]: each for each in updates if each.ref in names}
+        entries = dict(self._entries(moved))
+        reason, listing = "", tuple[Update, ...]()
+        try:
+            listing = self._catalogue(entries)
+        except GitcpError as error:
+            reason = str(error)
+        refused = self._push([*updates, *listing])
+        sent = {name: each for name, each in moved.items() if each.ref not in refused}
+        self._note(sent, listing, refused)
+        reason = refused.pop(self._to.catalogue, reason)
+        if reason:
+            current = {name: entry for name, entry in entries.items() if name in sent}
+            reason = self._again(current, reason)
+        return Delivered(refused, reason)
+
+    def _entries(self, moved: Mapping[str, Update]) -> Iterator[tuple[str, Entry]]:
+        for name, update in moved.items():
+            with suppress(StoreDamaged):
+                yield name, catalogue.describe(self._store, name, update.new, self._sieve)
+
+    def _push(self, updates: Sequence[Update]) -> dict[str, str]:
+        """Push; if a host refuses all of many refs, try a few: it may allow no more at once."""
+        if not updates:
+            return {}
+        repo, url = self._store.repo, self._to.destination
+        self._pace()
+        refused = remote.send(repo, url, updates)
+        if len(updates) <= FEW or len(refused) < len(updates):
+            return refused
+        for start in range(0, len(updates), FEW):
+            few = updates[start : start + FEW]
+            self._pace()
+            answers = remote.send(repo, url, few)
+            if start == 0 and len(answers) == len(few):
+                return refused
+            refused = {ref: why for ref, why in refused.items() if ref not in _refs(few)} | answers
+        return refused
+
+    def _note(
+        self, sent: Mapping[str, Update], listing: Sequence[Update], refused: Mapping[str, str]
+    ) -> None:
+        """Remember what the remote has now, for the next batch."""
+        moved = {name: (each.ref, each.new) for name, each in sent.items()}
+        self._refs = replace(self._refs, sessions={**self._refs.sessions, **moved})
+        for each in listing:
+            if each.ref not in refused:
+                self._took(each)
+
+    def _took(self, update: Update) -> None:
+        self._refs = replace(self._refs, catalogue=update.new)
+        self._lines = None
+        catalogue.remember(self._store, self._to, update.new)
+
+    # ------------------------------------------------------------ the catalogue
+
+    def _catalogue(
+        self, sent: Mapping[str, Entry], *, descends: bool = False
+    ) -> tuple[Update, ...]:
+        """Return how the catalogue has to move, () if it is right. `descends`: the host takes only
+        a commit whose parent is the one that it has. What cannot be read is replaced.
+        """
+        old = self._refs.catalogue
+        if self._lines is None and old:
+            with suppress(StoreDamaged):
+                self._lines = catalogue.fetch(self._store, self._to, self._to.destination, old)
+        base = old if self._lines is not None else None
+        lines = self._lines or {}
+        changes = catalogue.changed(self._store, lines, self._refs, sent)
+        if not changes and (base or not old):
+            return ()
+        parent = base if descends else None
+        new = catalogue.write(self._store, lines, changes, base, parent=parent)
+        return (Update(self._to.catalogue, new, old),)
+
+    def _again(self, sent: Mapping[str, Entry], reason: str) -> str:
+        """Write the catalogue after it failed for a reason: on top of what is there now, if that
+        moved. Return why that failed, too, "" if it did not.
+        """
+        descends = False
+        for number in range(TRIES):
+            time.sleep(random.uniform(0, 0.2 * number))
+            before, self._lines = self._refs.catalogue, None
+            try:
+                self._refs = remote_refs.read(self._store, self._to, self._to.destination)
+                if self._refs.catalogue == before and descends:
+                    break
+                descends = self._refs.catalogue == before
+                current = {n: each for n, each in sent.items() if self._refs.tip(n) == each.tip}
+                listing = self._catalogue(current, descends=descends)
+                reason = self._push(listing).get(self._to.catalogue, "")
+            except GitcpError as error:
+                reason = str(error)
+                continue
+            if not reason:
+                for each in listing:
+                    self._took(each)
+                break
+        return reason
+
+
+def _refs(updates: Sequence[Update]) -> frozenset[str]:
+    return frozenset(update.ref for update in updates)

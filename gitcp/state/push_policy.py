@@ -1,0 +1,147 @@
+"""The user's consent to pushes in the background, one file for each remote and user.
+
+It is in `<git dir>/gitcp/push` alone: neither the team's file nor git's config can give it, and in
+a shared repository each user consents for themselves. It holds for the URL that the remote had.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from gitcp import wire
+from gitcp.errors import GitcpError
+from gitcp.git import locks, refs
+from gitcp.git.fsync import make_own_directory, open_shared
+from gitcp.git.repo import Repository
+from gitcp.state import journal
+from gitcp.value import Value
+
+DIRECTORY = "push"
+CONSENT, QUEUE, LOCK = "json", "queue", "lock"
+
+MOMENT = 1.0
+"""Seconds to wait for the lock: `is_pushing` has it for an instant, a process that pushes longer.
+"""
+
+
+class PushPolicy(StrEnum):
+    """When gitcp pushes in the background: after each save, at each new tag, or never."""
+
+    ALWAYS = "always"
+    ON_TAG = "on-tag"
+    NEVER = "never"
+
+
+class Consent(Value):
+    """What may be pushed to a remote: by which policy, to which URL (its SHA-256), and since when.
+    Older checkpoints are pushed only with newer ones of their session.
+    """
+
+    remote: str
+    policy: PushPolicy
+    url: str
+    since: datetime
+
+
+def fingerprint(url: str) -> str:
+    """Return the SHA-256 of a URL: it may contain a password."""
+    return hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def path(repo: Repository, remote: str, kind: str) -> Path:
+    """Return the path of a file of this user for a remote: CONSENT, QUEUE or LOCK."""
+    return repo.common_dir / "gitcp" / DIRECTORY / f"{remote}.{os.geteuid()}.{kind}"
+
+
+def read(repo: Repository, remote: str) -> Consent | None:
+    """Return the consent for a remote, None if there is none, or if its file is unreadable, damaged
+    or somebody else's.
+    """
+    file = path(repo, remote, CONSENT)
+    try:
+        fields = journal.read_fields(file) if _is_own(file) else None
+        if fields is None:
+            return None
+        policy = PushPolicy(fields["policy"])
+        return Consent(remote, policy, str(fields["url"]), wire.decode_time(fields["since"]))
+    except (GitcpError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _is_own(file: Path) -> bool:
+    try:
+        status = os.lstat(file)
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def listing(repo: Repository) -> tuple[Consent, ...]:
+    """Return this user's consents, by remote."""
+    suffix = f".{os.geteuid()}.{CONSENT}"
+    try:
+        names = sorted(os.listdir(repo.common_dir / "gitcp" / DIRECTORY))
+    except OSError:
+        return ()
+    remotes = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return tuple(filter(None, (read(repo, name) for name in remotes if refs.NAME.match(name))))
+
+
+def record(repo: Repository, consent: Consent) -> None:
+    """Write a consent. Raises DiskFull, GitcpError."""
+    file = path(repo, consent.remote, CONSENT)
+    make_own_directory(repo.store_dir / DIRECTORY)
+    journal.write_fields(
+        file,
+        {
+            "schema": "gitcp.push-consent/1",
+            "policy": consent.policy.value,
+            "url": consent.url,
+            "since": wire.encode_time(consent.since),
+        },
+        private=True,
+    )
+
+
+def withdraw(repo: Repository, remote: str) -> None:
+    """Remove a consent and what was waiting for it. A push that is running is not stopped."""
+    for kind in (CONSENT, QUEUE):
+        with suppress(FileNotFoundError):
+            path(repo, remote, kind).unlink()
+
+
+@contextmanager
+def alone(repo: Repository, remote: str) -> Iterator[bool]:
+    """Yield whether no other process pushes to the remote in the background; none starts before the
+    block ends.
+    """
+    with _lock_file(repo, remote) as descriptor:
+        until = time.monotonic() + MOMENT
+        while not (nobody := locks.take_now(descriptor)) and time.monotonic() < until:
+            time.sleep(MOMENT / 20)
+        yield nobody
+
+
+def is_pushing(repo: Repository, remote: str) -> bool:
+    """Return whether a process pushes to the remote in the background."""
+    if not path(repo, remote, LOCK).exists():
+        return False
+    with _lock_file(repo, remote) as descriptor:
+        return not locks.take_now(descriptor, alone=False)
+
+
+@contextmanager
+def _lock_file(repo: Repository, remote: str) -> Iterator[int]:
+    make_own_directory(repo.store_dir / DIRECTORY)
+    descriptor = open_shared(path(repo, remote, LOCK), os.O_RDWR)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
