@@ -228,6 +228,21 @@ def test_since_and_agent(project: Project) -> None:
     assert planned(project, "--since", "1 hour ago") == {"claude-code": "new"}
 
 
+@pytest.mark.parametrize("agent", kept_talks.AGENTS)
+def test_before_a_prompt(project: Project, agent: str) -> None:
+    """The one checkpoint leads to before every prompt whose id the agent wrote."""
+    kept_talks.begin(agent, project.root, "first", "second")
+    (result,) = adopted(project)
+    shown = project.gitcp("show", result["id"], "--conversation", check=0).out
+    *_, id = (line.split()[-1] for line in shown.splitlines() if line.startswith("user "))
+    session = result["id"].partition("@")[0]
+
+    report = project.json("restore", "--session", session, "--message", id, "--yes")
+
+    assert report["conversation"]["messages"] == 2
+    assert report["conversation"]["last_message"]["text"] == "Answer 0."
+
+
 def test_a_deleted_session(project: Project) -> None:
     """A session that was deleted is adopted again, under numbers that were never used."""
     Talk(project).say("hello", "Hello.")
