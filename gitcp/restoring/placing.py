@@ -24,8 +24,6 @@ from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree import paths
 
 TEMPORARY = ".gitcp-tmp-"
-LARGEST = 64 << 20
-"""Bytes of a conversation that are looked through for damage without a restore."""
 
 
 class Placed(Value):
@@ -136,10 +134,11 @@ def plan_copy(
 
 def damage(store: Store, checkpoint: Checkpoint) -> str:
     """Return what a restore would repair in its copy of a checkpoint's conversation, in words. ""
-    if there is nothing, if it is too large to be looked through, or if it cannot be read.
+    if there is nothing, or if it cannot be read. The conversation is read line by line: memory does
+    not grow with its texts.
     """
     conversation, agent = checkpoint.conversation, checkpoint.agent
-    if conversation is None or agent is None or conversation.bytes > LARGEST:
+    if conversation is None or agent is None:
         return ""
     with suppress(GitcpError):
         return in_words(adapters.mended(agent.name, content(store, conversation, agent))[1])
