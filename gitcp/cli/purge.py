@@ -28,8 +28,6 @@ from gitcp.lifecycle.purge import PurgePlan, PurgeRequest, Report
 from gitcp.state import trash
 from gitcp.worktree.paths import display
 
-FREE = "git gc --prune=now"
-
 
 @takes(
     option(
@@ -141,7 +139,8 @@ def _report(context: Context, request: PurgeRequest, done: Report, *, as_json: b
             "note: the next save stores it again if your files or transcripts still contain it"
         )
         output.line(
-            f"git keeps the old objects for a while; to remove unreachable objects now: {FREE}"
+            "git keeps the old objects for a while; to remove unreachable objects now: "
+            f"{context.store.repo.git_typed} gc --prune=now"
         )
     else:
         output.line(f"{_nothing(plan)}: nothing was changed")

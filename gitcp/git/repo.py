@@ -214,6 +214,13 @@ class Repository:
         return self.git_dir == self.root / discovery.STORE
 
     @property
+    def git_typed(self) -> str:
+        """Return how a user types `git` for this repository, in a shell in its working tree."""
+        import shlex  # for messages alone
+
+        return shlex.join(("git", f"--git-dir={self.git_dir}")) if self.is_own else "git"
+
+    @property
     def worktree_name(self) -> str | None:
         """Return the name of a linked working tree, None for the main one."""
         return None if self.git_dir == self.common_dir else self.git_dir.name

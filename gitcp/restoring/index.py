@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping
 
 from gitcp.errors import GitFailed
@@ -34,7 +35,8 @@ def restore(store: Store, target: Checkpoint, scope: Collection[bytes]) -> tuple
         return tuple(_unrestored(store, wanted, intent_to_add, scope))
     except (GitFailed, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        return (Kept(b".git/index", f"the index was not restored: {reason}", missing=True),)
+        path = os.path.relpath(store.repo.index, store.repo.root)
+        return (Kept(os.fsencode(path), f"the index was not restored: {reason}", missing=True),)
 
 
 def _change(

@@ -7,6 +7,7 @@ had been left out, it would do part of its work twice, or not at all.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Collection
 
@@ -89,12 +90,13 @@ def _refuse(
     for skip in snapshot.skipped:
         if skip.reason in LEFT_OUT and _changed(store, skip, before):
             shown = display(skip.path)
+            exclude = shlex.quote(str(store.repo.common_dir / "info/exclude"))
             raise Refused(
                 f"{shown} changed, but {why} ({skip.reason.value}"
                 f"{f', {skip.detail}' if skip.detail else ''}): {undone}, and nothing changed",
                 hint=f"name it as an output: --produces {shown}, in Python outputs=[{shown!r}]; if "
                 "the position does not depend on it, ignore it: "
-                f"echo '/{shown}' >>.git/info/exclude",
+                f"echo '/{shown}' >>{exclude}",
             )
 
 

@@ -34,6 +34,10 @@ def _skipped(directory: Directory) -> list[object]:
     return skipped
 
 
+def _typed(directory: Directory, command: str) -> None:
+    subprocess.run(command, shell=True, cwd=directory.root / "sub", check=True, capture_output=True)
+
+
 @pytest.fixture
 def directory(tmp_path: Path, sealed: Path) -> Directory:
     return Directory(tmp_path / "notes")
@@ -81,6 +85,23 @@ def test_git_takes_no_notice_of_it(directory: Directory) -> None:
     assert outside == ""
     directory.git("init", "--quiet")
     assert directory.git("status", "--porcelain", "--untracked-files=all") == "?? a"
+
+
+def test_hints_name_the_store(directory: Directory) -> None:
+    """Commands that gitcp prints work as they are typed, in a directory below too."""
+    directory.gitcp("init", check=0)
+    directory.write("sub/a", "old secret\n")
+    directory.gitcp("save", "one", "--session", "s", check=0)
+    purged = directory.gitcp("purge", "--text", "old secret", "--yes", check=0).out
+    (typed,) = (line.partition(" now: ")[2] for line in purged.splitlines() if " now: " in line)
+    _typed(directory, typed)
+
+    directory.write("sub/a", "")
+    os.truncate(directory.root / "sub/a", 60 << 20)
+    refused = directory.gitcp("save", "--session", "s", "--position", "record=1", check=12).err
+    _typed(directory, refused[refused.index("echo ") :].splitlines()[0])
+    directory.gitcp("save", "--session", "s", "--position", "record=1", check=0)
+    assert directory.gitcp("check", check=0).out.startswith("OK")
 
 
 def test_it_is_made_once(directory: Directory) -> None:
