@@ -14,7 +14,7 @@ import time
 
 from gitcp.cli import bounded
 from gitcp.cli.background import apart
-from gitcp.fastpath import answer, discovery, fingerprint, hook_memo, tool_log
+from gitcp.fastpath import answer, discovery, fingerprint, hook_memo, tool_log, watched
 from gitcp.git import shared
 from gitcp.policy import events, payload, triggers
 from gitcp.state import turn_start
@@ -222,7 +222,8 @@ class _Called:
 
     def _save(self) -> None:
         """Save, in the detached process."""
-        self.look.begin()
+        if watched.begin(self.look):
+            self.look.begin()
         with _Busy(os.path.join(self.git_dir, "gitcp")):
             self._save_here()
 

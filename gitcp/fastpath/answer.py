@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
-from gitcp.fastpath import discovery, fingerprint, trusted_cache
+from gitcp.fastpath import discovery, fingerprint, trusted_cache, watched
 from gitcp.fastpath.stat_check import Look
 
 TYPE_CHECKING = False
@@ -46,7 +46,8 @@ def begin(options: Sequence[str]) -> Look | None:
     if where is None or any(option in PIPED for option in options):
         return None
     look = look_at(*where)
-    look.begin()
+    if watched.begin(look):
+        look.begin()
     return look
 
 
@@ -64,7 +65,7 @@ def answered(look: Look, options: Sequence[str]) -> bool:
         or any(fingerprint.at(path) != known for path, known in memo[1])
     ):
         return False
-    if look.answer(memo[2]) != []:
+    if not watched.is_unchanged(look, memo[2]):
         return False
     if not any(option in QUIET for option in options):
         try:

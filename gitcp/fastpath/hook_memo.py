@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from gitcp.fastpath import answer, discovery, fingerprint, trusted_cache
+from gitcp.fastpath import answer, discovery, fingerprint, trusted_cache, watched
 from gitcp.policy import events
 from gitcp.policy.settings import Settings
 
@@ -105,8 +105,9 @@ def is_unchanged(look: Look, remembered: Last, *, files_alone: bool) -> bool:
         return False
     if any(fingerprint.at(path) != before for path, before in remembered.files):
         return False
-    look.begin()
-    return look.answer(remembered.state) == []
+    if watched.begin(look):
+        look.begin()
+    return watched.is_unchanged(look, remembered.state)
 
 
 def behind(git_dir: str, agent: str) -> list[tuple[str, str]]:

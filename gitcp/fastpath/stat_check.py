@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gitcp.fastpath.fingerprint import Fingerprint
+    from gitcp.fastpath.watched import Watch
 
     Place = tuple[bytes, tuple[int, int, bytes, tuple[Any, ...]]]
     """A directory's path and what was seen of it: stamp, inode, names with their stamps
@@ -59,14 +60,15 @@ class Look:
     handed on to the first scan. Files may change after that, so it is good for one scan.
 
     `only` are the directories that may have changed (see `chosen`), None for all; set it before
-    `begin`.
+    `begin`. `watch` is what a watcher answered (gitcp.fastpath.watched).
     """
 
-    __slots__ = ("_answer", "_children", "_loaded", "only", "root", "started", "state")
+    __slots__ = ("_answer", "_children", "_loaded", "only", "root", "started", "state", "watch")
 
     def __init__(self, root: bytes, state: str) -> None:
         self.root, self.state = root, state
         self.only: frozenset[bytes] | None = None
+        self.watch: Watch | None = None
         self.started = time.time_ns()
         self._children: list[tuple[int, int]] = []
         self._answer: tuple[Fingerprint, list[Change]] | None = None
@@ -151,6 +153,16 @@ def chosen(lines: Mapping[bytes, Any], only: Collection[bytes] | None) -> list[P
         alone.add(directory)
     below = tuple(whole)
     return [(path, lines[path]) for path in lines if path in alone or path.startswith(below)]
+
+
+def sample(state: Any, part: int, parts: int) -> list[bytes]:
+    """Return the paths in one of `parts` equal parts of all directories."""
+    return list(state[1])[part::parts]
+
+
+def always(state: Any) -> list[bytes]:
+    """Return the paths of directories to compare even if nothing reported a change in them."""
+    return [path for path, line in state[1].items() if line[3][3][0] or line[3][3][1]]
 
 
 def _child(stamp: Fingerprint, root: bytes, places: Sequence[Place]) -> tuple[int, int]:

@@ -39,6 +39,9 @@ WANTED = ("author.", "core.", "extensions.", "filter.", "gitcp.", "i18n.", "user
 stored.
 """
 
+OWN_SETTING = "core.fsmonitor\nfalse"
+"""What gitcp adds to each command of git's (gitcp.git.process.SAFE), as `git config` lists it."""
+
 Files = list[tuple[str, Fingerprint | None]]
 
 
@@ -72,7 +75,9 @@ def load(repo: ConfigScope) -> dict[str, str]:
     )
     fields = output.split("\0")
     origins, items = fields[0:-1:2], fields[1::2]
-    settings = dict(_setting(item) for item in items if item.lower().startswith(WANTED))
+    settings = dict(
+        _setting(item) for item in items if item.lower().startswith(WANTED) and item != OWN_SETTING
+    )
     sources = [
         os.path.join(repo.root, origin[5:]) if origin.startswith("file:") else ""
         for origin in origins

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gitcp.fastpath import stat_check
+from gitcp.fastpath import stat_check, watched
 from gitcp.fastpath.fingerprint import CTIME
 from gitcp.git import index as git_index
 from gitcp.model import Oid, Snapshot
@@ -22,10 +22,12 @@ from gitcp.worktree.basis import Basis, basis_of
 from gitcp.worktree.reading import settled, tick
 from gitcp.worktree.records import SEGMENTS, File, Line, Past, Record, Stamp
 from gitcp.worktree.summary import snapshot_of, totals_of
+from gitcp.worktree.watching import choice
 
 if TYPE_CHECKING:
     from gitcp.fastpath.fingerprint import Fingerprint
-    from gitcp.fastpath.stat_check import Look, Touched
+    from gitcp.fastpath.stat_check import Change, Look, Touched
+    from gitcp.fastpath.watched import Watch
     from gitcp.git.index import Index
     from gitcp.git.objects import Objects
     from gitcp.git.repo import Repository
@@ -62,6 +64,7 @@ class Taken(NamedTuple):
     `stamp(path)` returns the stamp of a captured file or symlink when it was read, None for other
     paths. `remember()` writes the state file; call it only once a checkpoint ref contains the
     snapshot's tree. `started` is when the scan began, in nanoseconds of the file system's clock.
+    `watch` is what a watcher answered before the scan, None if none did.
     """
 
     snapshot: Snapshot
@@ -69,6 +72,7 @@ class Taken(NamedTuple):
     remember: Callable[[], None]
     memory: Memory | None
     started: int = 0
+    watch: Watch | None = None
 
 
 class Since(NamedTuple):
@@ -108,6 +112,9 @@ def take(
     """
     started = tick()
     look, repo.look = repo.look, None  # stale for any later scan
+    if since is None:
+        look = choice.asked(repo, look)
+    watch = since.taken.watch if since is not None else look.watch if look else None
     named = {*limits.outputs, *outputs.read(repo)}
     limits = replace(limits, outputs=tuple(sorted(named))) if named else limits
     settings = (limits.max_untracked_file, limits.max_dependency_files, limits.include)
@@ -129,11 +136,26 @@ def take(
     captured = tuple(path for path in limits.outputs if stamps(path) is not None)
     snapshot = replace(snapshot, outputs=captured) if captured else snapshot
 
+    remember = _remember(repo, basis, memory, current, watch)
+    return Taken(snapshot, stamps, remember, current, started, watch)
+
+
+def _remember(
+    repo: Repository, basis: Basis, memory: Memory | None, current: Memory, watch: Watch | None
+) -> Callable[[], None]:
+    """Return the function that stores a scan, and the token that a watcher gave before it."""
+    before = memory.file.fingerprint if memory is not None else None
+
     def remember() -> None:
         if current is not memory:
             state.save(repo, basis, current)
+        scan = current.file.fingerprint
+        # a token must never be stored with a scan that is older than it
+        is_stored = scan is not None and (current is memory or scan != before)
+        if watch is not None and scan is not None and is_stored:
+            watched.store(str(repo.git_dir), watch.after(scan))
 
-    return Taken(snapshot, stamps, remember, current, started)
+    return remember
 
 
 def known(snapshot: Snapshot) -> Taken:
@@ -219,12 +241,20 @@ class _Snapshotter:
         # import these while the child processes scan
         from gitcp.worktree import attributes, blobs, include, scan  # noqa: F401
 
-        changed = self._look.answer(memory.file.fingerprint) if self._look else None
+        look = self._look
+        changed = look.answer(memory.file.fingerprint) if look else None
         if changed is None:
-            lines = {path: line.plain() for path, line in memory.lines.items()}
-            only = self._look.only if self._look else None
-            changed = stat_check.changed(self._root, stat_check.chosen(lines, only))
+            changed = self._compare(memory, look.only if look else None)
+        watch = look.watch if look else None
+        if watch is not None and watch.is_narrow:
+            watch.missed = choice.missed(self._repo, watch, changed)
+            if watch.missed is not None:
+                changed = self._compare(memory, None)
         return dict(changed)
+
+    def _compare(self, memory: Memory, only: frozenset[bytes] | None) -> list[Change]:
+        lines = {path: line.plain() for path, line in memory.lines.items()}
+        return stat_check.changed(self._root, stat_check.chosen(lines, only))
 
     def rescan(self, memory: Memory | None, index_file: Fingerprint | None) -> Memory:
         """Scan everything. Files that are as remembered are not read again if their blobs can be

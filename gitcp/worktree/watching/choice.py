@@ -1,0 +1,128 @@
+"""Who is asked what changed, and whether the answer holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from gitcp.fastpath import fingerprint, watched
+from gitcp.fastpath.fingerprint import CTIME
+from gitcp.fastpath.stat_check import Look
+from gitcp.fastpath.watched import FAKE, GIT, HOOK, OWN, SOCKETS, WATCHMAN, Answer, Watched
+from gitcp.git.repo import Repository
+
+if TYPE_CHECKING:
+    from gitcp.fastpath.stat_check import Change
+    from gitcp.fastpath.watched import Watch
+
+NAME = "worktree-state"
+
+
+def asked(repo: Repository, look: Look | None) -> Look:
+    """Return the look of a scan that begins now: `look`, if a watcher was asked before it, or
+    nothing watches; else one by the answer of whoever watches, which is not begun.
+    """
+    if look is not None and look.watch is not None:
+        return look
+    watch = _watch(repo)
+    if watch is None and look is not None:
+        return look
+    fresh = Look(os.fsencode(repo.root), str(repo.git_dir / "gitcp" / NAME))
+    if watch is not None:
+        fresh.watch = watch
+        watch.narrow(fresh)
+    return fresh
+
+
+def _watch(repo: Repository) -> Watch | None:
+    """Ask those who may watch, one after the other; None if nobody does."""
+    known = watched.load(str(repo.git_dir))
+    for watcher, address in _candidates(repo):
+        is_same = known is not None and (known.watcher, known.address) == (watcher, address)
+        now = known if known is not None and is_same else Watched((), watcher, address, FAKE)
+        watch = watched.watch(now, ask(repo, now))
+        if watch is not None:
+            return watch
+    return None
+
+
+def _candidates(repo: Repository) -> Iterator[tuple[str, str]]:
+    """Yield those who may watch and their addresses. What is not there is not loaded: most loads
+    `subprocess`, 10 ms.
+    """
+    own, daemon = (str(repo.git_dir / SOCKETS[watcher]) for watcher in (OWN, GIT))
+    if os.path.exists(own):
+        yield OWN, own
+    if os.path.exists(daemon):
+        from gitcp.worktree.watching import git_daemon
+
+        if git_daemon.is_trusted(repo, daemon):
+            yield GIT, daemon
+    if "core.fsmonitor" in repo.config:
+        from gitcp.worktree.watching import hook
+
+        if program := hook.program(repo):
+            yield HOOK, program
+    env = repo.host.env
+    path = env.get("PATH", "").split(os.pathsep)
+    if "WATCHMAN_SOCK" in env or any(os.path.exists(f"{each}/watchman") for each in path):
+        from gitcp.worktree.watching import watchman
+
+        if address := watchman.address(repo):
+            yield WATCHMAN, address
+
+
+def ask(repo: Repository, known: Watched) -> Answer | None:
+    """Ask a watcher; None if it does not answer."""
+    if known.watcher == HOOK:
+        from gitcp.worktree.watching import hook
+
+        return hook.ask(repo, known.address, known.token)
+    if known.watcher == WATCHMAN:
+        from gitcp.worktree.watching import watchman
+
+        return watchman.ask(known.address, os.fsencode(repo.root), known.token)
+    return watched.ask(known)
+
+
+def missed(repo: Repository, watch: Watch, changes: Iterable[Change]) -> bytes | None:
+    """Return a directory that changed although the watcher does not report it, also if it is asked
+    again; None if there is none.
+    """
+    suspects = [
+        path
+        for path, (_, names) in changes
+        if not watch.reports(path) and _is_newer(repo, watch, path, names)
+    ]
+    if not suspects:
+        return None
+    answer = ask(repo, watch.known)
+    if answer is None or answer.paths is None:
+        return None
+    exact = watch.known.watcher == OWN
+    shallow, deep = watched.directories(answer.paths, exact=exact)
+    watch.shallow, watch.deep = watch.shallow | shallow, (*watch.deep, *deep)
+    return next((path for path in suspects if not watch.reports(path)), None)
+
+
+def _is_newer(repo: Repository, watch: Watch, path: bytes, names: Iterable[bytes] | None) -> bool:
+    """Return whether a directory, or one of these entries, changed after the watcher was last
+    asked. What changed in the moment before is only not known to be the same.
+    """
+    full = os.path.join(os.fsencode(repo.root), path)
+    if not os.path.isdir(full):
+        above = path
+        while above:
+            above = above.rpartition(b"/")[0]
+            if watch.reports(above):
+                return False
+        return True
+    files = [full, *(os.path.join(full, name) for name in names or ())]
+    for file in files:
+        try:
+            if fingerprint.of(os.lstat(file))[CTIME] > watch.known.asked:
+                return True
+        except OSError:
+            continue
+    return False
