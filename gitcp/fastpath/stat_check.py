@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gitcp.fastpath.fingerprint import Fingerprint
-    from gitcp.fastpath.watched import Watch
 
     Place = tuple[bytes, tuple[int, int, bytes, tuple[Any, ...]]]
     """A directory's path and what was seen of it: stamp, inode, names with their stamps
@@ -68,7 +67,7 @@ class Look:
     def __init__(self, root: bytes, state: str) -> None:
         self.root, self.state = root, state
         self.only: frozenset[bytes] | None = None
-        self.watch: Watch | None = None
+        self.watch: Any = None
         self.started = time.time_ns()
         self._children: list[tuple[int, int]] = []
         self._answer: tuple[Fingerprint, list[Change]] | None = None

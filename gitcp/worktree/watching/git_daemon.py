@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gitcp.fastpath import fingerprint, ipc, trusted_cache
-from gitcp.fastpath.watched import FAKE, GIT, SOCKETS, Answer, parse
+from gitcp.fastpath.watched import FAKE, GIT, SOCKETS, Answer, directories, parse
 from gitcp.git.fsync import replace_cache
 from gitcp.git.process import scrubbed
 from gitcp.git.repo import Repository
@@ -77,7 +77,7 @@ def passes_trial(program: str, env: dict[str, str]) -> bool:
         except (OSError, subprocess.SubprocessError):
             return False
         try:
-            return _tells_all(root)
+            return _tells_all(root, daemon)
         except OSError:
             return False
         finally:
@@ -85,12 +85,12 @@ def passes_trial(program: str, env: dict[str, str]) -> bool:
             daemon.wait()
 
 
-def _tells_all(root: Path) -> bool:
+def _tells_all(root: Path, daemon: subprocess.Popen[bytes]) -> bool:
     root.joinpath("a/b/c").mkdir(parents=True)
     socket = str(root / ".git" / SOCKETS[GIT])
     until = time.monotonic() + START_SECONDS
     first = _ask(socket, FAKE)
-    while first is None and time.monotonic() < until:
+    while first is None and daemon.poll() is None and time.monotonic() < until:
         time.sleep(STARTS)
         first = _ask(socket, FAKE)
     if first is None:
@@ -101,7 +101,7 @@ def _tells_all(root: Path) -> bool:
         return False
     root.joinpath("z/b/c/file").write_text("", "utf-8")
     third = _ask(socket, second.token)
-    return third is not None and third.paths is not None and b"z/b/c/file" in third.paths
+    return third is not None and b"z/b/c" in directories(third.paths or (), exact=False)[0]
 
 
 def _ask(socket: str, token: bytes) -> Answer | None:

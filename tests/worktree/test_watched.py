@@ -1,0 +1,458 @@
+"""Scans by the word of a watcher: nothing is missed whoever watches, and who does not tell the
+truth is not believed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from capturing import git_tree
+
+from gitcp.fastpath import ipc, watched
+from gitcp.fastpath.stat_check import Look
+from gitcp.fastpath.watched import GIT, HOOK, OWN, SOCKETS, WATCHMAN, Watched
+from gitcp.saving.save import Saved, SaveRequest, save
+from gitcp.worktree import snapshot
+from gitcp.worktree.watcher import watcher
+from gitcp.worktree.watching import bser, git_daemon
+from gitcp.worktree.watching.stop import Stop
+
+from driver import SOURCE, Project
+from samples import open_store
+
+if sys.platform != "linux":
+    pytest.skip("nothing is asked over a socket elsewhere", allow_module_level=True)
+
+
+def saved(project: Project) -> Saved:
+    """A save, by a process's own store."""
+    return save(open_store(project), SaveRequest(cwd=project.root))
+
+
+def known(project: Project) -> Watched:
+    """What is remembered of who watches."""
+    remembered = watched.load(str(project.git_dir))
+    assert remembered is not None
+    return remembered
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[frozenset[bytes] | None]:
+    """The directories that each scan compares, None for all."""
+    looks: list[frozenset[bytes] | None] = []
+    compare = snapshot._Snapshotter._compare
+
+    def note(self: object, memory: object, only: frozenset[bytes] | None) -> object:
+        looks.append(only)
+        return compare(self, memory, only)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(snapshot._Snapshotter, "_compare", note)
+    return looks
+
+
+@pytest.fixture
+def project_(project: Project) -> Project:
+    """A project with a hundred and twenty directories."""
+    for number in range(40):
+        project.write(f"d{number}/s/deep/file", "one\n")
+    project.write(".gitignore", "ignored/\n")
+    project.commit()
+    return project
+
+
+class Fake:
+    """Something that answers as it is told to, at the address of `gitcp watch`."""
+
+    def __init__(self, project: Project) -> None:
+        import socket
+
+        self.answer: bytes | None = b"fake:1:1\0"
+        self.asked: list[bytes] = []
+        self.path = project.git_dir / SOCKETS[OWN]
+        self.path.parent.mkdir(exist_ok=True)
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(str(self.path))
+        self.socket.listen()
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self) -> None:
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            with connection, suppress(OSError):  # a client that waited no longer
+                token = ipc.receive(connection, time.monotonic() + 5)
+                self.asked.append(token or b"")
+                if self.answer is not None:
+                    answer = b"fake:1:1\0/\0" if token == watched.FAKE else self.answer
+                    connection.sendall(b"".join(ipc.lines(answer)))
+
+    def close(self) -> None:
+        self.socket.shutdown(2)
+        self.socket.close()
+        self.path.unlink()
+
+
+@pytest.fixture
+def fake(project_: Project) -> Iterator[Fake]:
+    """It watches the project, and says that nothing changes."""
+    fake = Fake(project_)
+    yield fake
+    fake.close()
+
+
+def test_only_what_was_reported(
+    project_: Project, fake: Fake, compared: list[frozenset[bytes] | None]
+) -> None:
+    """The first save looks at everything, the next at what is reported and at one per cent."""
+    saved(project_)
+    project_.write("d7/s/deep/file", "two\n")
+    fake.answer = b"fake:1:2\0d7/s/deep\0"
+    second = saved(project_)
+    assert second.checkpoint.changed == 1
+    assert compared[-1] is not None
+    assert b"d7/s/deep" in compared[-1]
+    assert len(compared[-1]) < 10
+    saved(project_)
+    assert fake.asked[-1] == b"fake:1:2"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, b"", b"\0d7/s\0", b"fake:1:2\0/\0", b"fake:1:2\0d7", b"fake:1:2\0../x\0", b"x"],
+    ids=["none", "empty", "no-token", "everything", "cut-off", "outside", "nonsense"],
+)
+def test_no_answer(project_: Project, fake: Fake, answer: bytes | None) -> None:
+    """An answer that does not come, is damaged, or says so: everything is looked at."""
+    saved(project_)
+    project_.write("d3/s/deep/file", "two\n")
+    fake.answer = answer
+    assert saved(project_).checkpoint.changed == 1
+
+
+def test_slow_answer(project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for longer than a limit."""
+    saved(project_)
+    project_.write("d3/s/deep/file", "two\n")
+    monkeypatch.setattr(ipc, "SECONDS", 0.2)
+    monkeypatch.setattr(ipc.ask, "__defaults__", (0.2,))
+    receive = ipc.receive
+
+    def stuck(connection: object, until: float) -> bytes | None:
+        if until > time.monotonic() + 1:
+            time.sleep(1)
+        return receive(connection, until)
+
+    monkeypatch.setattr(ipc, "receive", stuck)
+    assert saved(project_).checkpoint.changed == 1
+
+
+def test_another_scan(project_: Project, fake: Fake) -> None:
+    """A token is worth something for the scan that was stored with it, and no other."""
+    saved(project_)
+    project_.write("d3/s/deep/file", "two\n")
+    remembered = known(project_)
+    remembered.scan = (1, 2, 3)
+    watched.store(str(project_.git_dir), remembered)
+    assert saved(project_).checkpoint.changed == 1
+
+
+def test_who_does_not_tell(
+    project_: Project,
+    fake: Fake,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The part that is looked at all the same shows a change that was not reported: this watcher is
+    not believed again until it is another process, and the user is told once.
+    """
+    saved(project_)
+    time.sleep(0.05)
+    project_.write("d3/s/deep/file", "two\n")
+    monkeypatch.setattr(watched, "PARTS", 1)
+    assert saved(project_).checkpoint.changed == 1
+    assert known(project_).missed == b"d3/s/deep"
+    monkeypatch.undo()
+    project_.write("d9/s/deep/file", "two\n")
+    assert saved(project_).checkpoint.changed == 1
+    fake.answer = b"fake:2:1\0/\0"
+    saved(project_)
+    assert known(project_).missed is None
+
+
+def test_paranoid(project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the variable, everything is looked at, and compared with what was reported."""
+    saved(project_)
+    time.sleep(0.05)
+    monkeypatch.setenv(watched.PARANOID, "1")
+    assert not saved(project_).saved
+    assert known(project_).missed is None
+    project_.write("d3/s/deep/file", "two\n")
+    assert saved(project_).checkpoint.changed == 1
+    assert known(project_).missed == b"d3/s/deep"
+
+
+def test_scan_that_was_not_stored(
+    project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the scan cannot be stored, nor can its token: the older scan does not have the change."""
+    saved(project_)
+    before = known(project_).plain()
+    project_.write("d3/s/deep/file", "two\n")
+    fake.answer = b"fake:1:2\0d3/s/deep\0"
+    monkeypatch.setattr(snapshot.state, "save", lambda *_: None)
+    saved(project_)
+    assert known(project_).plain() == before
+
+
+# ---------------------------------------------------------------- gitcp watch
+
+
+def edit(root: Path, chance: random.Random) -> None:
+    """Do one of what an agent or a user does."""
+    directories = sorted(
+        path for path in root.rglob("*") if path.is_dir() and ".git" not in path.parts
+    )
+    place = chance.choice(directories) if directories else root
+    act = chance.randrange(7)
+    if act == 0:
+        shutil.rmtree(place)
+    elif act == 1:
+        target = chance.choice([root, *directories]) / f"moved{chance.randrange(9)}"
+        if not target.is_relative_to(place) and not target.exists():
+            place.rename(target)
+    elif act == 2:
+        place.joinpath(".gitignore").write_text(chance.choice(["new*\n", "*.d/\n", "", "s/\n"]))
+    elif act == 3:
+        place.joinpath("x.d", "deep").mkdir(parents=True, exist_ok=True)
+        place.joinpath("x.d", "deep", "file").write_text(str(chance.random()))
+    else:
+        name = place / chance.choice(["file", "new1", "new2"])
+        if not name.is_dir():
+            name.write_text(str(chance.random()))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_save_is_what_git_sees(
+    project_: Project, seed: int, compared: list[frozenset[bytes] | None]
+) -> None:
+    """Beside random edits, renames, and changes of ignore rules, watched by `gitcp watch`, which is
+    ended and begun again: each checkpoint has the tree that `git add --all` makes.
+    """
+    chance = random.Random(seed)
+    watch = watcher(open_store(project_).repo, 1000, lambda: (), Stop())
+    for _ in range(12):
+        for _ in range(chance.randrange(1, 6)):
+            edit(project_.root, chance)
+        if chance.random() < 0.1:
+            watch.close()
+            watch = watcher(open_store(project_).repo, 1000, lambda: (), Stop())
+        assert str(saved(project_).taken.snapshot.tree) == git_tree(project_)
+    watch.close()
+    assert any(only is not None for only in compared)
+    assert known(project_).missed is None
+
+
+# ---------------------------------------------------------------- hooks, Watchman, git's daemon
+
+HOOK_PROGRAM = """#!/bin/sh
+echo "$1 $2" >>"$0.asked"
+printf 'token:2\\0'
+case $2 in builtin:fake) printf '/\\0' ;; *) cat "$0.paths" ;; esac
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A program as `core.fsmonitor` names one."""
+    path = tmp_path / "fsmonitor"
+    path.write_text(HOOK_PROGRAM)
+    path.chmod(0o755)
+    path.with_name("fsmonitor.paths").write_bytes(b"d3/s/deep/file\0")
+    return path
+
+
+def test_hook(project_: Project, program: Path, compared: list[frozenset[bytes] | None]) -> None:
+    """The user's own program is asked, by version 2 of its protocol."""
+    project_.git("config", "--global", "core.fsmonitor", str(program))
+    saved(project_)
+    project_.write("d3/s/deep/file", "two\n")
+    assert saved(project_).checkpoint.changed == 1
+    assert (known(project_).watcher, known(project_).token) == (HOOK, b"token:2")
+    assert compared[-1] is not None
+    asked = program.with_name("fsmonitor.asked").read_text().splitlines()
+    assert asked == ["2 builtin:fake", "2 token:2"]
+    program.write_text("#!/bin/sh\nexit 1\n")
+    project_.write("d4/s/deep/file", "two\n")
+    assert saved(project_).checkpoint.changed == 1
+
+
+def test_hook_of_a_repository(project_: Project, program: Path) -> None:
+    """What a repository's own settings name is not run, nor a file of the working tree."""
+    project_.git("config", "core.fsmonitor", str(program))
+    saved(project_)
+    inside = project_.root / "fsmonitor"
+    shutil.copy(program, inside)
+    project_.git("config", "--unset", "core.fsmonitor")
+    for value in (str(inside), "./fsmonitor", f"{program}; touch x"):
+        project_.git("config", "--global", "core.fsmonitor", value)
+        saved(project_)
+    assert not program.with_name("fsmonitor.asked").exists()
+    assert not project_.root.joinpath("fsmonitor.asked").exists()
+
+
+def test_binary_values() -> None:
+    """Watchman's binary form: what is written is read again; a damaged message is an error."""
+    value = {b"a": [1, -1, None, True, False, b"\xff/\n", {b"": []}], b"b": 1 << 40}
+    message = bser.dumps(value)
+    assert bser.loads(message) == value
+    assert bser.length(message) == len(message)
+    assert bser.length(message[:3]) is None
+    table = b"\0\1\3\x00" + b"\x0b\x00\x03\1\2\3\1a\3\2\2\3\1x\x0c"
+    assert bser.loads(table) == [{b"a": b"x"}, {}]
+    for at in range(2, len(message)):
+        with pytest.raises(ValueError, match="damaged"):
+            bser.loads(message[:at])
+    with pytest.raises(ValueError, match="no message"):
+        bser.length(b'{"version"')
+
+
+@pytest.fixture
+def watchman(project_: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The real Watchman, which watches the project."""
+    if shutil.which("watchman") is None:
+        pytest.skip("there is no watchman here")
+    state = tmp_path / "watchman"
+    state.mkdir()
+    monkeypatch.setenv("WATCHMAN_SOCK", str(state / "sock"))
+    options = [f"--{name}={state / name}" for name in ("sockname", "logfile", "pidfile")]
+    command = ["watchman", *options, "--foreground", "--no-save-state"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 30
+    client = ["watchman", f"--sockname={state / 'sock'}", "--no-spawn"]
+    while subprocess.run([*client, "get-pid"], capture_output=True).returncode:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    yield state / "sock"
+    process.kill()
+    process.wait()
+
+
+def test_watchman(
+    project_: Project, watchman: Path, compared: list[frozenset[bytes] | None]
+) -> None:
+    """It is asked only where it watches already; a name of any bytes and a renamed directory are
+    told; after a restart, everything is looked at.
+    """
+    saved(project_)
+    assert watched.load(str(project_.git_dir)) is None
+    client = ["watchman", f"--sockname={watchman}", "--no-spawn"]
+    subprocess.run([*client, "watch-project", project_.root], check=True, capture_output=True)
+    saved(project_)
+    assert known(project_).watcher == WATCHMAN
+    assert known(project_).token.startswith(b"c:")
+    project_.write("d3/s/deep/file", "two\n")
+    Path(os.fsdecode(os.fsencode(project_.root) + b"/d4/\xff\n")).write_text("odd")
+    project_.root.joinpath("d5").rename(project_.root / "e5")
+    project_.write("e5/s/deep/file", "two\n")
+    assert str(saved(project_).taken.snapshot.tree) == git_tree(project_)
+    assert compared[-1] is not None
+    before = known(project_).token
+    remembered = known(project_)
+    remembered.token = b"c:1:2:3:4"
+    watched.store(str(project_.git_dir), remembered)
+    project_.write("d6/s/deep/file", "two\n")
+    assert saved(project_).checkpoint.changed == 1
+    assert known(project_).token.rpartition(b":")[0] == before.rpartition(b":")[0]
+
+
+DAEMON = """#!{python}
+import os, sys, time
+sys.path.insert(0, {source!r})
+if sys.argv[1] == "init":
+    sys.exit(os.mkdir(".git"))
+from gitcp.worktree.watching import journal, server
+root = os.fsencode(os.getcwd())
+watch = journal.Journal(root, lambda paths: paths, [root + b"/.git"])
+if {blind}:
+    watch.since = lambda token: [b"/"] if token == b"builtin:fake" else [b"a/b/c/file"]
+address = ".git/fsmonitor--daemon.ipc"
+server.Server(watch, os.fsdecode(root) + "/.git", address, lambda events: None)
+time.sleep(60)
+"""
+"""A git with a daemon that tells all, or one that does not know of renames."""
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_trial_of_a_daemon(tmp_path: Path, *, blind: bool) -> None:
+    """Whether a daemon tells an edit below a renamed directory is tried, in a directory of its own,
+    which is gone afterwards.
+    """
+    program = tmp_path / "git"
+    program.write_text(DAEMON.format(python=sys.executable, source=str(SOURCE), blind=blind))
+    program.chmod(0o755)
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    tempfile.tempdir = str(directory)
+    try:
+        assert git_daemon.passes_trial(str(program), dict(os.environ)) is not blind
+    finally:
+        tempfile.tempdir = None
+    assert list(directory.iterdir()) == []
+
+
+def test_git_without_a_daemon(tmp_path: Path) -> None:
+    """A git that has no daemon here passes nothing."""
+    assert not git_daemon.passes_trial("git", dict(os.environ))
+    assert not git_daemon.passes_trial(str(tmp_path / "missing"), dict(os.environ))
+
+
+@pytest.mark.parametrize("passes", [False, True])
+def test_daemon(project_: Project, monkeypatch: pytest.MonkeyPatch, *, passes: bool) -> None:
+    """A daemon is asked only if its program passed; that is tried once for a program."""
+    trials: list[str] = []
+
+    def passes_trial(program: str, env: dict[str, str]) -> bool:
+        trials.append(program)
+        return passes
+
+    monkeypatch.setattr(git_daemon, "passes_trial", passes_trial)
+    monkeypatch.setitem(SOCKETS, OWN, SOCKETS[GIT])
+    daemon = Fake(project_)
+    monkeypatch.setitem(SOCKETS, OWN, "gitcp/watch.ipc")
+    saved(project_)
+    saved(project_)
+    assert (watched.load(str(project_.git_dir)) is not None) is passes
+    assert trials == [os.path.realpath(sys.executable)]
+    project_.write("d3/s/deep/file", "two\n")
+    daemon.answer = b"fake:1:2\0d3/s/deep/file\0"
+    assert saved(project_).checkpoint.changed == 1
+    daemon.close()
+
+
+def test_first_stage(project_: Project, fake: Fake) -> None:
+    """`gitcp save` that finds nothing new asks, and remembers what it was told."""
+    for _ in range(3):
+        project_.gitcp("save", "--session", "s")
+    assert "nothing changed" in project_.gitcp("save", "--session", "s").out
+    part = known(project_).part
+    look = Look(os.fsencode(project_.root), str(project_.git_dir / "gitcp/worktree-state"))
+    assert watched.begin(look)
+    assert look.only is not None
+    fake.answer = b"fake:1:9\0d2\0"
+    assert "nothing changed" in project_.gitcp("save", "--session", "s").out
+    assert (known(project_).token, known(project_).part) == (b"fake:1:9", part + 1)
+    project_.write("d2/new", "new\n")
+    assert "1 file changed" in project_.gitcp("save", "--session", "s").out
