@@ -199,8 +199,8 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
             "state/rename_state sharing/importing",
             # a log to which hooks append, before anything is loaded
             "fastpath/tool_log",
-            # a socket, and an empty file for a moment
-            "worktree/watching/server",
+            # a socket, and an empty file for a moment; a cache of the first stage's
+            "worktree/watching/server fastpath/watched",
         ),
     ),
     "a file is told from what it was by gitcp.fastpath.fingerprint": (

@@ -172,3 +172,8 @@ def _body(text: str, longest: int | None) -> Iterator[str]:
     if longest is not None and len(text) > longest:
         text = f"{text[:longest]}\n… {humanize.count(len(text) - longest, 'character')} more"
     yield from text.rstrip("\n").split("\n")
+
+
+def missed(directory: bytes) -> str:
+    """Return what a watcher of the working tree did not report, in words."""
+    return f"it did not report a change in {display(directory or b'.')}"

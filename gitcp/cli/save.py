@@ -28,6 +28,7 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue, GitcpError
+from gitcp.fastpath import watched
 from gitcp.lifecycle import housekeeping
 from gitcp.model import Checkpoint, CheckpointId, Skip, Trigger
 from gitcp.saving import unchanged
@@ -164,9 +165,24 @@ def retain(context: Context, saved: CheckpointId) -> None:
     except GitcpError as error:
         if str(error) not in context.warned:
             context.output.say(f"note: nothing was dropped: {error}")
+    _mention_missed(context)
     report = housekeeping.take_report(context.store.repo)
     if report is not None:
         context.output.say(f"note: {report}")
+
+
+def _mention_missed(context: Context) -> None:
+    """Print once that a watcher of the working tree is not trusted any more."""
+    git_dir = str(context.store.repo.git_dir)
+    known = watched.load(git_dir)
+    if known is not None and known.missed is not None and not known.is_told:
+        what = rendering.missed(known.missed)
+        context.output.say(
+            f"note: {known.watcher} is not trusted: {what}; until it is restarted, every file is "
+            "compared"
+        )
+        known.is_told = True
+        watched.store(git_dir, known)
 
 
 def _request(context: Context, given: Mapping[str, Any]) -> SaveRequest:

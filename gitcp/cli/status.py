@@ -85,6 +85,9 @@ def _fields(context: Context, current: Status) -> wire.Json:
         "undo": str(current.undo) if current.undo else None,
         "redo": str(current.redo) if current.redo else None,
         "pushes": pushes.fields(_pushes(context)),
+        "watched": {"by": current.watcher, "trusted": current.missed is None}
+        if current.watcher
+        else None,
         "deleted_soon": deletions.fields(_due(context), context.host.now()),
     }
 
@@ -112,6 +115,11 @@ def _print(context: Context, current: Status) -> None:
     for line in current.damage:
         output.line(Styled("Damaged       ", BOLD), line)
     _print_files(output, current)
+    if current.watcher is not None:
+        doubt = (
+            "" if current.missed is None else f", not trusted: {rendering.missed(current.missed)}"
+        )
+        output.line(Styled("Watched by    ", BOLD), current.watcher, doubt)
     if current.undo is not None:
         output.line(
             Styled("gitcp undo    ", BOLD), f"restores {current.undo}, from before the last restore"

@@ -35,7 +35,8 @@ class Status(Value):
 
     `session` is where the next save goes (None: undecided, or a new session without a name yet);
     `why` is the reason. `noted`: a note is pending for that save. `damage` are lines about sessions
-    that cannot be read.
+    that cannot be read. `watcher` is what watches the working tree (None: nothing); `missed` is a
+    directory in which it did not report a change, so that it is not trusted.
     """
 
     session: str | None
@@ -51,6 +52,8 @@ class Status(Value):
     candidates: tuple[str, ...] = ()
     noted: bool = False
     damage: tuple[str, ...] = ()
+    watcher: str | None = None
+    missed: bytes | None = None
 
 
 def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Status:
@@ -59,9 +62,8 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
     tip = store.tip(name) if name else None
     last, damage = _last(store, tip)
     objects = Objects(store.repo, dry=True)
-    current = take(
-        store.repo, objects, limits, live_trees(store, name) if name else frozenset()
-    ).snapshot
+    taken = take(store.repo, objects, limits, live_trees(store, name) if name else frozenset())
+    current = taken.snapshot
     is_compared = last is not None and (last.snapshot.has_files or last.snapshot.total)
     last_tree = (
         last.snapshot.tree if last and is_compared else base_tree(store, current.base.commit)
@@ -83,6 +85,8 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
         candidates=candidates,
         noted=note.pending_for(store.repo, name or "") not in (None, Note()),
         damage=(*damage, *quarantine.warnings(store)),
+        watcher=taken.watch.known.watcher if taken.watch else None,
+        missed=taken.watch.missed if taken.watch else None,
     )
 
 

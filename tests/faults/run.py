@@ -13,6 +13,7 @@ tests/faults/test_faults.py.
     10000 --seed 1    random operations, judged from outside
     python tests/faults/run.py fleet --savers 50 --worktrees 20 --saves 4   many agents at once
     python tests/faults/run.py worktrees --worktrees 20 --saves 10000       worktrees come and go
+    python tests/faults/run.py soak --saves 1000 --files 10000    watched, beside edits and kills
 
 Prints one row a figure. Ends with 1 if anything that is promised did not hold, and says what.
 """
@@ -50,6 +51,7 @@ from faults import (  # noqa: E402
     kills,
     life,
     process,
+    soak,
     tracer,
 )
 from faults.commands import LARGE, SCENES  # noqa: E402
@@ -406,6 +408,21 @@ def _judge(many: fleet.Fleet) -> int:
     return 0
 
 
+def soaks(given: argparse.Namespace) -> int:
+    """Save beside edits in a watched tree, and compare each checkpoint with what git sees."""
+    broken, began = 0, time.monotonic()
+    with scratch() as place:
+        one = soak.Soak(place / "project", given.files, given.seed, paranoid=given.paranoid)
+        for wrong in one.run(given.saves):
+            broken += 1
+            say(f"BROKEN: {wrong}")
+        say(
+            f"{given.saves} saves of {given.files} files in {time.monotonic() - began:.0f} s, "
+            f"{one.watched} by the word of the same watcher"
+        )
+    return broken
+
+
 def differentials(given: argparse.Namespace) -> int:
     """Let one seed after another live, and judge every operation from outside."""
     lives = math.ceil(given.operations / differential.OPERATIONS)
@@ -435,6 +452,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], int]] = {
     "differential": differentials,
     "fleet": fleets,
     "worktrees": worktrees,
+    "soak": soaks,
 }
 
 
@@ -464,6 +482,8 @@ def main() -> int:
     parser.add_argument("--savers", type=int, default=16)
     parser.add_argument("--saves", type=int, default=100)
     parser.add_argument("--worktrees", type=int, default=20)
+    parser.add_argument("--files", type=int, default=10_000, help="of a soak")
+    parser.add_argument("--paranoid", action="store_true", help="a soak compares all looks")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -185,6 +185,11 @@ def test_who_does_not_tell(
     assert saved(project_).checkpoint.changed == 1
     assert known(project_).missed == b"d3/s/deep"
     monkeypatch.undo()
+    assert project_.json("status")["watched"] == {"by": "gitcp watch", "trusted": False}
+    assert "not trusted: it did not report a change in d3/s/deep" in project_.gitcp("status").out
+    note = "gitcp watch is not trusted: it did not report a change in d3/s/deep"
+    assert note in project_.gitcp("save", "x", "--force").err
+    assert "trusted" not in project_.gitcp("save", "y", "--force").err
     project_.write("d9/s/deep/file", "two\n")
     assert saved(project_).checkpoint.changed == 1
     fake.answer = b"fake:2:1\0/\0"
@@ -212,7 +217,7 @@ def test_scan_that_was_not_stored(
     before = known(project_).plain()
     project_.write("d3/s/deep/file", "two\n")
     fake.answer = b"fake:1:2\0d3/s/deep\0"
-    monkeypatch.setattr(snapshot.state, "save", lambda *_: None)
+    monkeypatch.setattr("gitcp.worktree.state.save", lambda *_: None)
     saved(project_)
     assert known(project_).plain() == before
 
@@ -336,18 +341,20 @@ def watchman(project_: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         pytest.skip("there is no watchman here")
     state = tmp_path / "watchman"
     state.mkdir()
-    monkeypatch.setenv("WATCHMAN_SOCK", str(state / "sock"))
+    monkeypatch.setenv("WATCHMAN_SOCK", str(state / "sockname"))
     options = [f"--{name}={state / name}" for name in ("sockname", "logfile", "pidfile")]
     command = ["watchman", *options, "--foreground", "--no-save-state"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 30
-    client = ["watchman", f"--sockname={state / 'sock'}", "--no-spawn"]
-    while subprocess.run([*client, "get-pid"], capture_output=True).returncode:
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    yield state / "sock"
-    process.kill()
-    process.wait()
+    until = time.monotonic() + 60
+    client = ["watchman", f"--sockname={state}/sockname", "--no-spawn"]
+    try:
+        while subprocess.run([*client, "get-pid"], capture_output=True).returncode:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        yield state / "sockname"
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_watchman(

@@ -19,6 +19,7 @@ from gitcp.automation.install import command, plan
 from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
 from gitcp.errors import GitcpError, Refused
+from gitcp.fastpath import watched
 from gitcp.git import process, shared, verify, worktrees
 from gitcp.git.fsync import open_own
 from gitcp.history import sessions
@@ -29,6 +30,7 @@ from gitcp.saving import quarantine
 from gitcp.state import journal
 from gitcp.store import Store
 from gitcp.value import Value
+from gitcp.worktree.watching import inotify
 
 SHOWN = 5
 TAIL = 1 << 16
@@ -117,8 +119,26 @@ def examine(store: Store | None, host: Host) -> Health:
         store=store_health,
         log=() if store is None else _log(store),
         problems=tuple(problems),
-        notes=tuple(filter(None, (warning, *_uncovered(agents, store, host)))),
+        notes=tuple(filter(None, (warning, *_uncovered(agents, store, host), *_watched(store)))),
     )
+
+
+def _watched(store: Store | None) -> Iterator[str]:
+    """Yield what watches the working tree, and whether `gitcp watch` could watch all of it."""
+    if store is None:
+        return
+    known = watched.load(str(store.repo.git_dir))
+    if known is not None:
+        trust = "" if known.missed is None else ", not trusted: it did not report a change"
+        yield f"the files are watched by {known.watcher}{trust}"
+    most = inotify.most_watches()
+    tracked = store.repo.git("ls-files", "-z").split(b"\0") if most is not None else []
+    directories = len({path.rpartition(b"/")[0] for path in tracked})
+    if most is not None and directories > most:
+        yield (
+            f"gitcp watch cannot watch {directories:,} directories, the system allows {most:,}: "
+            f"{inotify.RAISE}"
+        )
 
 
 def _is_old(git: str) -> bool:

@@ -29,6 +29,9 @@ WANTED = (
 )
 """Whatever changes a directory's entries, or a file's bytes or mode."""
 
+RAISE = "sudo sysctl fs.inotify.max_user_watches=1000000"
+"""The command that raises the number of directories that may be watched."""
+
 LIMITS = "/proc/sys/fs/inotify"
 EVENT = struct.Struct("iIII")
 READ = 1 << 18

@@ -19,8 +19,6 @@ from gitcp.worktree.watching.stop import Stop
 QUIET, TOGETHER = 0.2, 1.0
 """Seconds without an event, and from the first, after which events count as one change."""
 
-RAISE = "sudo sysctl fs.inotify.max_user_watches=1000000"
-
 POLL = 0.5
 """Seconds after which a stop is noticed."""
 
@@ -103,5 +101,5 @@ class JournalWatcher:
         return GitcpError(
             f"{self._repo.root} cannot be watched: it has more directories than this system lets "
             f"you watch, {most:,} in all",
-            hint=RAISE,
+            hint=inotify.RAISE,
         )
