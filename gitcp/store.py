@@ -106,11 +106,11 @@ class Store:
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
         self.objects = Objects(repo)
-        if (log := self._pending_log()) is not None and log.has_earlier():
+        if (log := self.pending_log()) is not None and log.has_earlier():
             with suppress(Refused), self.lock():  # a read-only user continues without
                 pass
 
-    def _pending_log(self) -> WriteAheadLog | None:
+    def pending_log(self) -> WriteAheadLog | None:
         """Return the write-ahead log of a framework, None if there is none."""
         if os.path.exists(f"{self.repo.common_dir}/gitcp/ahead"):
             from gitcp.git.write_ahead_log import WriteAheadLog  # rarely needed
@@ -192,7 +192,7 @@ class Store:
         """Hold the lock that a save of `session` needs: other sessions can be saved meanwhile, and
         nothing else can change the store. Raises StoreBusy after a minute.
         """
-        if (log := self._pending_log()) is not None and log.has_records():
+        if (log := self.pending_log()) is not None and log.has_records():
             with self.lock():  # who settles it must be alone
                 yield
             return
@@ -268,7 +268,7 @@ class Store:
 
     def _settle(self) -> None:
         """Make pending writes of a framework durable (gitcp.git.write_ahead_log)."""
-        if (log := self._pending_log()) is not None:
+        if (log := self.pending_log()) is not None:
             log.settle()
 
     def begin(self, checkpoint: Checkpoint) -> None:

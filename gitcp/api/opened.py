@@ -16,7 +16,7 @@ from gitcp.git.repo import Repository
 from gitcp.lifecycle import housekeeping
 from gitcp.model import Agent, Checkpoint, CheckpointId, Handoff, Host, Note, Trigger
 from gitcp.restoring import restore
-from gitcp.saving import save
+from gitcp.saving import recorded, save
 from gitcp.saving import session as session_op
 from gitcp.saving.save import Saved
 from gitcp.state import settings
@@ -62,11 +62,19 @@ class Opened:
         self.root = self._repo.root
 
     def store(self) -> Store:
-        """Return a store for the calling thread, for operations without a method here."""
+        """Return a store for the calling thread, for operations without a method here. What a
+        framework recorded becomes checkpoints first.
+        """
+        store = Store(self.repository())
+        recorded.commit_all(store)
+        return store
+
+    def repository(self) -> Repository:
+        """Return the repository for the calling thread."""
         repo = Repository.open(self.path, self.host)
         if repo.git_dir == self._repo.git_dir:  # else somebody made another repository there
             repo.cat_file = self._repo.cat_file
-        return Store(repo)
+        return repo
 
     def close(self) -> None:
         """End the `git` process that reads objects, if one runs: about 10 MB. The next call that

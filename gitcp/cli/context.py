@@ -56,6 +56,10 @@ class Context:
         repo.look = self.look
         store = Store(repo)
         self._finish_moves(store)
+        if store.pending_log() is not None:
+            from gitcp.saving import recorded  # only where a framework saves
+
+            recorded.commit_all(store)
         if not self.finishing:
             self._mention_unfinished(store)
             self._mention_own_store(repo)

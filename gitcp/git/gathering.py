@@ -1,8 +1,8 @@
 """Join small packs of one process before they become many.
 
 A process that saves many times a minute writes a pack each time: two files to sync instead of one
-for each object. Sixteen packs are joined here, from memory, which takes a few milliseconds; sixteen
-joined ones are joined by housekeeping (gitcp.git.repack), and so are larger ones.
+for each object. Sixteen packs are joined here, from memory, by a thread, as no save should wait for
+that; sixteen joined ones are joined by housekeeping (gitcp.git.repack), and so are larger ones.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from gitcp.git import multipack
+from gitcp.git.background import started
 from gitcp.git.loose import failures_named
 from gitcp.git.object_format import ObjectFormat
 from gitcp.git.objects import Objects
@@ -36,19 +38,29 @@ class Gathering:
 
     def __init__(self) -> None:
         self._packs: dict[Path, Contents] = {}
+        self._joined: list[Path] = []
+        self._thread: Thread | None = None
 
     def add(self, pack: Path, contents: Contents, object_format: ObjectFormat) -> list[Path] | None:
-        """Add a pack that is on disk. Return None, or the joined pack, if any, when there were
-        enough to join.
+        """Add a pack that is on disk. If there are enough, a thread begins to join them. Return
+        None, or the joined pack, if any, when it has ended.
 
         Joined packs are joined further by housekeeping in the background.
         """
         self._packs[pack] = contents
-        if len(self._packs) < MANY:
+        if self._thread is not None and self._thread.is_alive():
             return None
-        packs, self._packs = self._packs, {}
-        joined = _join(packs, object_format)
-        return [joined] if joined else []
+        ended = self._thread is not None
+        joined, self._joined, self._thread = self._joined, [], None
+        if len(self._packs) >= MANY:
+            packs, self._packs = self._packs, {}
+            self._thread = started(lambda: self._joined.extend(_join(packs, object_format)))
+        return joined if ended else None
+
+    def wait(self) -> None:
+        """Wait for packs that are being joined."""
+        if self._thread is not None:
+            self._thread.join()
 
 
 class GatheringObjects(Objects):
@@ -56,12 +68,12 @@ class GatheringObjects(Objects):
 
     def __init__(self, repo: Repository, gathering: Gathering) -> None:
         super().__init__(repo)
-        self._gathering = gathering
+        self.gathering = gathering
 
     @cached_property
     def writer(self) -> GatheringWriter:
         """Return what writes objects."""
-        return GatheringWriter(self.parts(), self._gathering)
+        return GatheringWriter(self.parts(), self.gathering)
 
 
 class GatheringWriter(ObjectWriter):
@@ -136,23 +148,23 @@ class GatheringWriter(ObjectWriter):
                 note(self._repo, each)
 
 
-def _join(packs: Mapping[Path, Contents], object_format: ObjectFormat) -> Path | None:
-    """Join packs into one and delete them. Return None, and keep them all, if one is missing, or if
-    a multi-pack index of git uses one.
+def _join(packs: Mapping[Path, Contents], object_format: ObjectFormat) -> list[Path]:
+    """Join packs into one, delete them, and return it. Return nothing, and keep them all, if one is
+    missing, or if a multi-pack index of git uses one.
     """
     directory = next(iter(packs)).parent
     if multipack.listed(directory) & {pack.name for pack in packs}:
-        return None
+        return []
     if not all(path.exists() for pack in packs for path in (pack, pack.with_suffix(".idx"))):
-        return None  # git joined them already
+        return []  # git joined them already
     everything = {oid: entry for contents in packs.values() for oid, entry in contents.items()}
     try:
         joined = packed(everything, object_format, deflated).write(directory, sync=True, held=False)
     except OSError:  # the disk is full: leave them
-        return None
+        return []
     for pack in packs.keys() - {joined}:
         # delete the index first: readers then do not look for the pack
         for path in (pack.with_suffix(".idx"), pack):
             with suppress(FileNotFoundError):
                 path.unlink()
-    return joined
+    return [joined]

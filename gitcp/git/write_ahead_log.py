@@ -8,22 +8,39 @@ destroys of them can be recreated. While the system runs they cannot be lost, an
 they are synced together (`settle`). After a power loss `settle` recreates them, which happens first
 when the store is opened. Linux only: other systems do not identify a reboot.
 
+A framework also writes things that need no checkpoint of their own at once. A `Write` has what it
+is made of; its `Done` follows with the checkpoint that has it (gitcp.saving.recorded).
+
 Records are at the start of the file, followed by zeros: overwriting syncs in half the time of
-growing the file.
+growing the file. Whoever appends locks the file for that moment. Threads of one process sync
+together: one waits for the disk, and what the others have appended by then is synced with it.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
+from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.errors import DiskFull, FormatTooNew, GitcpError, StoreDamaged
-from gitcp.git.fsync import FULL, open_own, open_shared, read_own, sync_directory
+from gitcp.git.background import started
+from gitcp.git.fsync import (
+    FULL,
+    make_own_directory,
+    open_own,
+    open_shared,
+    read_own,
+    replacing,
+    sync_directory,
+    write_all,
+)
 from gitcp.git.object_format import FULL_NAME, format_of
 from gitcp.git.packs import SmallPack
 from gitcp.model import Oid
@@ -33,7 +50,7 @@ if TYPE_CHECKING:
 
 NAME = "ahead"
 MOST = 64
-"""Records settled together; by then most packs were joined and synced."""
+"""So many records are settled together; by then most packs were joined and synced."""
 ROOM = 128 << 10
 """The file's size in bytes is a multiple of this, so that it rarely grows."""
 START = b"gitcp-ahead "
@@ -42,7 +59,8 @@ HEADER = re.compile(
     rb"gitcp-ahead 1 (\S+) (\S+) (%s|-) (%s) ([0-9+,]*) ([0-9a-f]{40})\n"
     % ((FULL_NAME.encode("ascii"),) * 2)
 )
-OTHER = re.compile(rb"gitcp-ahead (?!1 )[0-9]+ ")
+SECOND = re.compile(rb"gitcp-ahead 2 (\S+) (write|done) (\S+) ([0-9]+) ([0-9a-f]{40})\n")
+OTHER = re.compile(rb"gitcp-ahead (?![12] )[0-9]+ ")
 
 
 class Record(NamedTuple):
@@ -57,6 +75,30 @@ class Record(NamedTuple):
     packs: tuple[SmallPack, ...]
 
 
+class Write(NamedTuple):
+    """Something written to the session of `ref` that is in none of its checkpoints yet."""
+
+    boot: str
+    ref: str
+    content: bytes
+
+    @property
+    def sum(self) -> bytes:
+        """Return the SHA-1 of the content, in hex."""
+        return hashlib.sha1(self.content, usedforsecurity=False).hexdigest().encode()
+
+
+class Done(NamedTuple):
+    """The writes to `ref` up to the last one with this SHA-1 are in its checkpoints."""
+
+    boot: str
+    ref: str
+    sum: bytes
+
+
+Entry = Record | Write | Done
+
+
 def running() -> str | None:
     """Return the id of this boot of the system, None if it has none."""
     try:
@@ -67,13 +109,18 @@ def running() -> str | None:
 
 
 class WriteAheadLog:
-    """The log of one repository. Writers and `settle` hold the store's lock."""
+    """The log of one repository, for any thread. Who moves a ref holds the store's lock."""
 
     def __init__(self, repo: Repository) -> None:
         self._repo = repo
         self._common = repo.common_dir
         self._path = repo.common_dir / "gitcp" / NAME
-        self._remember(0, 0, b"")
+        self._reading = Lock()
+        self._syncing = Condition()
+        self._is_syncing = False
+        self._appended = self._synced = self._failed = 0
+        self._thread: Thread | None = None
+        self._forget()
 
     @cached_property
     def _boot(self) -> str:
@@ -83,7 +130,8 @@ class WriteAheadLog:
     def has_earlier(self) -> bool:
         """Return whether there are records from an earlier boot."""
         with suppress(OSError), open(open_own(self._path), "rb") as file:
-            header = HEADER.match(file.readline(1 << 10))
+            line = file.readline(1 << 10)
+            header = HEADER.match(line) or SECOND.match(line)
             return header is not None and header[1].decode("ascii", "replace") != running()
         return False
 
@@ -93,57 +141,83 @@ class WriteAheadLog:
             return self._path.stat().st_size > 0
         return False
 
-    def append(self, ref: str, old: Oid | None, new: Oid, packs: Iterable[SmallPack]) -> None:
+    def append(
+        self,
+        ref: str,
+        old: Oid | None,
+        new: Oid,
+        packs: Iterable[SmallPack],
+        writes: Sequence[Write] = (),
+    ) -> None:
         """Make the packs and the ref's move to `new` survive a power loss, unless the ref is moved
-        again later.
+        again later. `writes` are in the new checkpoints.
 
         Raises DiskFull or GitcpError; then nothing is recorded.
         """
-        data = encode(Record(self._boot, ref, old, new, tuple(packs)))
-        try:
-            descriptor = self._open()
+        done = [Done(self._boot, ref, writes[-1].sum)] if writes else []
+        self._add(Record(self._boot, ref, old, new, tuple(packs)), *done)
+
+    def write(self, ref: str, content: bytes) -> None:
+        """Make something that was written to a session survive a power loss, until a checkpoint has
+        it. Needs no lock of the store. Raises DiskFull or GitcpError; then nothing is recorded.
+        """
+        self._add(Write(self._boot, ref, content))
+
+    def writes(self, ref: str) -> tuple[Write, ...]:
+        """Return what was written to a session and is in no checkpoint yet, in order."""
+        return tuple(self.all_writes().get(ref, ()))
+
+    def all_writes(self) -> dict[str, list[Write]]:
+        """Return the same of all sessions, by ref."""
+        with self._reading:
             try:
-                self._find_end(descriptor)
-                _append(descriptor, self._end, data)
+                descriptor = open_own(self._path)
+            except FileNotFoundError:
+                return {}
+            except OSError as error:
+                raise GitcpError(f"{self._path} cannot be read: {error.strerror}") from None
+            try:
+                self._catch_up(descriptor)
             finally:
                 os.close(descriptor)
-        except OSError as error:
-            if error.errno in FULL:
-                raise DiskFull(
-                    "the disk is full: no checkpoint was made",
-                    hint="free some space and save again",
-                ) from None
-            raise GitcpError(
-                f"{self._path} cannot be written: {error.strerror}. No checkpoint was made"
-            ) from None
-        self._remember(self._end + len(data), self._count + 1, data)
+            return {ref: [*writes] for ref, writes in self._writes.items() if writes}
 
-    def is_due(self) -> bool:
-        """Return whether it is time to settle."""
-        return self._count >= MOST
+    def settle_if_due(self) -> None:
+        """Start a thread that settles, if it is time and none does."""
+        if self._count >= MOST and (self._thread is None or not self._thread.is_alive()):
+            self._thread = started(self._settle_later)
 
-    def settle(self) -> None:
-        """Make everything recorded durable in its own files, then empty the log."""
+    def _settle_later(self) -> None:
+        with suppress(GitcpError, OSError):  # it is tried again
+            self.settle()
+
+    def settle(self, done: Iterable[Write] = ()) -> None:
+        """Make everything recorded durable in its own files, then remove it from the log. Writes
+        stay, except those `done`: durable checkpoints have them.
+
+        What an earlier boot recorded needs the store's lock. Other refs may move meanwhile: what
+        is recorded then stays.
+        """
         try:
             if not self._path.stat().st_size:
                 return
         except FileNotFoundError:
             return
-        records = list(decode(read_own(self._path)))
+        data = read_own(self._path)
+        entries = list(decode(data))
         now = running()
+        records = [entry for entry in entries if isinstance(entry, Record)]
+        if records:
+            self._make_durable(records, now)
+        self._remove(data, {*done})
+
+    def _make_durable(self, records: Sequence[Record], now: str | None) -> None:
         for record in records:
             for pack in record.packs:
                 pack.ensure(self._common / "objects" / "pack", again=record.boot != now)
         sync_directory(self._common / "objects" / "pack")
         for ref in {record.ref for record in records}:
             self._settle_ref([record for record in records if record.ref == ref], now)
-        descriptor = self._open()
-        try:
-            os.ftruncate(descriptor, 0)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        self._remember(0, 0, b"")
 
     def _settle_ref(self, records: list[Record], now: str | None) -> None:
         last = records[-1]
@@ -160,78 +234,233 @@ class WriteAheadLog:
         if current in known:
             self._repo.refs.update(last.ref, last.new, current)
 
-    def _remember(self, end: int, count: int, last: bytes) -> None:
-        """Remember that the file has `count` records up to `end`, and the bytes of the last one."""
-        self._end, self._count = end, count
-        self._last_start, self._line = end - len(last), last.partition(b"\n")[0]
+    def _remove(self, settled: bytes, done: set[Write]) -> None:
+        """Remove what was read as `settled` from the file, except writes that are in no checkpoint.
+        What was appended since stays.
+        """
+        with self._reading, self._locked() as descriptor:
+            data = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+            entries = list(decode(settled))
+            end = sum(len(encode(entry)) for entry in entries)
+            if data[:end] != settled[:end]:
+                return  # another process has settled it
+            later = list(decode(data[end:]))
+            rest = [*_undone(entries, later, done), *later]
+            rest = [entry._replace(boot=self._boot) for entry in rest]
+            if not rest or rest != [*entries, *later]:
+                self._replace(descriptor, rest)
 
-    def _find_end(self, descriptor: int) -> None:
-        """Find the end of the records. One that a crash cut short is truncated."""
-        size = os.fstat(descriptor).st_size
-        if self._is_unchanged(descriptor, size):
+    def _replace(self, descriptor: int, entries: list[Entry]) -> None:
+        if entries:
+            with replacing(self._path) as new:
+                write_all(new, b"".join(map(encode, entries)))
+        else:
+            os.ftruncate(descriptor, 0)
+            os.fsync(descriptor)
+        self._forget()
+
+    # ------------------------------------------------------------ the file
+
+    def _add(self, *entries: Entry) -> None:
+        data = b"".join(map(encode, entries))
+        try:
+            with self._reading, self._locked() as descriptor:
+                self._catch_up(descriptor, cut=True)
+                start = self._end
+                _append(descriptor, start, data)
+                self._read(data)
+                self._appended = number = self._appended + 1
+            self._sync(number, start, start + len(data))
+        except OSError as error:
+            if error.errno in FULL:
+                raise DiskFull(
+                    "the disk is full: no checkpoint was made",
+                    hint="free some space and save again",
+                ) from None
+            raise GitcpError(
+                f"{self._path} cannot be written: {error.strerror}. No checkpoint was made"
+            ) from None
+
+    def _sync(self, number: int, start: int, end: int) -> None:
+        """Make the append with this number durable, and with it every one of this process before
+        and since. Who waited meanwhile finds that done.
+        """
+        with self._syncing:
+            self._syncing.wait_for(lambda: not self._is_syncing or number <= self._synced)
+            if self._failed < number <= self._synced:
+                return
+            self._is_syncing, last = True, self._appended
+        try:
+            if number <= self._failed:  # the system reports that only once
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            self._sync_file()
+        except OSError:
+            self._failed = max(self._failed, last)
+            self._take_back(start, end)
+            raise
+        finally:
+            with self._syncing:
+                self._is_syncing, self._synced = False, last
+                self._syncing.notify_all()
+
+    def _sync_file(self) -> None:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _take_back(self, start: int, end: int) -> None:
+        """Remove what was appended last and could not be synced, unless more follows."""
+        with suppress(OSError), self._reading, self._locked() as descriptor:
+            self._catch_up(descriptor)
+            if self._end == end:
+                os.ftruncate(descriptor, start)
+                self._forget()
+
+    def _forget(self) -> None:
+        """Nothing of the file was read."""
+        self._end = self._count = self._last_start = 0
+        self._line = b""
+        self._writes: dict[str, list[Write]] = {}
+
+    def _catch_up(self, descriptor: int, *, cut: bool = False) -> None:
+        """Read what follows. With `cut`, truncate what a crash left incomplete."""
+        if os.pread(descriptor, len(self._line), self._last_start) != self._line:
+            self._forget()  # somebody has settled it
+        if not os.pread(descriptor, len(START), self._end).strip(b"\0"):
             return
-        data = os.pread(descriptor, size, 0)
-        encoded = [encode(record) for record in decode(data)]
-        self._remember(sum(map(len, encoded)), len(encoded), encoded[-1] if encoded else b"")
-        if data[self._end :].strip(b"\0"):
+        data = os.pread(descriptor, os.fstat(descriptor).st_size - self._end, self._end)
+        rest = data[self._read(data) :]
+        if cut and rest.strip(b"\0"):
             os.ftruncate(descriptor, self._end)
 
-    def _is_unchanged(self, descriptor: int, size: int) -> bool:
-        """Return whether no other process has written since: the last record is there, and none
-        after it.
-        """
-        if not self._count:
-            return not size
-        after = os.pread(descriptor, len(START), self._end)
-        return os.pread(
-            descriptor, len(self._line), self._last_start
-        ) == self._line and not after.strip(b"\0")
+    def _read(self, data: bytes) -> int:
+        """Take note of the entries in the bytes that follow. Return how many bytes they have."""
+        first = self._end
+        for entry, line, size in _parsed(data):
+            self._last_start, self._line = self._end, line
+            self._end += size
+            if isinstance(entry, Record):
+                self._count += 1
+            elif isinstance(entry, Write):
+                self._writes.setdefault(entry.ref, []).append(entry)
+            elif isinstance(entry, Done):
+                self._writes[entry.ref] = _after(self._writes.get(entry.ref, []), entry.sum)
+        return self._end - first
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """Open the file for writing, and lock it against other processes."""
+        while True:
+            descriptor = self._open()
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if os.path.samestat(os.fstat(descriptor), os.stat(self._path)):
+                    yield descriptor
+                    return
+            finally:
+                os.close(descriptor)
 
     def _open(self) -> int:
         try:
             return os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
+            make_own_directory(self._path.parent)
             descriptor = open_shared(self._path, os.O_RDWR)
             sync_directory(self._path.parent)
             sync_directory(self._path.parent.parent)
             return descriptor
 
 
-def decode(data: bytes) -> Iterator[Record]:
-    """Yield the records in a file, up to the first incomplete one. Raises FormatTooNew."""
+def _undone(entries: list[Entry], later: list[Entry], done: set[Write]) -> list[Entry]:
+    """Return the writes in `entries` that neither these nor later ones say are done."""
+    writes: dict[str, list[Write]] = {}
+    for entry in entries:
+        if isinstance(entry, Write) and entry not in done:
+            writes.setdefault(entry.ref, []).append(entry)
+    for entry in (*entries, *later):
+        if isinstance(entry, Done):
+            writes[entry.ref] = _after(writes.get(entry.ref, []), entry.sum)
+    return [write for each in writes.values() for write in each]
+
+
+def _after(writes: list[Write], sum: bytes) -> list[Write]:
+    """Return the writes after the last one with this SHA-1; all if there is none."""
+    ends = [number for number, write in enumerate(writes, 1) if write.sum == sum]
+    return writes[ends[-1] :] if ends else writes
+
+
+def decode(data: bytes) -> Iterator[Entry]:
+    """Yield the entries in a file, up to the first incomplete one. Raises FormatTooNew."""
+    return (entry for entry, _, _ in _parsed(data))
+
+
+def _parsed(data: bytes) -> Iterator[tuple[Entry, bytes, int]]:
+    """Yield each entry with its first line and its size in bytes."""
     offset = 0
-    while (header := HEADER.match(data, offset)) is not None:
-        sizes = [int(size) for size in re.split(rb"[+,]", header[5]) if size]
-        end = header.end() + sum(sizes)
-        if (
-            len(data) < end
-            or _checksum(data[offset : header.start(6)], data[header.end() : end]) != header[6]
-        ):
-            return
-        parts, start = [], header.end()
-        for size in sizes:
-            parts.append(data[start : start + size])
-            start += size
-        boot, ref, old, new = (
-            header[number].decode("utf-8", "surrogateescape") for number in range(1, 5)
-        )
-        raw = format_of(new).raw
-        pairs = zip(parts[::2], parts[1::2], strict=True)
-        packs = tuple(SmallPack(*pair, raw) for pair in pairs)
-        yield Record(boot, ref, None if old == "-" else Oid(old), Oid(new), packs)
-        offset = end
+    while (parsed := _record(data, offset) or _write(data, offset)) is not None:
+        yield parsed
+        offset += parsed[2]
     if OTHER.match(data, offset):
         raise FormatTooNew(
             "a newer gitcp has written here last", hint="pip install --upgrade gitcp-checkpoints"
         )
 
 
-def encode(record: Record) -> bytes:
-    """Return a record as it is stored: a header line with a checksum, then the packs."""
-    sizes = ",".join(f"{len(pack.content)}+{len(pack.listing)}" for pack in record.packs)
-    move = f"{record.ref} {record.old or '-'} {record.new}"
-    head = f"gitcp-ahead 1 {record.boot} {move} {sizes} ".encode()
-    body = b"".join(part for pack in record.packs for part in (pack.content, pack.listing))
+def _record(data: bytes, offset: int) -> tuple[Entry, bytes, int] | None:
+    header = HEADER.match(data, offset)
+    if header is None:
+        return None
+    sizes = [int(size) for size in re.split(rb"[+,]", header[5]) if size]
+    start, end = header.end(), header.end() + sum(sizes)
+    if not _is_whole(data, header, header[6], end):
+        return None
+    parts = []
+    for size in sizes:
+        parts.append(data[start : start + size])
+        start += size
+    boot, ref, old, new = (
+        header[number].decode("utf-8", "surrogateescape") for number in range(1, 5)
+    )
+    raw = format_of(new).raw
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    packs = tuple(SmallPack(*pair, raw) for pair in pairs)
+    record = Record(boot, ref, None if old == "-" else Oid(old), Oid(new), packs)
+    return record, header[0], end - offset
+
+
+def _write(data: bytes, offset: int) -> tuple[Entry, bytes, int] | None:
+    header = SECOND.match(data, offset)
+    if header is None:
+        return None
+    end = header.end() + int(header[4])
+    if not _is_whole(data, header, header[5], end):
+        return None
+    boot, ref = (header[number].decode("utf-8", "surrogateescape") for number in (1, 3))
+    kind = Write if header[2] == b"write" else Done
+    return kind(boot, ref, data[header.end() : end]), header[0], end - offset
+
+
+def _is_whole(data: bytes, header: re.Match[bytes], checksum: bytes, end: int) -> bool:
+    if len(data) < end:
+        return False
+    head = header[0][: -len(checksum) - 1]
+    return _checksum(head, data[header.end() : end]) == checksum
+
+
+def encode(entry: Entry) -> bytes:
+    """Return an entry as it is stored: a header line with a checksum, then the packs, what was
+    written, or the SHA-1.
+    """
+    if isinstance(entry, Record):
+        sizes = ",".join(f"{len(pack.content)}+{len(pack.listing)}" for pack in entry.packs)
+        move = f"{entry.ref} {entry.old or '-'} {entry.new}"
+        head = f"gitcp-ahead 1 {entry.boot} {move} {sizes} ".encode()
+        body = b"".join(part for pack in entry.packs for part in (pack.content, pack.listing))
+    else:
+        kind, body = ("write", entry.content) if isinstance(entry, Write) else ("done", entry.sum)
+        head = f"gitcp-ahead 2 {entry.boot} {kind} {entry.ref} {len(body)} ".encode()
     return head + _checksum(head, body) + b"\n" + body
 
 
@@ -243,7 +472,6 @@ def _append(descriptor: int, offset: int, data: bytes) -> None:
         written = os.pwrite(descriptor, data, offset)
         while written < len(data):
             written += os.pwrite(descriptor, data[written:], offset + written)
-        os.fdatasync(descriptor)
     except OSError:
         with suppress(OSError):
             os.ftruncate(descriptor, offset)

@@ -95,8 +95,8 @@ def _writes(
     wins; for special indexes the last.
     """
     writes: dict[Task, tuple[str, str, StoredValue]] = {}
-    for commit in thread.writes.get(ref, ()):
-        loaded = _record(store, thread, commit)
+    committed = (_record(store, thread, commit) for commit in thread.writes.get(ref, ()))
+    for loaded in (*committed, *thread.recorded_writes(ref)):
         task, path, listed = (loaded.fields[name] for name in ("task", "path", "writes"))
         replaces = all(idx < 0 for idx, _ in listed)
         for n, (idx, channel) in enumerate(listed):

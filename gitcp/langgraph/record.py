@@ -72,8 +72,44 @@ def store_value(
         known.get(name, pieces.NONE),
         value.data[HEAD:],
     )
-    directory = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return StoredValue(value.type, value.data[:HEAD], directory, cut.pieces)
+    return StoredValue(value.type, value.data[:HEAD], _directory(name), cut.pieces)
+
+
+def files(fields: Mapping[str, Any], values: Mapping[str, Typed]) -> dict[bytes, bytes] | None:
+    """Return the content of a record by path, None if a value needs several pieces."""
+    large = {name: value.data[HEAD:] for name, value in values.items() if len(value.data) > INLINE}
+    if any(len(data) > pieces.LARGEST for data in large.values()):
+        return None
+    listed = {
+        name: _fields(
+            StoredValue(value.type, value.data[:HEAD], _directory(name), (_sized(large[name]),))
+        )
+        if name in large
+        else _fields(StoredValue(*value))
+        for name, value in values.items()
+    }
+    contents = {
+        b"/".join((VALUES, _directory(name).encode())): data for name, data in large.items()
+    }
+    return {NAME: wire.dumps({"format": FORMAT, **fields, "values": listed}), **contents}
+
+
+def parse_files(contents: Mapping[bytes, bytes]) -> Loaded:
+    """Return the record that `files` returned the content of, with whole values."""
+    fields = wire.loads(contents[NAME])
+    values = {}
+    for name, (type, head, *large) in fields["values"].items():
+        rest = contents[b"/".join((VALUES, large[0].encode()))] if large else b""
+        values[name] = StoredValue(type, head.encode("latin-1") + rest)
+    return Loaded(fields, values)
+
+
+def _sized(data: bytes) -> Piece:
+    return Piece(Oid(""), len(data))
+
+
+def _directory(name: str) -> str:
+    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def write(objects: Objects, fields: Mapping[str, Any], values: Mapping[str, StoredValue]) -> Oid:

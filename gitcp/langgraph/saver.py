@@ -28,6 +28,8 @@ from gitcp.model import Host
 from gitcp.restoring.restore import Report
 
 R = TypeVar("R")
+PAGE = 4
+"""Checkpoints of a listing that are read in one turn."""
 
 
 class GitSaver(BaseCheckpointSaver[str]):
@@ -74,19 +76,27 @@ class GitSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Yield checkpoints, greatest ids first; each is read when it is requested."""
-        refs = self._call(
-            self.threads.list_refs,
-            requested(config) if config else None,
-            checkpoint_id(before) if before else None,
-        )
-        for session, ref in refs:
-            if limit is not None and limit <= 0:
+        """Yield checkpoints, greatest ids first; a few are read when the first of them is
+        requested.
+        """
+        ask = requested(config) if config else None
+        until = checkpoint_id(before) if before else None
+        refs: Iterator[Any] | None = None
+
+        def page(serde: SerializerProtocol) -> Sequence[CheckpointTuple | None]:
+            nonlocal refs
+            refs = refs or iter(self.threads.list_refs(ask, until))
+            return self.threads.page(
+                serde, refs, filter, min(PAGE, PAGE if limit is None else limit)
+            )
+
+        while limit is None or limit > 0:
+            results = self._call(page)
+            matching = [result for result in results if result is not None]
+            limit = None if limit is None else limit - len(matching)
+            yield from matching
+            if not results:
                 return
-            result = self._call(self.threads.listed, session, ref, filter)
-            if result is not None:
-                limit = None if limit is None else limit - 1
-                yield result
 
     def put(
         self,
@@ -111,8 +121,12 @@ class GitSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store a task's writes as one commit."""
-        self._call(self.threads.put_writes, requested(config), writes, task_id, task_path)
+        """Store a task's writes. Without files they are one commit when the next checkpoint is
+        stored, or when somebody else opens the repository.
+        """
+        ask = requested(config)
+        if not self.threads.record_writes(self.serde, ask, writes, task_id, task_path):
+            self._call(self.threads.put_writes, ask, writes, task_id, task_path)
 
     def delete_thread(self, thread_id: str) -> None:
         """Move a thread to the trash; `gitcp undo` restores it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,20 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 from gitcp import api
 from gitcp.api.opened import start_housekeeping
 from gitcp.errors import BadValue, Refused, RevisionNotFound
+from gitcp.git import refs
 from gitcp.git.gathering import MANY, Gathering
 from gitcp.integrations.fast_store import FastStore
 from gitcp.langgraph import reading, record, threads
-from gitcp.langgraph.keys import COPY, PUT, WRITES, Key, Requested, config_of, session_name
+from gitcp.langgraph.keys import (
+    COPY,
+    PUT,
+    WRITES,
+    Key,
+    Requested,
+    config_of,
+    parse_key,
+    session_name,
+)
 from gitcp.langgraph.record import Loaded, StoredValue, Typed
 from gitcp.langgraph.threads import CheckpointRef, Thread
 from gitcp.lifecycle import delete, drop, fork
@@ -29,14 +40,13 @@ from gitcp.model import (
     Host,
     Note,
     Oid,
-    Skip,
-    SkipReason,
     Snapshot,
     State,
     Trigger,
 )
 from gitcp.restoring import restore
 from gitcp.saving import save
+from gitcp.saving.recorded import Recorded, encode, no_files
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import journal, settings
 from gitcp.value import replace
@@ -48,6 +58,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import CheckpointTuple
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
+    from gitcp.git.write_ahead_log import WriteAheadLog
     from gitcp.restoring.restore import Report
     from gitcp.store import Store
 
@@ -75,6 +86,7 @@ class ThreadStore:
         self._threads: dict[str, Thread] = {}
         self._gathering = Gathering()
         self._saves = 0
+        self._log: WriteAheadLog | None = None
         self._store = self._open()
         if (
             worktree
@@ -85,16 +97,18 @@ class ThreadStore:
 
     # ------------------------------------------------------------ what is there
 
-    def store(self) -> Store:
+    def store(self) -> FastStore:
         """Return the store that calls share."""
         self._uses += 1
         if self._uses > USES:
             self._store = self._open()
         return self._store
 
-    def _open(self) -> Store:
+    def _open(self) -> FastStore:
         self._uses = 0
-        return FastStore(self.opened.store().repo, self._gathering)
+        store = FastStore(self.opened.repository(), self._gathering, self._log)
+        self._log = store.log
+        return store
 
     def thread(self, name: str) -> Thread:
         """Return the current index of a thread."""
@@ -105,7 +119,8 @@ class ThreadStore:
         self._threads[session] = thread  # the one used last comes last
         while len(self._threads) > THREADS:
             del self._threads[next(iter(self._threads))]
-        thread.follow(self.store())
+        writes = self._log.writes(refs.SESSIONS + session) if self._log else ()
+        thread.follow(self.store(), writes)
         return thread
 
     # ------------------------------------------------------------ read
@@ -123,7 +138,7 @@ class ThreadStore:
         return reading.tuple_of(self.store(), serde, thread, ref)
 
     def list_refs(
-        self, _: SerializerProtocol, ask: Requested | None, before: str | None
+        self, ask: Requested | None, before: str | None
     ) -> list[tuple[str, CheckpointRef]]:
         """Return the sessions and checkpoints of a listing, greatest ids first."""
         names = [session_name(ask.thread)] if ask else threads.sessions(self.store())
@@ -137,16 +152,25 @@ class ThreadStore:
         selected = [item for item in in_sessions if before is None or item[1][1] < before]
         return sorted(selected, key=lambda item: item[1][1], reverse=True)
 
-    def listed(
+    def page(
+        self,
+        serde: SerializerProtocol,
+        refs: Iterator[tuple[str, CheckpointRef]],
+        filter: Mapping[str, Any] | None,
+        size: int,
+    ) -> list[CheckpointTuple | None]:
+        """Return the next checkpoints of a listing, as many as `size` unless it ends; None for one
+        that the filter does not match, or that was dropped in the meantime.
+        """
+        return [self._listed(serde, *each, filter) for each in islice(refs, size)]
+
+    def _listed(
         self,
         serde: SerializerProtocol,
         session: str,
         ref: CheckpointRef,
         filter: Mapping[str, Any] | None,
     ) -> CheckpointTuple | None:
-        """Return one checkpoint of a listing; None if the filter does not match, or
-        it was dropped in the meantime.
-        """
         thread = self._indexed(session)
         if ref not in thread.puts:
             return None
@@ -231,29 +255,44 @@ class ThreadStore:
         path: str,
     ) -> None:
         """Save a task's writes as one commit."""
-        if ask.id is None:
-            raise BadValue("the config has no checkpoint_id for these writes; nothing was saved")
+        key, fields, typed = _written(serde, ask, writes, task, path)
         thread = self.thread(ask.thread)
-        key = Key(WRITES, ask.thread, ask.ns or "", ask.id)
         with self._writing(thread) as store:
             values = {
-                str(n): record.store_value(
-                    store.objects, {}, str(n), dumped(serde, value, channel, key)
-                )
-                for n, (channel, value) in enumerate(writes)
+                name: record.store_value(store.objects, {}, name, value)
+                for name, value in typed.items()
             }
-            listed = [
-                [WRITES_IDX_MAP.get(channel, n), channel] for n, (channel, _) in enumerate(writes)
-            ]
-            fields = {**key._asdict(), "task": task, "path": path, "writes": listed}
             files = self._files(store, thread, key, {})
             tree = record.write(store.objects, fields, values)
-            position = {"checkpoint_id": ask.id, "checkpoint_ns": ask.ns or "", "task": task}
-            commit = self._save(store, thread, key, tree, position, Trigger.TOOLS, files, None)
+            commit = self._save(
+                store, thread, key, tree, _position(key, task), Trigger.TOOLS, files, None
+            )
             reading.remember(thread, commit, Loaded(fields, values))
 
+    def record_writes(
+        self,
+        serde: SerializerProtocol,
+        ask: Requested,
+        writes: Sequence[tuple[str, Any]],
+        task: str,
+        path: str,
+    ) -> bool:
+        """Record a task's writes for a commit that is made later. Return False, with nothing
+        recorded, if they must be one at once: they have files, or much content. For any thread.
+        """
+        if self.has_files or self._log is None:
+            return False
+        key, fields, values = _written(serde, ask, writes, task, path)
+        state = record.files(fields, values)
+        if state is None:
+            return False
+        now, agent = self.opened.host.now(), Agent(AGENT, key.thread)
+        given = Recorded(now, Trigger.TOOLS, agent, _position(key, task), str(key), state)
+        self._log.write(refs.SESSIONS + session_name(key.thread), encode(given))
+        return True
+
     @contextmanager
-    def _writing(self, thread: Thread) -> Iterator[Store]:
+    def _writing(self, thread: Thread) -> Iterator[FastStore]:
         """Yield the store to write to. On failure, written objects and cached state are
         discarded.
         """
@@ -267,7 +306,7 @@ class ThreadStore:
 
     def _save(
         self,
-        store: Store,
+        store: FastStore,
         thread: Thread,
         key: Key,
         tree: Oid,
@@ -294,8 +333,11 @@ class ThreadStore:
         self._saves += 1
         if self._saves % MANY == 0:  # as many as make a pack
             start_housekeeping(store, checkpoint.id)
-        if checkpoint.parent == thread.tip:
-            thread.add(checkpoint.commit, key)
+        made = [*store.committed, checkpoint]
+        if made[0].parent == thread.tip:
+            for each in made:
+                assert each.state is not None
+                thread.add(each.commit, parse_key(each.state.key))
             thread.tip = checkpoint.commit
         return checkpoint.commit
 
@@ -304,12 +346,7 @@ class ThreadStore:
     ) -> Snapshot | None:
         """Return the files to save; None for the current ones."""
         if not self.has_files:
-            return Snapshot(
-                store.repo.object_format.empty_tree,
-                store.repo.head(),
-                0,
-                (Skip(b".", SkipReason.NOT_HELD),),
-            )
+            return no_files(store)
         parent = thread.puts.get((key.ns, key.parent))
         return (
             store.read(parent[0]).snapshot
@@ -331,9 +368,9 @@ class ThreadStore:
 
     def delete(self, name: str) -> None:
         """Move a thread to the trash."""
-        thread = self.thread(name)
+        store, thread = self.opened.store(), self.thread(name)
         if thread.tip is not None:
-            delete.delete(self.opened.store(), thread.session)
+            delete.delete(store, thread.session)
         self._threads.pop(thread.session, None)
 
     def delete_runs(self, runs: set[str]) -> None:
@@ -376,12 +413,13 @@ class ThreadStore:
 
     def copy(self, source: str, target: str) -> None:
         """Start a session at the last commit of another, which it shares."""
+        store = self.opened.store()
         old, new = self.thread(source), self.thread(target)
         if old.tip is None:
             return
         if new.tip is not None:
             raise Refused(f"thread {target} already exists; nothing was copied")
-        store, key = self.opened.store(), Key(COPY, target)
+        key = Key(COPY, target)
         point = store.read(old.tip)
         state = State(record.write(store.objects, {**key._asdict(), "from": source}, {}), str(key))
         fork.begin(store, point, new.session, target, state)
@@ -427,6 +465,28 @@ class ThreadStore:
             if plan.files or any(not_restored.missing for not_restored in plan.files.kept)
             else None
         )
+
+
+def _written(
+    serde: SerializerProtocol,
+    ask: Requested,
+    writes: Sequence[tuple[str, Any]],
+    task: str,
+    path: str,
+) -> tuple[Key, dict[str, Any], dict[str, Typed]]:
+    """Return a task's writes as a record: its key, its fields and its values."""
+    if ask.id is None:
+        raise BadValue("the config has no checkpoint_id for these writes; nothing was saved")
+    key = Key(WRITES, ask.thread, ask.ns or "", ask.id)
+    values = {
+        str(n): dumped(serde, value, channel, key) for n, (channel, value) in enumerate(writes)
+    }
+    listed = [[WRITES_IDX_MAP.get(channel, n), channel] for n, (channel, _) in enumerate(writes)]
+    return key, {**key._asdict(), "task": task, "path": path, "writes": listed}, values
+
+
+def _position(key: Key, task: str) -> dict[str, str]:
+    return {"checkpoint_id": key.id, "checkpoint_ns": key.ns, "task": task}
 
 
 def dumped(serde: SerializerProtocol, value: Any, name: str, key: Key) -> Typed:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from gitcp.langgraph import pieces
+from gitcp.git.write_ahead_log import Write
+from gitcp.langgraph import pieces, record
 from gitcp.langgraph.keys import COPY, PREFIX, PUT, WRITES, Key, parse_key
 from gitcp.langgraph.record import Loaded
 from gitcp.langgraph.talk import Talk
 from gitcp.model import Checkpoint, Oid
+from gitcp.saving import recorded
 from gitcp.store import Store, Summary
 
 STATE = "Gitcp-State"
@@ -36,6 +38,7 @@ class Thread:
         self.name: str | None = None
         self.puts: dict[CheckpointRef, tuple[Oid, Key]] = {}
         self.writes: dict[CheckpointRef, list[Oid]] = {}
+        self.recorded: dict[Write, tuple[Key, Loaded]] = {}
         self._latest: dict[str, CheckpointRef] = {}
         self.forget()
 
@@ -46,8 +49,14 @@ class Thread:
         self.last: Checkpoint | None = None
         self.talk = Talk()
 
-    def follow(self, store: Store) -> None:
-        """Update the index to the session's last checkpoint. Reads only."""
+    def follow(self, store: Store, recorded: Iterable[Write]) -> None:
+        """Update the index to the session's last checkpoint, and to the writes that were recorded
+        and are in none. They must have been read before: a checkpoint may get them now. Reads only.
+        """
+        self._follow(store)
+        self.recorded = {write: self.recorded.get(write) or _parsed(write) for write in recorded}
+
+    def _follow(self, store: Store) -> None:
         tip = store.tip(self.session)
         if tip == self.tip:
             return
@@ -71,6 +80,12 @@ class Thread:
         elif key.kind == WRITES:
             self.writes.setdefault(ref, []).append(commit)
 
+    def recorded_writes(self, ref: CheckpointRef) -> Iterator[Loaded]:
+        """Yield the writes to a checkpoint that no commit has yet, in order."""
+        for key, loaded in self.recorded.values():
+            if (key.ns, key.id) == ref:
+                yield loaded
+
     def latest(self, ns: str) -> CheckpointRef | None:
         """Return the checkpoint with the greatest id in a namespace, regardless of order."""
         return self._latest.get(ns)
@@ -91,6 +106,11 @@ class Thread:
             seen.add(ref)
             if ref in self.puts:
                 yield ref
+
+
+def _parsed(write: Write) -> tuple[Key, Loaded]:
+    given = recorded.decode(write.content)
+    return parse_key(given.key), record.parse_files(given.state)
 
 
 def sessions(store: Store) -> list[str]:

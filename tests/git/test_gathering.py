@@ -13,7 +13,6 @@ import pytest
 from gitcp.errors import StoreDamaged
 from gitcp.git import catfile, repack, stored
 from gitcp.git.gathering import MANY, Gathering, GatheringObjects
-from gitcp.git.objects import Objects
 from gitcp.git.packs import PackIndex, indexes
 from gitcp.git.repo import Repository
 from gitcp.model import Host, Oid
@@ -27,13 +26,14 @@ def writing(project: Project) -> GatheringObjects:
     return GatheringObjects(Repository.open(project.root, host), Gathering())
 
 
-def flushed(objects: Objects, count: int) -> list[Oid]:
+def flushed(objects: GatheringObjects, count: int) -> list[Oid]:
     """So many flushes of two blobs each."""
     oids = []
     for number in range(count):
         oids += [objects.writer.write_blob(b"%d%d" % (number, each)) for each in range(2)]
         objects.writer.flush()
         objects.writer.let_go()
+        objects.gathering.wait()
     return oids
 
 
