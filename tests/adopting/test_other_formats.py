@@ -12,6 +12,8 @@ import kept_talks
 import pytest
 import zstandard
 
+from gitcp.cli.failure import IN_PART
+
 from driver import SOURCE, Project
 
 
@@ -179,3 +181,21 @@ def test_a_compressed_rollout_that_is_damaged(project: Project, sealed: Path) ->
     assert refused.code != 0
     assert "already exists with other content" in refused.err
     assert damaged.read_bytes() == b"something else"
+
+
+# ---------------------------------------------------------------- opencode
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_truncated_database(project: Project, sealed: Path, everywhere: bool) -> None:
+    """Half of opencode's database is named with what SQLite says; the others' are stored."""
+    kept_talks.begin_all(project.root, ["codex", "opencode"])
+    path = sealed / ".local/share/opencode/opencode.db"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    done = project.gitcp("adopt", "--yes", *(["--all"] if everywhere else []))
+
+    assert done.code == (IN_PART if everywhere else 0)
+    assert "stored 1 conversation" in done.out
+    assert "malformed" in done.err
+    assert "Traceback" not in done.err

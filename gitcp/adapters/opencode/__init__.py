@@ -87,11 +87,15 @@ def located(session_id: str, host: Host) -> Found | None:
 
 
 def list_all(host: Host) -> Iterator[Listed]:
-    """Yield the sessions of all directories, each with its sub-agents."""
+    """Yield the sessions of all directories, each with its sub-agents. A database that cannot be
+    read is listed as one session that cannot.
+    """
     path = database.path_of(host)
     try:
         sessions = database.all_sessions(path) if path.exists() else []
-    except database.Unreadable:
+    except database.Unreadable as error:
+        whole = Found(NAME, path.stem, path, base.modified(path))
+        yield base.listed(whole, (path,), partial(capture, whole), unread=str(error))
         return
     for id, modified, size, stamp in sessions:
         if base.SESSION_ID.fullmatch(id):
