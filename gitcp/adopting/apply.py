@@ -40,7 +40,7 @@ from gitcp.model import (
 from gitcp.saving import conversation
 from gitcp.saving.conversation import MAIN
 from gitcp.saving.save import UNKNOWN
-from gitcp.state import oplog
+from gitcp.state import numbers, oplog
 from gitcp.store import Store
 from gitcp.value import replace
 
@@ -273,11 +273,7 @@ class _Share:
     def _first_number(self, name: str) -> int:
         """Return the number after the highest one that any ref has for this name."""
         if self._numbers is None:
-            self._numbers = {}
-            tips = set(self._store.repo.refs.list(refs.PREFIX).values())
-            for summary in self._store.forest(sorted(tips)) if tips else ():
-                highest = self._numbers.get(summary.id.session, 0)
-                self._numbers[summary.id.session] = max(summary.id.number, highest)
+            self._numbers = numbers.highest(self._store)
         return self._numbers.get(name, 0) + 1
 
 

@@ -37,7 +37,7 @@ class Memory:
         fields = self._current(listed).get("origin")
         if not isinstance(fields, dict):
             return None
-        lists = {name: tuple(v) for name, v in fields.items() if isinstance(v, list)}
+        lists = {name: tuple(map(str, v)) for name, v in fields.items() if isinstance(v, list)}
         known = {name: value for name, value in lists.items() if name in Origin.fields}
         return Origin(**known)
 
@@ -56,7 +56,10 @@ class Memory:
 
     def store(self, listed: Listed, common_dir: Path, session: str) -> None:
         """Remember that a session has all of a transcript."""
-        self._entry(listed).setdefault("stored", {})[str(common_dir)] = session
+        entry = self._entry(listed)
+        stored = entry.get("stored")
+        known = stored if isinstance(stored, dict) else {}
+        entry["stored"] = {**known, str(common_dir): session}
 
     def save(self) -> None:
         """Write the file if anything changed. It is a cache: errors are ignored."""

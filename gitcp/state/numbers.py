@@ -6,13 +6,13 @@ fetched refs may still have the old ones, and an id means one checkpoint forever
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Oid
 from gitcp.state import oplog
-from gitcp.store import Store
+from gitcp.store import Store, Summary
 
 
 def first(store: Store, session: str) -> int:
@@ -28,6 +28,29 @@ def first(store: Store, session: str) -> int:
     except (GitFailed, StoreDamaged):
         highest = max(_readable(store, session, tips))
     return max(highest, _highest_quarantined(store, session)) + 1
+
+
+def highest(store: Store) -> dict[str, int]:
+    """Return the highest number of every session that any ref of gitcp has, or that was quarantined
+    as damaged. Unreadable checkpoints are skipped.
+    """
+    tips = sorted(set(store.repo.refs.list(refs.PREFIX, refs.NOTHING).values()))
+    numbers: dict[str, int] = {}
+    for summary in _all_readable(store, tips):
+        known = numbers.get(summary.id.session, 0)
+        numbers[summary.id.session] = max(summary.id.number, known)
+    for operation in oplog.entries(store.repo):
+        if operation.what == oplog.QUARANTINE:
+            for session, runs in operation.dropped.items():
+                numbers[session] = max(numbers.get(session, 0), *(last for _, last in runs), 0)
+    return numbers
+
+
+def _all_readable(store: Store, tips: Sequence[Oid]) -> list[Summary]:
+    try:
+        return list(store.forest(tips)) if tips else []
+    except (GitFailed, StoreDamaged):
+        return [summary for tip in tips for summary in store.readable(tip)]
 
 
 def _highest(store: Store, session: str, tips: Iterable[Oid]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -96,6 +97,51 @@ def test_one_that_cannot_be_read(project: Project, talks: list[Talk], tmp_path: 
 
     assert [bool(each.failed) for each in results].count(True) == 1
     assert sum(1 for each in results if each.checkpoint) == COUNT - 1
+
+
+def test_beside_a_damaged_session(project: Project, talks: list[Talk]) -> None:
+    """A session whose last checkpoint cannot be read keeps no conversation from being stored; a
+    name that it had goes on with its numbers.
+    """
+    for number in range(3):
+        project.gitcp("save", "--session", "00000001", "--force", check=0)
+        project.gitcp("save", f"other {number}", "--session", "other", check=0)
+    project.gitcp("delete", "00000001", "--yes", check=0)
+    tip = project.git("rev-parse", "refs/gitcp/sessions/other").strip()
+    path = project.git_dir / "objects" / tip[:2] / tip[2:]
+    path.chmod(0o644)
+    path.write_bytes(b"garbage")
+
+    results = project.json("adopt", "--yes")["adopted"]
+
+    ids = {each["id"] for each in results}
+    assert ids == {"00000001@4", *(f"{n:08x}@1" for n in range(2, COUNT + 1))}
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        [],
+        7,
+        {"origin": 7, "stored": 7},
+        {"origin": {"directories": [7, None, [], "a\0b"], "branches": [7], "commits": [{}]}},
+        {"origin": {"directories": {"a": 1}, "unknown": [1]}, "stored": ["a"]},
+    ],
+)
+def test_forged_memory(project: Project, talks: list[Talk], forged: Any) -> None:
+    """The cache of transcripts may hold anything: all of them are stored, once."""
+    project.gitcp("adopt", "--dry-run", check=0)
+    (path,) = Path(os.environ["HOME"]).glob("**/transcripts.json")
+    document = json.loads(path.read_bytes())
+    for key, entry in document["transcripts"].items():
+        changed = {**entry, **forged} if isinstance(forged, dict) else forged
+        document["transcripts"][key] = changed
+    path.write_text(json.dumps(document))
+
+    done = project.gitcp("adopt", "--all", "--yes", "--json", check=0)
+
+    assert "Traceback" not in done.err
+    assert len([each for each in json.loads(done.out)["adopted"] if each["id"]]) == COUNT
 
 
 def test_a_session_that_moves_meanwhile(
