@@ -116,11 +116,12 @@ def tree_before(store: Store, checkpoint: Checkpoint) -> Oid | None:
     return tree_before_commit(store, store.summary(checkpoint.commit))
 
 
-def tree_before_commit(store: Store, summary: Summary) -> Oid | None:
-    """Return what `tree_before` does, given the summary alone. A parent without files, as of an
-    adopted conversation, is none to compare with.
+def tree_before_commit(store: Store, summary: Summary, parent: Summary | None = None) -> Oid | None:
+    """Return what `tree_before` does, given the summary alone, or also that of its parent. A parent
+    without files, as of an adopted conversation, is none to compare with.
     """
-    parent = store.summary(summary.parent) if summary.parent else None
+    if parent is None and summary.parent:
+        parent = store.summary(summary.parent)
     if parent is not None and not is_without_files(parent):
         return parent.root
     return base_tree(store, Oid(summary.trailers.get("Gitcp-Base", "")) or None)

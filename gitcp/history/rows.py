@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -10,11 +10,14 @@ from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.history import folding
 from gitcp.history.diffstat import Pair, Total, totals
 from gitcp.history.folding import Row
-from gitcp.model import Trigger
+from gitcp.model import Oid, Trigger
 from gitcp.store import Store, Summary
 
 PAGE = 20
 """Rows whose changed lines are counted together: the first page appears before the rest is read."""
+
+LARGEST_PAGE = 640
+"""So many of them at most; a log of 10,000 checkpoints then starts 20 processes instead of 500."""
 
 NO_LABEL = "(no label)"
 
@@ -56,10 +59,11 @@ def counted(store: Store, rows: Iterable[Row]) -> Iterator[Counted]:
     """
     for page in _pages(rows):
         pairs: dict[int, Pair] = {}
+        listed = {row.newest.commit: row.newest for row in page}
         for row in page:
             with suppress(StoreDamaged):
                 if changed_in(row) <= MOST_FILES:
-                    pairs[id(row)] = _trees(store, row)
+                    pairs[id(row)] = _trees(store, row, listed)
         found = totals(store, pairs.values())
         for row in page:
             pair = pairs.get(id(row))
@@ -67,22 +71,27 @@ def counted(store: Store, rows: Iterable[Row]) -> Iterator[Counted]:
 
 
 def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield rows together, few at first and then more: for each page a git is started."""
     page: list[Row] = []
+    size = PAGE
     try:
         for row in rows:
             page.append(row)
-            if len(page) == PAGE:
+            if len(page) == size:
                 yield page
-                page = []
+                page, size = [], min(2 * size, LARGEST_PAGE)
     except GitcpError:
         yield page
         raise
     yield page
 
 
-def _trees(store: Store, row: Row) -> Pair:
-    """Return the trees before and after a row. Before a first checkpoint: its base commit's."""
+def _trees(store: Store, row: Row, listed: Mapping[Oid, Summary]) -> Pair:
+    """Return the trees before and after a row. Before a first checkpoint: its base commit's.
+    `listed` are checkpoints that need not be read again, by commit.
+    """
     from gitcp.history.diff import tree_before_commit  # the whole of saving is behind it
 
-    before = tree_before_commit(store, row.oldest)
+    parent = row.oldest.parent
+    before = tree_before_commit(store, row.oldest, listed.get(parent) if parent else None)
     return before or store.repo.object_format.empty_tree, row.newest.root

@@ -249,27 +249,32 @@ def candidates(store: Store, forest: Forest) -> dict[str, list[tuple[Summary, Ca
     needed |= dict.fromkeys(_positions(store, tips), POSITION)
     by_session: dict[str, list[tuple[Summary, Candidate]]] = {}
     for commit, node in forest.nodes.items():
+        id = node.id  # parsed each time
         candidate = Candidate(
-            id=node.id,
+            id=id,
             created=node.created,
             trigger=Trigger.BEFORE_RESTORE
-            if node.id in safeties
+            if id in safeties
             else node.trailers.get("Gitcp-Trigger", ""),
             tags=tags.get(commit, ()),
-            forks=forks.get(node.id, ()),
+            forks=forks.get(id, ()),
             last=commit in tips,
-            origin=firsts.get(node.id),
-            needed=needed.get(node.id) or _blocked(store, forest, node),
+            origin=firsts.get(id),
+            needed=needed.get(id) or _blocked(store, forest, node),
             state="Gitcp-State" in node.trailers,
         )
-        by_session.setdefault(node.id.session, []).append((node, candidate))
+        by_session.setdefault(id.session, []).append((node, candidate))
     for each in by_session.values():
-        each.sort(key=lambda pair: pair[0].id.number, reverse=True)
+        each.sort(key=lambda pair: pair[1].id.number, reverse=True)
     return dict(sorted(by_session.items()))
 
 
 def _positions(store: Store, tips: Iterable[Oid]) -> Iterator[CheckpointId]:
     """Yield the checkpoints that set the positions of these last ones, where those inherit them."""
+    tips = list(tips)
+    with suppress(StoreDamaged):  # each is read alone then
+        store.reader.read_ahead(tips)
+        store.read_ahead([store.summary(tip) for tip in tips])
     for tip in tips:
         with suppress(StoreDamaged):
             if (origin := store.read(tip).note.position_from) is not None:
@@ -293,16 +298,16 @@ def _forks(
     firsts: dict[CheckpointId, CheckpointId] = {}
     damaged = (node for nodes in forest.damaged.values() for node in nodes)
     for node in (*forest.nodes.values(), *damaged):
-        before = forest.nodes.get(node.parent) if node.parent else None
+        before, id = forest.nodes.get(node.parent) if node.parent else None, node.id
         parent = before.id if before else None
         session, _, number = node.trailers.get("Gitcp-Forked-From", "").rpartition("@")
         if session and number.isdecimal():
-            firsts[node.id] = CheckpointId(session, int(number))
-        elif parent is not None and parent.session != node.id.session:
-            firsts[node.id] = parent
-        for point in {firsts.get(node.id), parent} if node.id in firsts else ():
+            firsts[id] = CheckpointId(session, int(number))
+        elif parent is not None and parent.session != id.session:
+            firsts[id] = parent
+        for point in {firsts.get(id), parent} if id in firsts else ():
             if point is not None:
-                points[point] = tuple(sorted({*points.get(point, ()), node.id.session}))
+                points[point] = tuple(sorted({*points.get(point, ()), id.session}))
     return points, firsts
 
 

@@ -70,7 +70,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gitcp-bench-") as scratch:
         bench = Bench(Path(scratch), options.runs)
-        repo = copied(bench, options.tree)
+        repo = copied(bench, options.tree, "tree")
         files, rng = tracked(bench, repo), random.Random(5)
 
         def touch() -> None:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import interface
+import stores
 from measure import Pair, Timing, command, in_turn, peak_memory, processed, timed
 
 SOURCE = Path(__file__).parents[2]
@@ -114,20 +115,22 @@ def made_up(root: Path, files: int) -> Path:
     return root
 
 
-def copied(bench: Bench, source: Path) -> Path:
-    target = bench.scratch / source.name
+def copied(bench: Bench, source: Path, prefix: str) -> Path:
+    target = bench.scratch / f"{prefix}-{source.name}"
     subprocess.run(
         ["git", "clone", "-q", "--no-hardlinks", source, target], check=True, env=bench.env
     )
     return target
 
 
-def trees(bench: Bench, given: list[Path], sizes: list[int]) -> Iterator[Path]:
+def trees(
+    bench: Bench, given: list[Path], sizes: list[int], prefix: str = "tree"
+) -> Iterator[Path]:
     if given:
-        yield from (copied(bench, path) for path in given)
+        yield from (copied(bench, path, prefix) for path in given)
         return
     for size in sizes:
-        root = made_up(bench.scratch / f"tree{size}", size)
+        root = made_up(bench.scratch / f"{prefix}{size}", size)
         for args in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "all")):
             bench.git(root, *args)()
         yield root
@@ -232,32 +235,24 @@ def rules(bench: Bench, repo: Path) -> Iterator[Row]:
 
 
 def restoring(bench: Bench, repo: Path) -> Iterator[Row]:
-    """100 files changed, brought back: against `git restore` of the same, twice, plus one scan."""
+    """Files changed, brought back, whole commands: against `git restore` of the same."""
     files = tracked(bench, repo)
     bench.git(repo, "checkout", "-q", "-f", "HEAD")()
     bench.gitcp(repo, "save", "clean", "--tag", "clean")()
-    scan = in_turn(bench.gitcp(repo, "save"), bench.git(repo, "status"), 3).ours.median
-    for count, limit in ((100, 2.0), (1, 2.0)):
+    args = ("restore", "clean", "--yes", "--files")
+    for count, limit in ((1, float("inf")), (100, 2.5), (5000, 2.0)):
 
         def change(count: int = count) -> None:
-            for path in random.Random(2).sample(files, count):
+            for path in random.Random(2).sample(files, min(count, len(files))):
                 with path.open("ab") as file:
                     file.write(b"changed\n")
 
-        restore = bench.gitcp(repo, "restore", "clean", "--yes", "--files")
-        pair = in_turn(restore, bench.git(repo, "restore", "."), bench.runs, before=change)
-        value = (pair.ours.median - scan) / pair.theirs.median
-        name = (
-            f"restore of {count}, less one scan of {scan * 1000:.0f} ms, {len(files):,} files / "
-            "git restore"
-        )
-        yield Row(
-            name,
-            f"{pair.ours.median * 1000:.0f} ms",
-            f"{pair.theirs.median * 1000:.0f} ms",
-            value,
-            limit,
-        )
+        runs = bench.runs if count < 1000 else min(bench.runs, 3)
+        pair = in_turn(bench.gitcp(repo, *args), bench.git(repo, "restore", "."), runs, change)
+        yield row(f"restore of {count:,} of {len(files):,} files / git restore", pair, limit)
+    change(5000)
+    peak = peak_memory([*bench.program, "-C", str(repo), *args], repo, bench.env) / 1e6
+    yield Row("memory of a restore of 5,000", f"{peak:.0f} MB", "120 MB", peak / 120, 1.0)
 
 
 def listing(bench: Bench) -> Iterator[Row]:
@@ -319,6 +314,43 @@ for number in range(5):
     taken.append(time.process_time() - begun)
 print(sorted(taken)[2])
 """
+
+
+TALKING = """
+import gitcp, json, random, statistics, time
+open("a.txt", "w").write("a\\n")
+rng, talk, taken = random.Random(4), b"", []
+words = [rng.randbytes(rng.randrange(2, 6)).hex() for _ in range(2000)]
+opened = gitcp.open(".")
+for number in range(1500):
+    for role in ("user", "assistant"):
+        said = {"role": role, "content": " ".join(rng.choices(words, k=60))}
+        talk += json.dumps(said).encode() + b"\\n"
+    begun = time.process_time()
+    opened.save(session="talk", conversation=talk, agent="made-up")
+    taken.append(time.process_time() - begun)
+print(statistics.median(taken[:100]), statistics.median(taken[-100:]))
+"""
+
+
+def growing_talk(bench: Bench) -> Iterator[Row]:
+    """A conversation that a program saves after each answer, 1,500 times, in processor time."""
+    repo = _small(bench, "talk")
+    run = [sys.executable, "-P", "-c", TALKING]
+    env = {**bench.env, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(run, cwd=repo, env=env, check=True, capture_output=True, text=True)
+    first, last = (float(each) * 1000 for each in done.stdout.split())
+    name = "save 1,401-1,500 of a growing conversation, library / 1-100"
+    yield Row(name, f"{last:.1f} ms", f"{first:.1f} ms", last / first, 1.1)
+
+
+def large_stores(bench: Bench) -> Iterator[Row]:
+    """What commands take on the stores of a busy team, in processor time."""
+    for name, repo in stores.furnished(bench.scratch, bench.env):
+        for each in stores.figures(bench.program, repo, name, bench.env):
+            value = each.seconds / each.limit
+            yield Row(each.name, f"{each.seconds:.2f} s", f"{each.limit:.2f} s", value, 1.0)
+        shutil.rmtree(repo)
 
 
 def growing_output(bench: Bench) -> Iterator[Row]:
@@ -534,6 +566,9 @@ def _object_bytes(repo: Path) -> int:
     return sum(path.stat().st_size for path in (repo / ".git/objects").rglob("*") if path.is_file())
 
 
+ONLY = ("trees", "restore", "turns", "log", "ui", "growing", "stores")
+
+
 def main() -> int:
     """Run what was asked for, print the table."""
     parser = argparse.ArgumentParser(
@@ -544,11 +579,9 @@ def main() -> int:
     parser.add_argument("--save-only", action="store_true", help="of trees: saves alone")
     parser.add_argument("--growing", type=Path)
     parser.add_argument("--runs", type=int, default=11)
-    parser.add_argument(
-        "--only", choices=("trees", "turns", "log", "ui", "growing"), action="append"
-    )
+    parser.add_argument("--only", choices=ONLY, action="append")
     options = parser.parse_args()
-    wanted = options.only or ["trees", "turns", "log", "ui", "growing"]
+    wanted = options.only or list(ONLY)
     over = False
     with tempfile.TemporaryDirectory(prefix="gitcp-bench-") as scratch:
         bench = Bench(Path(scratch), options.runs)
@@ -567,9 +600,11 @@ def _figures(bench: Bench, options: argparse.Namespace, wanted: list[str]) -> It
                 continue
             yield from creating(bench, repo)
             yield from rules(bench, repo)
-            yield from restoring(bench, repo)
             yield from memory(bench, repo)
             yield from beginning(bench, repo)
+    if "restore" in wanted:
+        for repo in trees(bench, options.tree, [13_000], "restored"):
+            yield from restoring(bench, repo)
     if "turns" in wanted:
         yield from turns(bench)
     if "log" in wanted:
@@ -579,7 +614,10 @@ def _figures(bench: Bench, options: argparse.Namespace, wanted: list[str]) -> It
         yield from looking(bench)
     if "growing" in wanted:
         yield from growing(bench, options.growing)
+        yield from growing_talk(bench)
         yield from growing_output(bench)
+    if "stores" in wanted:
+        yield from large_stores(bench)
 
 
 if __name__ == "__main__":
