@@ -334,3 +334,22 @@ def test_shards(ada: Store) -> None:
     ada.repo.git("push", "--quiet", to.url, "refs/gitcp/sessions/alpha:refs/gitcp/shared/00/alpha")
 
     assert remote_refs.read(ada, to, to.url).sessions == {}
+
+
+def test_over_ssh(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: Path
+) -> None:
+    """A session is sent, listed and fetched over ssh, with a script in ssh's place."""
+    program = tmp_path / "ssh"
+    program.write_text('#!/bin/sh\nwhile [ "$1" = -o ]; do shift 2; done\nshift\nexec sh -c "$*"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH_COMMAND", str(program))
+    stores = [open_store(project), open_store(Project(tmp_path / "other"))]
+    for store in stores:
+        remotes.enable(store.repo, "hub", f"ssh://somewhere{hub}", as_branches=False)
+    made = save(stores[0], "alpha", {b"a.txt": b"one\n"}, label="over ssh")
+
+    send(stores[0], "alpha")
+
+    assert titles(stores[1]) == {"alpha": "over ssh"}
+    assert fetch.fetch(stores[1], hub_of(stores[1]), ["alpha"])[0].tip == made.commit
