@@ -320,10 +320,10 @@ def test_what_is_captured_otherwise_is_not_edited(
     project.write("file.t", "new\r\n")
     place = Writer.place
 
-    def dying(self: Writer, prepared: Prepared) -> os.stat_result:
+    def dying(self: Writer, prepared: Prepared, *admit: Any) -> os.stat_result:
         if prepared.path == b"file.t":
             raise KeyboardInterrupt
-        return place(self, prepared)
+        return place(self, prepared, *admit)
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):  # noqa: PT012
         patched.setattr(Writer, "place", dying)

@@ -219,7 +219,7 @@ def in_order(needles: list[str], hay: list[str]) -> bool:
 
 def clone(project: Project, directory: Path) -> Project:
     """Another repository at another path, with the checkpoints."""
-    subprocess.run(["git", "clone", "--quiet", str(project.root), str(directory)], check=True)
+    subprocess.run(["git", "clone", "--quiet", str(project.git_dir), str(directory)], check=True)
     subprocess.run(
         ["git", "fetch", "--quiet", "origin", "refs/gitcp/*:refs/gitcp/*"],
         cwd=directory,
