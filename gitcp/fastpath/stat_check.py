@@ -14,19 +14,18 @@ import os
 import sys
 import time
 
-from gitcp.fastpath import fingerprint, trusted_cache
+from gitcp.fastpath import fingerprint, nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Any
 
     from gitcp.fastpath.fingerprint import Fingerprint
+    from gitcp.fastpath.nodes import Node, State
 
-    Place = tuple[bytes, tuple[int, int, bytes, tuple[Any, ...]]]
-    """A directory's path and what was seen of it: stamp, inode, names with their stamps
-    (marshalled), the rest.
-    """
+    Place = tuple[bytes, Node]
+    """A directory's path and its node."""
 
     Touched = tuple[bool, Collection[bytes] | None]
     """Of a directory, whether it has the entries that it had, and the names of those that were
@@ -47,18 +46,18 @@ ANYTHING = (False, None)
 
 _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
-FORK_ABOVE = 150_000
-"""Bytes of names and stamps from which on a second process pays: some 5,000 files."""
+FORK_ABOVE = 5_000
+"""Names to compare from which on a second process pays."""
 
-LARGE = 1_000_000
-"""Bytes of a state file from which on two children start instead of one: some 6,000 files."""
+LARGE = 6_000
+"""Names to compare from which on two children start instead of one."""
 
 
 class Look:
     """A look at the tree below `root` by the state file at `state`: begun by the first stage, and
     handed on to the first scan. Files may change after that, so it is good for one scan.
 
-    `only` are the directories that may have changed (see `chosen`), None for all; set it before
+    `only` are the directories that may have changed (see `places`), None for all; set it before
     `begin`. `watch` is what a watcher answered (gitcp.fastpath.watched).
     """
 
@@ -71,33 +70,31 @@ class Look:
         self.started = time.time_ns()
         self._children: list[tuple[int, int]] = []
         self._answer: tuple[Fingerprint, list[Change]] | None = None
-        self._loaded: tuple[Fingerprint, Any] | None = None
+        self._loaded: State | None = None
 
     def begin(self) -> None:
         """Begin to look, in child processes. Never raises."""
         self._answer = None
         try:
-            stamp, unpacked = self.load()
-            if unpacked is not None and unpacked[0][0][0] == self.root and _may_fork():
-                places = chosen(unpacked[1], self.only)
-                count = 2 if stamp[fingerprint.SIZE] > LARGE else 1
-                for number in range(count):
-                    self._children.append(_child(stamp, self.root, places[number::count]))
-        except OSError:
+            state = self.load()
+            if state.head[0][0] == self.root and _may_fork():
+                count = 2 if self.only is None and state.root[3] > LARGE else 1
+                for part in range(count):
+                    self._children.append(_child(state, self.root, self.only, part, count))
+        except (OSError, nodes.Damaged):
             while self._children:  # half a look is none
                 _ended(*self._children.pop())
 
-    def load(self) -> tuple[Fingerprint, Any]:
-        """The fingerprint of the state file, and what is in it, None if that is nothing of ours; it
-        is not read twice.
+    def load(self) -> State:
+        """Return the state file, opened; it is not opened twice while it stays the same.
 
-        Raises OSError if it cannot be read, or another user could have written it.
+        Raises OSError if it cannot be read, or another user could have written it; Damaged if it is
+        nothing of ours.
         """
-        with trusted_cache.opened(self.state) as file:
-            stamp = fingerprint.of(os.fstat(file.fileno()))
-            if self._loaded is None or self._loaded[0] != stamp:
-                self._loaded = stamp, unpack(file.read())
-        return self._loaded
+        known = self._loaded
+        if known is None or fingerprint.at(self.state) != known.fingerprint:
+            self._loaded = known = nodes.opened(self.state)
+        return known
 
     def answer(self, file: Fingerprint | None) -> list[Change] | None:
         """What the children found: the directories in which something changed. None unless they
@@ -110,67 +107,48 @@ class Look:
         return self._answer[1] if self._answer is not None and self._answer[0] == file else None
 
 
-def unpack(data: bytes) -> Any:
-    """What a state file holds, None if it is anything else than whole and ours.
-
-    The first part is everything; each further one says what is otherwise: `(head, lines, notes)`
-    with None for what is gone.
-    """
-    try:
-        (head, lines, notes), *later = trusted_cache.parts(data)
-        for head, changed, later_notes in later:  # noqa: B007 -- the last head holds
-            _put(lines, changed)
-            _put(notes, later_notes)
-    except (ValueError, EOFError, TypeError):
-        return None
-    return head, lines, notes
-
-
-def _put(known: dict[bytes, Any], changed: dict[bytes, Any]) -> None:
-    for path, value in changed.items():
-        if value is None:
-            known.pop(path, None)
-        else:
-            known[path] = value
-
-
-def chosen(lines: Mapping[bytes, Any], only: Collection[bytes] | None) -> list[Place]:
-    """The directories to compare: all, or those of `only`.
+def places(
+    state: State, only: Collection[bytes] | None, part: int = 0, parts: int = 1
+) -> Iterator[Place]:
+    """Yield the directories to compare, with their nodes: one of `parts` equal parts of all, or
+    those of `only`. Raises Damaged.
 
     There `b"dir"` is that directory alone, `b"dir/"` all that is below it as well; of one that is
     not known, the nearest known above it is compared.
     """
     if only is None:
-        return list(lines.items())
-    alone, whole = set(), []
+        weight = state.root[3]
+        yield from state.walk(weight * part // parts, weight * (part + 1) // parts)
+        return
     for path in only:
-        directory = path.rstrip(b"/")
         if path.endswith(b"/"):
-            whole.append(path if directory else b"")
-        while directory and directory not in lines:
-            directory = directory.rpartition(b"/")[0]
-        alone.add(directory)
-    below = tuple(whole)
-    return [(path, lines[path]) for path in lines if path in alone or path.startswith(below)]
+            yield from state.subtree(path.rstrip(b"/"))
+        else:
+            yield state.nearest(path)
 
 
-def sample(state: Any, part: int, parts: int) -> list[bytes]:
-    """Return the paths in one of `parts` equal parts of all directories."""
-    return list(state[1])[part::parts]
+def sample(state: State, part: int, parts: int) -> list[bytes]:
+    """Return the paths in one of `parts` equal parts of all directories. Raises Damaged."""
+    return [path for path, _ in places(state, None, part, parts)]
 
 
-def always(state: Any) -> list[bytes]:
-    """Return the paths of directories to compare even if nothing reported a change in them."""
-    return [path for path, line in state[1].items() if line[3][3][0] or line[3][3][1]]
+def always(state: State) -> list[bytes]:
+    """Return the paths of directories to compare even if nothing reported a change in them. Raises
+    Damaged.
+    """
+    return [path for path, _ in state.flagged(nodes.ALWAYS)]
 
 
-def _child(stamp: Fingerprint, root: bytes, places: Sequence[Place]) -> tuple[int, int]:
+def _child(
+    state: State, root: bytes, only: Collection[bytes] | None, part: int, parts: int
+) -> tuple[int, int]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         for descriptor in (0, 1, 2):
             os.close(descriptor)  # whoever waits for our output must not wait for this one
-        _answer(writing, lambda: (stamp, _changed(root, places, alone=True)))
+        chosen = places(state, only, part, parts)
+        _answer(writing, lambda: (state.fingerprint, _changed(root, chosen, alone=True)))
     os.close(writing)
     return child, reading
 
@@ -181,29 +159,25 @@ def _ended(child: int, reading: int) -> Any:
     return marshal.loads(answer) if status == 0 else None  # noqa: S302 -- our own child
 
 
-def changed(root: bytes, places: Sequence[Place]) -> list[Change]:
-    """The directories in which something is not as it was."""
-    weight = sum(len(line[2]) for _, line in places)
-    if weight < FORK_ABOVE or not _may_fork():
-        return _changed(root, places)
-    half, middle = 0, 0
-    while half < weight // 2:
-        half += len(places[middle][1][2])
-        middle += 1
-    return _in_two(root, places[:middle], places[middle:])
+def changed(root: bytes, state: State, only: Collection[bytes] | None) -> list[Change]:
+    """Return the directories in which something is not as it was, of all or of `only` (see
+    `places`). Raises Damaged.
+    """
+    if only is not None or state.root[3] < FORK_ABOVE or not _may_fork():
+        return _changed(root, places(state, only))
+    return _in_two(root, state)
 
 
-def _changed(root: bytes, places: Sequence[Place], *, alone: bool = False) -> list[Change]:
-    """The directories in which something is not as it was. A process of its own (`alone`) goes into
-    each of them, which takes a tenth less than to look from outside.
+def _changed(root: bytes, chosen: Iterable[Place], *, alone: bool = False) -> list[Change]:
+    """Return those of these directories in which something is not as it was. A process of its own
+    (`alone`) goes into each of them, which takes a tenth less than to look from outside.
     """
     lstat = os.lstat
     changes: list[Change] = []
     descriptor = None
-    for path, (stamp, inode, seen, _) in places:
+    for path, (stamp, inode, names, stamps, _, _) in chosen:
         if stamp == GONE:
             continue  # when it comes back, the directory above it says so
-        names, stamps = marshal.loads(seen)  # noqa: S302 -- our own file
         directory = root + b"/" + path
         try:
             if alone:
@@ -253,12 +227,13 @@ def _may_fork() -> bool:
         return False
 
 
-def _in_two(root: bytes, ours: Sequence[Place], theirs: Sequence[Place]) -> list[Change]:
+def _in_two(root: bytes, state: State) -> list[Change]:
+    ours, theirs = places(state, None, 0, 2), places(state, None, 1, 2)
     try:
         reading, writing = os.pipe()
         child = os.fork()
     except OSError:
-        return _changed(root, [*ours, *theirs])
+        return _changed(root, places(state, None))
     if child == 0:
         _answer(writing, lambda: _changed(root, theirs, alone=True))
     os.close(writing)

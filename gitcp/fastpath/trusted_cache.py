@@ -17,41 +17,18 @@ import zlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any, BinaryIO
 
-FORMAT = 5
+FORMAT = 6
 """Of what another version kept, nothing is believed: it is one higher when anything that is kept
 changes its form, fingerprints apart (see gitcp.fastpath.fingerprint).
 """
 
 MAGIC = f"gitcp keeps this, {FORMAT}, {sys.implementation.cache_tag}, {marshal.version}\n".encode()
-"""How such a file begins; its parts follow. Each part has its length and its checksum before it."""
+"""How such a file begins."""
 
-PART = 8
-"""Bytes before the body of a part: its length and its crc32, four each."""
-
-
-def part(value: Any) -> bytes:
-    """One part of a file. Raises ValueError for what cannot be marshalled."""
-    body = marshal.dumps(value)
-    return len(body).to_bytes(4, "big") + zlib.crc32(body).to_bytes(4, "big") + body
-
-
-def parts(data: bytes) -> Iterator[Any]:
-    """The values in a file. Raises ValueError, EOFError or TypeError where it is not whole or not
-    ours.
-    """
-    view, at = memoryview(data), len(MAGIC)
-    if not data.startswith(MAGIC):
-        raise ValueError
-    while at < len(data) or at == len(MAGIC):
-        size = int.from_bytes(view[at : at + 4], "big")
-        body = view[at + PART : at + PART + size]
-        if len(body) != size or zlib.crc32(body) != int.from_bytes(view[at + 4 : at + PART], "big"):
-            raise ValueError
-        yield marshal.loads(body)  # noqa: S302 -- written by this user, and whole
-        at += PART + len(body)
+HEAD = 8
+"""Bytes before the value in a file of `dump`: its length and its crc32, four each."""
 
 
 def opened(path: str) -> BinaryIO:
@@ -73,14 +50,27 @@ def load(path: str) -> Any:
     """
     try:
         with opened(path) as file:
-            (value,) = parts(file.read())
+            return _value(file.read())
     except (OSError, ValueError, EOFError, TypeError):
         return None
-    return value
+
+
+def _value(data: bytes) -> Any:
+    start = len(MAGIC) + HEAD
+    size, crc = data[start - HEAD : start - 4], data[start - 4 : start]
+    body = data[start:]
+    if (
+        not data.startswith(MAGIC)
+        or len(body) != int.from_bytes(size, "big")
+        or zlib.crc32(body) != int.from_bytes(crc, "big")
+    ):
+        raise ValueError
+    return marshal.loads(body)  # noqa: S302 -- written by this user, and whole
 
 
 def dump(value: Any) -> bytes:
     """A file with one value, which only this user may be able to write. Raises ValueError for what
     marshal refuses.
     """
-    return MAGIC + part(value)
+    body = marshal.dumps(value)
+    return MAGIC + len(body).to_bytes(4, "big") + zlib.crc32(body).to_bytes(4, "big") + body

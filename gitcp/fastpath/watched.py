@@ -96,8 +96,8 @@ class Watch:
         if self.answer.paths is None or self.missed is not None:
             return
         try:
-            scan, state = look.load()
-            if state is None or scan != self.known.scan:
+            state = look.load()
+            if state.fingerprint != self.known.scan:
                 return
             always = stat_check.always(state)
             part = stat_check.sample(state, self.next_part, PARTS)

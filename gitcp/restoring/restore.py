@@ -597,7 +597,7 @@ def _unrecorded(store: Store, files: FilePlan, state: SavedState) -> dict[str, A
     record.
     """
     taken = state.snapshot.taken
-    rules = outside(store.repo, taken.memory.lines if taken.memory else {}, taken.stamp)
+    rules = outside(store.repo, taken.memory)
     return {
         "bits": permissions.unrecorded(store, files, taken),
         "rules": written.write_rules(store.repo, rules),

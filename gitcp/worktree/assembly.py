@@ -1,74 +1,118 @@
-"""Write the git trees of changed directories and of all directories above them."""
+"""Build trees and nodes from the bottom up: of scanned directories, and of those above them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gitcp.git.trees import TreeEntry
 from gitcp.model import TREE, Oid
-from gitcp.worktree.records import Past, Record
+from gitcp.worktree.records import Past, Record, Ref
 
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
+    from gitcp.worktree.basis import Basis
+    from gitcp.worktree.records import Line
+    from gitcp.worktree.state import Nodes
 
 
-def write_trees(
-    objects: Objects, records: Mapping[bytes, Record], past: Past
-) -> dict[bytes, bytes]:
-    """Write the trees of `records` and of the directories above them, deepest first.
+class Assembly:
+    """Writes the git trees and the nodes of changed directories; `past` are the directories as they
+    were.
 
-    Return their ids by path, always including the root's. An id is raw bytes, b"" for a directory
-    without captured files. `past` are the directories as they were. The root's tree, and the
-    previous trees of changed directories, are only registered with `objects`, which can then read
-    them: they are compared next.
+    The root's tree, and the previous trees of changed directories, are only registered with
+    `objects`, which can then read them: they are compared next.
     """
-    tree_ids: dict[bytes, bytes] = {}
 
-    def current_tree(path: bytes) -> bytes:
-        return tree_ids[path] if path in tree_ids else previous_tree(path)
+    def __init__(self, objects: Objects, nodes: Nodes, past: Past, basis: Basis) -> None:
+        self._objects = objects
+        self._nodes = nodes
+        self._past = past
+        self._basis = basis
+        self._refs: dict[bytes, Ref] = {}
 
-    def previous_tree(path: bytes) -> bytes:
-        line = past.line(path)
-        return line.tree if line else b""
+    def add(self, records: Mapping[bytes, Record]) -> None:
+        """Add directories of a scan that knows no past, below which nothing is missing."""
+        for path in sorted(records, key=_depth, reverse=True):
+            self._put(path, self._line(records[path]))
 
-    paths_by_depth: dict[int, set[bytes]] = {0: {b""}}
-    for path in records:
-        paths_by_depth.setdefault(_depth(path), set()).add(path)
-    for depth in range(max(paths_by_depth), -1, -1):
-        for path in paths_by_depth.get(depth, ()):
-            record = records.get(path) or past.record(path)
-            assert record is not None
-            tree_ids[path] = _write_tree(objects, record, _entries(record, current_tree))
-            if tree_ids[path] == previous_tree(path):
-                continue
-            old = (
-                None
-                if objects.reader.has_cached(Oid(previous_tree(path).hex()))
-                else past.record(path)
-            )
-            if old is not None:
-                objects.reader.name_tree(_entries(old, previous_tree))
-            if path:
-                paths_by_depth.setdefault(depth - 1, set()).add(path.rpartition(b"/")[0])
-    return tree_ids
+    def update(self, records: Mapping[bytes, Record]) -> None:
+        """Add changed directories, and change those above them."""
+        paths_by_depth: dict[int, set[bytes]] = {0: {b""}}
+        for path in records:
+            paths_by_depth.setdefault(_depth(path), set()).add(path)
+        for depth in range(max(paths_by_depth), -1, -1):
+            for path in paths_by_depth.get(depth, ()):
+                record = records.get(path)
+                line = self._line(record) if record else self._above(path)
+                self._put(path, line)
+                self._register(path, line.tree)
+                if path:
+                    paths_by_depth.setdefault(depth - 1, set()).add(path.rpartition(b"/")[0])
+
+    def register(self) -> None:
+        """Let the tree of the root be read, where nothing changed."""
+        line, record = self._past.line(b""), self._past.record(b"")
+        if line is not None and record is not None:
+            write_tree(self._objects, record, line.children)
+
+    def root(self) -> Ref:
+        """Return the reference to the root, which must have been added."""
+        return self._refs[b""]
+
+    def _put(self, path: bytes, line: Line) -> None:
+        self._refs[path] = self._nodes.put(path, line)
+
+    def _line(self, record: Record) -> Line:
+        old = self._past.line(record.path)
+        children = {}
+        for name in sorted(record.subdirectories()):
+            ref = self._refs.pop(record.below(name), None)
+            if ref is None and old is not None:
+                ref = old.children.get(name)
+            if ref is not None:
+                children[name] = ref
+        notes = record.notes(self._basis.umask, file_mode=self._basis.file_mode)
+        return record.line(write_tree(self._objects, record, children), children, notes)
+
+    def _above(self, path: bytes) -> Line:
+        """Return a directory in which only others changed."""
+        line, record = self._past.line(path), self._past.record(path)
+        assert line is not None
+        assert record is not None
+        children = {
+            name: self._refs.pop(record.below(name), ref) for name, ref in line.children.items()
+        }
+        is_same = path and all(
+            children[name].tree == ref.tree for name, ref in line.children.items()
+        )
+        tree = line.tree if is_same else write_tree(self._objects, record, children)
+        return line._replace(children=children, tree=tree)
+
+    def _register(self, path: bytes, tree: bytes) -> None:
+        """Let the previous tree of a directory be read, if it was another."""
+        old = self._past.line(path)
+        if old is None or old.tree == tree or self._objects.reader.has_cached(Oid(old.tree.hex())):
+            return
+        record = self._past.record(path)
+        assert record is not None
+        self._objects.reader.name_tree(_entries(record, old.children))
 
 
-def _entries(record: Record, tree: Callable[[bytes], bytes]) -> list[TreeEntry]:
-    """Return the tree entries of a directory; `tree` returns the tree id of a subdirectory."""
-    entries = record.entries()
-    for name in record.subdirectories():
-        if below := tree(record.below(name)):
-            entries.append(TreeEntry(name, TREE, Oid(below.hex())))
-    return entries
-
-
-def _write_tree(objects: Objects, record: Record, entries: list[TreeEntry]) -> bytes:
+def write_tree(objects: Objects, record: Record, children: Mapping[bytes, Ref]) -> bytes:
+    """Write the tree of a directory and return its raw id, b"" if nothing is captured in it."""
+    entries = _entries(record, children)
     if not entries and record.path:
         return b""
     # The root's tree is not written: a checkpoint's tree is this one plus `.gitcp`.
     write = objects.writer.write_tree if record.path else objects.reader.name_tree
     return bytes.fromhex(write(entries))
+
+
+def _entries(record: Record, children: Mapping[bytes, Ref]) -> list[TreeEntry]:
+    return record.entries() + [
+        TreeEntry(name, TREE, Oid(ref.tree.hex())) for name, ref in children.items() if ref.tree
+    ]
 
 
 def _depth(path: bytes) -> int:

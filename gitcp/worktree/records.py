@@ -1,8 +1,8 @@
 """Records of one directory: its captured files, its skipped entries, and its index entries.
 
-A Record is the mutable form used by a scan; a Line is the stored form in the state file. Most
-directories are only ever a line: the first half is compared with the disk, the second half
-(`detail`) is decoded only if something changed.
+A Record is the mutable form used by a scan; a Line is the stored form, a node of the state file.
+Of most directories only the first half of the node is ever read, and compared with the disk;
+`detail` is decoded only if something changed.
 """
 
 from __future__ import annotations
@@ -11,14 +11,23 @@ import marshal
 import os
 import stat
 import struct
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from gitcp.fastpath import nodes
 from gitcp.fastpath.stat_check import GONE, UNSETTLED
 from gitcp.git.index import INTENT_TO_ADD, SKIP_WORKTREE, STAGE, Folder, Slot
 from gitcp.git.object_format import FORMATS
 from gitcp.git.trees import TreeEntry
 from gitcp.model import GITLINK, RESERVED, Oid, SkipReason
+
+if TYPE_CHECKING:
+    from gitcp.fastpath.nodes import Node
+
+_T = TypeVar("_T")
+GITIGNORE = b".gitignore"
+CACHED = 1000
+"""Up to this number of directories are kept decoded."""
 
 USUAL_BITS = frozenset((0o644, 0o755, 0o664, 0o775))
 RAW = "raw"
@@ -73,10 +82,36 @@ _ROWS = {each.raw: struct.Struct(f"=I{each.raw}sIQQ") for each in FORMATS.values
 would be half of the state file.
 """
 
-PlainLine = tuple[int, int, bytes, tuple[Any, ...]]
-"""A Line as stored: marshal accepts only plain tuples. Its first three fields come first for
-gitcp.fastpath.stat_check.
+ALWAYS, TRACKED, IGNORED, INCLUDED, BLOCKED = nodes.ALWAYS, 1 << 1, 1 << 2, 1 << 3, 1 << 4
+NOTED, OBSTRUCTED, REPOSITORIES, LOOSE_RULES = 1 << 5, 1 << 6, 1 << 7, 1 << 8
+EMPTY, EMPTY_BELOW, UNTRACKED_BELOW = 1 << 9, 1 << 10, 1 << 11
+"""The flags of a directory.
+
+TRACKED: the index has entries here or below. IGNORED, INCLUDED, BLOCKED: as in Record. NOTED: there
+are notes; OBSTRUCTED: some are on skipped entries or nested repositories; REPOSITORIES: some are on
+submodules or nested repositories. LOOSE_RULES: there is a `.gitignore` that is not captured. EMPTY:
+nothing is in it but such directories. EMPTY_BELOW, UNTRACKED_BELOW: an empty directory is here or
+below, or the topmost untracked one of a branch.
 """
+
+INHERITED = ALWAYS | NOTED | OBSTRUCTED | REPOSITORIES | LOOSE_RULES | EMPTY_BELOW | UNTRACKED_BELOW
+"""The flags that a reference has for everything below as well."""
+
+
+class Ref(NamedTuple):
+    """Names a node, with what is known of the directory and all below it.
+
+    `weight` counts the names that a look compares, and the directories; `captured` the captured
+    paths; `tree` is the raw id of its tree, b"" if nothing is captured.
+    """
+
+    offset: int
+    size: int
+    crc: int
+    weight: int
+    captured: int
+    flags: int
+    tree: bytes
 
 
 class Detail(NamedTuple):
@@ -100,41 +135,67 @@ class Detail(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A directory as stored in the state file.
+    """A directory as stored.
 
-    `seen` are the entries to check and their ctimes: two lists, marshaled, and rarely decoded.
-    `digest` is that of the index entries here, b"" for none. `tree` is the raw id of the tree,
-    b"" if nothing is captured here or below. `captured` is the number of paths captured directly
-    here. `ignored`, `included` and `blocked` are as in Record; `tracked` means that the index has
-    entries here or below. `detail` is the rest of the record (a Detail), marshaled.
+    `names` are the entries to compare, and `stamps` their ctimes. `children` are the directories in
+    it. `tree` is the raw id of its tree, b"" if nothing is captured here or below; `digest` that of
+    the index entries here, b"" for none. `captured` is the number of paths captured directly here.
+    `notes` are as in Record.notes, `detail` is the rest of the record (a Detail); both marshaled.
     """
 
     stamp: int
     inode: int
-    seen: bytes
-    digest: bytes
+    names: list[bytes]
+    stamps: list[int]
+    children: dict[bytes, Ref]
     tree: bytes
+    digest: bytes
     captured: int
-    ignored: bool
-    included: bool
-    blocked: bool
-    tracked: bool
+    flags: int
+    notes: bytes
     detail: bytes
 
-    def plain(self) -> PlainLine:
-        """Return the line as a plain tuple for marshal."""
-        flags = (self.ignored, self.included, self.blocked, self.tracked)
-        details = (self.digest, self.tree, self.captured, flags, self.detail)
-        return self.stamp, self.inode, self.seen, details
+    @property
+    def ignored(self) -> bool:
+        """Return whether only tracked paths are captured here."""
+        return bool(self.flags & IGNORED)
 
+    @property
+    def included(self) -> bool:
+        """Return whether an include pattern matched."""
+        return bool(self.flags & INCLUDED)
 
-def lines_of(plain: Mapping[bytes, PlainLine]) -> dict[bytes, Line]:
-    """Decode the lines of a state file. Raises ValueError or TypeError for invalid data."""
-    make = tuple.__new__  # twice as fast as Line(...); a tree has thousands
-    return {
-        path: make(Line, (stamp, inode, seen, digest, tree, count, *flags, detail))
-        for path, (stamp, inode, seen, (digest, tree, count, flags, detail)) in plain.items()
-    }
+    @property
+    def blocked(self) -> bool:
+        """Return whether the contents are unknown."""
+        return bool(self.flags & BLOCKED)
+
+    def node(self) -> tuple[Any, ...]:
+        """Return the node: marshal accepts only plain tuples."""
+        children = {name: tuple(ref) for name, ref in self.children.items()}
+        return (*self[:4], children, self[5:])
+
+    @classmethod
+    def of(cls, node: Node) -> Line:
+        """Return what a node says."""
+        stamp, inode, names, stamps, children, rest = node
+        refs = {name: Ref(*ref) for name, ref in children.items()}
+        return cls(stamp, inode, names, stamps, refs, *rest)
+
+    def ref(self, path: bytes, offset: int, size: int, crc: int) -> Ref:
+        """Return the reference to this node, which is there in the file."""
+        weight, captured = 1 + len(self.names), self.captured
+        flags = self.flags & (INHERITED | TRACKED)
+        for child in self.children.values():
+            weight += child.weight
+            captured += child.captured
+            flags |= child.flags & INHERITED
+            if child.tree and not child.flags & TRACKED and (not path or flags & TRACKED):
+                flags |= UNTRACKED_BELOW
+        is_empty = path and not self.tree and not self.ignored and self.stamp != GONE
+        if is_empty and not flags & OBSTRUCTED:
+            flags |= EMPTY | EMPTY_BELOW
+        return Ref(offset, size, crc, weight, captured, flags, self.tree)
 
 
 class Record:
@@ -142,11 +203,12 @@ class Record:
 
     `ignored`: only tracked paths are captured here. `included`: an include pattern matched, so
     ignore rules do not apply. `blocked`: not a directory on disk, or one that cannot be entered, so
-    its contents are unknown.
+    its contents are unknown. `always`: it is compared even where nothing reported a change.
     """
 
     __slots__ = (
         "absent",
+        "always",
         "attributes",
         "blocked",
         "digest",
@@ -180,6 +242,7 @@ class Record:
         self.ignored = ignored
         self.included = included
         self.blocked = False
+        self.always = False
         self.stamp = GONE
         self.inode = 0
         self.files: dict[bytes, File] = {}
@@ -198,6 +261,7 @@ class Record:
             self.path, self.folder, self.digest, ignored=self.ignored, included=self.included
         )
         other.blocked, other.stamp, other.inode = self.blocked, self.stamp, self.inode
+        other.always = self.always
         other.files, other.folders, other.links = (
             dict(self.files),
             set(self.folders),
@@ -259,7 +323,7 @@ class Record:
         """
         return self.folders | self.folder.folders
 
-    def line(self, tree: bytes) -> Line:
+    def line(self, tree: bytes, children: dict[bytes, Ref], notes: Mapping[str, list[Any]]) -> Line:
         """Return the stored form of the record; `tree` is the raw id of its tree."""
         watched = {
             name: file.ctime_ns if file.settled else UNSETTLED for name, file in self.files.items()
@@ -268,16 +332,31 @@ class Record:
         return Line(
             self.stamp,
             self.inode,
-            marshal.dumps((list(watched), list(watched.values()))),
-            self.digest,
+            list(watched),
+            list(watched.values()),
+            children,
             tree,
+            self.digest,
             len(self.files) + len(self.links) + len(self.absent),
-            self.ignored,
-            self.included,
-            self.blocked,
-            self.tracked,
+            self._flags(notes),
+            marshal.dumps(dict(notes)) if notes else b"",
             marshal.dumps(tuple(self._detail())),
         )
+
+    def _flags(self, notes: Mapping[str, list[Any]]) -> int:
+        has_loose_rules = GITIGNORE in self.watched and GITIGNORE not in self.files
+        each = (
+            (ALWAYS, self.always or self.ignored or self.included),
+            (TRACKED, self.tracked),
+            (IGNORED, self.ignored),
+            (INCLUDED, self.included),
+            (BLOCKED, self.blocked),
+            (NOTED, notes),
+            (OBSTRUCTED, "skipped" in notes or "nested" in notes),
+            (REPOSITORIES, "submodules" in notes or "nested" in notes),
+            (LOOSE_RULES, has_loose_rules),
+        )
+        return sum(flag for flag, is_set in each if is_set)
 
     def _detail(self) -> Detail:
         apart = {
@@ -318,20 +397,19 @@ class Record:
     @classmethod
     def of(cls, path: bytes, line: Line) -> Record:
         """Return the record that a line stores."""
-        detail = Detail(*marshal.loads(line.detail))  # noqa: S302  (our own, checked as a whole)
+        detail = Detail(*marshal.loads(line.detail))  # noqa: S302  (our own, and whole)
         folder = Folder()
         folder.folders = set(detail.tracked)
         self = cls(path, folder, line.digest, ignored=line.ignored, included=line.included)
         self.blocked, self.stamp, self.inode = line.blocked, line.stamp, line.inode
-        # our own state file, checked as a whole
-        names, stamps = marshal.loads(line.seen)  # noqa: S302
+        self.always = bool(line.flags & ALWAYS)
         rows = _ROWS[len(line.tree)].iter_unpack(detail.rows) if line.tree else iter(())
         make, apart = tuple.__new__, detail.apart  # a tenth of a large scan is spent here
         self.files = {
             name: make(
                 File, (*row, *apart[name]) if name in apart else (*row, stamp, True, None, None)
             )
-            for name, stamp, row in zip(names, stamps, rows, strict=False)
+            for name, stamp, row in zip(line.names, line.stamps, rows, strict=False)
         }
         self.folders, self.links, self.absent = set(detail.folders), detail.links, detail.absent
         self.skipped, self.nested, self.watched = detail.skipped, detail.nested, detail.watched
@@ -407,32 +485,44 @@ class Record:
 
 
 class Past:
-    """The remembered directories, decoded one by one.
-
-    `records` caches decoded ones. If it is None only the last one is cached, so that memory does
-    not grow with the tree.
+    """The remembered directories, decoded one by one; `read` returns a node, `root` names that of
+    the root (None: nothing is remembered). Some are kept, so that memory does not grow with the
+    tree.
     """
 
-    def __init__(self, lines: Mapping[bytes, Line], records: dict[bytes, Record] | None) -> None:
-        self._lines = lines
-        self._records = records
-        self._last: Record | None = None
+    def __init__(self, read: Callable[[Ref], Line] | None = None, root: Ref | None = None) -> None:
+        self._read = read
+        self._root = root
+        self._lines: dict[bytes, Line] = {}
+        self._records: dict[bytes, Record] = {}
 
     def line(self, path: bytes) -> Line | None:
-        """Return the stored line of a directory, None if unknown."""
-        return self._lines.get(path)
+        """Return the stored line of a directory, None if unknown. Raises Damaged."""
+        line = self._lines.get(path)
+        ref = self._ref(path) if line is None else None
+        if ref is not None and self._read is not None:
+            line = _add(self._lines, path, self._read(ref))
+        return line
 
     def record(self, path: bytes) -> Record | None:
-        """Return the previous record of a directory, None if unknown."""
-        if path not in self._lines:
-            return None
-        if self._records is not None:
-            if path not in self._records:
-                self._records[path] = Record.of(path, self._lines[path])
-            return self._records[path]
-        if self._last is None or self._last.path != path:
-            self._last = Record.of(path, self._lines[path])
-        return self._last
+        """Return the previous record of a directory, None if unknown. Raises Damaged."""
+        record = self._records.get(path)
+        line = self.line(path) if record is None else None
+        return record if line is None else _add(self._records, path, Record.of(path, line))
+
+    def _ref(self, path: bytes) -> Ref | None:
+        if not path:
+            return self._root
+        parent, _, name = path.rpartition(b"/")
+        line = self.line(parent)
+        return line.children.get(name) if line is not None else None
+
+
+def _add(cache: dict[bytes, _T], path: bytes, value: _T) -> _T:
+    if len(cache) >= CACHED:
+        cache.clear()
+    cache[path] = value
+    return value
 
 
 def is_absent(slots: tuple[Slot, ...]) -> bool:

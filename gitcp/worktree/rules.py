@@ -13,7 +13,8 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from gitcp.errors import StoreDamaged
+from gitcp.errors import GitcpError, StoreDamaged
+from gitcp.fastpath.nodes import Damaged
 from gitcp.fastpath.stat_check import UNSETTLED
 from gitcp.model import Oid
 from gitcp.value import EMPTY, Value
@@ -21,15 +22,15 @@ from gitcp.worktree.attributes import NAMES, conversion_words
 from gitcp.worktree.basis import excludes
 from gitcp.worktree.ignore import Ignore
 from gitcp.worktree.reading import Unstable, content, read, settled_ctime
-from gitcp.worktree.records import Line, Past, Record, is_absent
+from gitcp.worktree.records import GITIGNORE, LOOSE_RULES, Past, Record, is_absent
 
 if TYPE_CHECKING:
     from gitcp.git.reader import ObjectReader
     from gitcp.git.repo import Repository
     from gitcp.worktree.attributes import ConversionHints
     from gitcp.worktree.basis import Basis
+    from gitcp.worktree.state import Memory
 
-GITIGNORE = b".gitignore"
 GITATTRIBUTES = b".gitattributes"
 
 
@@ -52,24 +53,31 @@ class OutsideRules(Value):
         return lambda path: self.files.get(path) if (data := read(path)) is None else data
 
 
-def outside(
-    repo: Repository, lines: Mapping[bytes, Line], stamp: Callable[[bytes], object]
-) -> OutsideRules:
-    """Return the current rules that a snapshot does not contain. Writes nothing.
-
-    `lines` are the directories of the snapshot; `stamp` returns None for paths that it did not
-    capture.
+def outside(repo: Repository, memory: Memory | None) -> OutsideRules:
+    """Return the current rules that a snapshot does not contain; `memory` is its scan. Writes
+    nothing. Raises GitcpError.
     """
     files = {}
-    for directory, line in lines.items():
-        # a search in the marshaled names rules out nearly all directories
-        if GITIGNORE not in line.seen:
-            continue
-        path = directory + b"/" + GITIGNORE if directory else GITIGNORE
-        data = content(os.fsencode(repo.root) + b"/" + path) if stamp(path) is None else None
+    for path in _loose_rules(memory) if memory is not None else ():
+        data = content(os.fsencode(repo.root) + b"/" + path)
         if data is not None:
             files[path] = data
     return OutsideRules(*excludes(repo), files)
+
+
+def _loose_rules(memory: Memory) -> list[bytes]:
+    """Return the paths of the `.gitignore` files that are not captured. Raises GitcpError."""
+    try:
+        return [
+            directory + b"/" + GITIGNORE if directory else GITIGNORE
+            for directory, line in memory.flagged(LOOSE_RULES)
+            if line.flags & LOOSE_RULES
+        ]
+    except Damaged:
+        raise GitcpError(
+            "the state of the last scan cannot be read; nothing was changed",
+            hint="run the command again: it scans everything anew",
+        ) from None
 
 
 def ignored(
@@ -134,6 +142,11 @@ class Rules:
         self._hints = hints
         self._past = past
         self._rules_by_directory: dict[bytes, Ignore] = {}
+
+    def forget(self, paths: Iterable[bytes]) -> None:
+        """Forget the rules in directories below which nothing is asked any more."""
+        for path in paths:
+            self._rules_by_directory.pop(path, None)
 
     def ignores(self, record: Record, name: bytes, *, is_directory: bool) -> bool:
         """Return whether an entry of this directory is ignored, given that the directory is not."""

@@ -84,16 +84,24 @@ class Scan:
         self._blobs = blobs
         self._jobs: list[Job] = []
         self._pending: list[tuple[bytes, bool, bool]] = []
+        self._close: Callable[[Mapping[bytes, Record]], None] | None = None
+        self._unfinished: dict[bytes, int] = {}
+        self._finished: list[bytes] = []
         self._touched: Mapping[bytes, Touched] = {}
         self._advance: progress.Advance = progress.ignore
         self._changed_rules: list[bytes] = []
         self._changed_attributes: list[bytes] = []
 
-    def scan_all(self) -> None:
-        """Scan the whole working tree. Raises GitcpError if its root cannot be listed."""
+    def scan_all(self, close: Callable[[Mapping[bytes, Record]], None]) -> None:
+        """Scan the whole working tree. Raises GitcpError if its root cannot be listed.
+
+        Directories are passed to `close` once everything below them is scanned, and then forgotten:
+        `records` ends empty, and memory does not grow with the tree.
+        """
+        self._close = close
         with progress.task("scanning", "files") as self._advance:
             self._walk(b"", ignored=False, included=False)
-        self._capture()
+        self._close_finished()
 
     def scan_changed(self, touched: Mapping[bytes, Touched]) -> None:
         """Scan these directories again, including new ones below them; if rules changed, everything
@@ -161,6 +169,28 @@ class Scan:
             except OSError as error:
                 self._mark_unreadable(record, error)
             self._capture(BATCH)
+            if self._close is not None:
+                self._finish(path)
+
+    def _finish(self, path: bytes) -> None:
+        """Note that a directory was scanned; it is finished once those in it are, too."""
+        while not self._unfinished.get(path):
+            self._unfinished.pop(path, None)
+            self._finished.append(path)
+            if not path:
+                return
+            path = path.rpartition(b"/")[0]
+            self._unfinished[path] -= 1
+        if len(self._finished) > BATCH:
+            self._close_finished()
+
+    def _close_finished(self) -> None:
+        assert self._close is not None
+        self._capture()
+        finished, self._finished = self._finished, []
+        each = ((path, self.records.pop(path, None)) for path in finished)
+        self._close({path: record for path, record in each if record is not None})
+        self._rules.forget(finished)
 
     def _visit(self, record: Record) -> None:
         path, old = record.path, self._scope.past.record(record.path)
@@ -258,6 +288,7 @@ class Scan:
         is_new = self._scope.deep or not self._is_known(path, ignored, included)
         if is_new or _is_below(path, self._changed_rules):
             self._pending.append((path, ignored, included))
+            self._unfinished[record.path] = self._unfinished.get(record.path, 0) + 1
 
     def _is_skipped(self, record: Record, name: bytes, path: bytes, full: bytes) -> bool:
         """Return whether an untracked directory is not entered, and record the reason."""
@@ -412,6 +443,7 @@ class Scan:
                 self.gone += [record.below(name) for name in old.subdirectories() - folder.folders]
             if record.tracked:
                 self.records[path] = record
+                self._finished.append(path)
                 pending += [record.below(name) for name in folder.folders]
             else:
                 self.gone.append(path)

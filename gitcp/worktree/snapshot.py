@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from gitcp.fastpath import stat_check, watched
+from gitcp.fastpath import nodes, stat_check, watched
 from gitcp.fastpath.fingerprint import CTIME
 from gitcp.git import index as git_index
 from gitcp.model import Oid, Snapshot
 from gitcp.value import Value, replace
 from gitcp.worktree import nested, outputs, state
-from gitcp.worktree.assembly import write_trees
+from gitcp.worktree.assembly import Assembly
 from gitcp.worktree.basis import Basis, basis_of
 from gitcp.worktree.reading import settled, tick
-from gitcp.worktree.records import SEGMENTS, File, Line, Past, Record, Stamp
-from gitcp.worktree.summary import snapshot_of, totals_of
+from gitcp.worktree.records import REPOSITORIES, SEGMENTS, File, Past, Ref, Stamp
+from gitcp.worktree.summary import notes_of, snapshot_of
 from gitcp.worktree.watching import choice
 
 if TYPE_CHECKING:
@@ -34,14 +34,9 @@ if TYPE_CHECKING:
     from gitcp.worktree.attributes import ConversionHints
     from gitcp.worktree.blobs import Blobs
     from gitcp.worktree.scan import Scan
-    from gitcp.worktree.state import Memory
+    from gitcp.worktree.state import Memory, Nodes
 
 _UNSETTLED_INDEX = (0,)
-
-CACHED_RECORDS = 1000
-"""Up to this number of changed directories, their decoded records are kept for the next
-snapshot.
-"""
 
 
 class Limits(Value):
@@ -123,15 +118,12 @@ def take(
     index_file = git_index.current_fingerprint(repo)
     is_live = memory is not None and (since is not None or Oid(memory.tree.hex()) in live)
     snapshotter = _Snapshotter(repo, objects, limits, basis, started, look, is_live=is_live)
-    if (
-        memory is not None
-        and is_live
-        and (memory.decisions, memory.contents) == (basis.decisions, basis.contents)
-    ):
-        current = snapshotter.update(memory, index_file, since)
-    else:
-        current = snapshotter.rescan(memory, index_file)
-    snapshot = snapshot_of(Oid(current.tree.hex()), repo.head(), current.notes, current.totals)
+    try:
+        current = snapshotter.take(memory, index_file, since)
+        snapshot = snapshot_of(current, repo.head())
+    except nodes.Damaged:
+        current = snapshotter.rescan(None, index_file)
+        snapshot = snapshot_of(current, repo.head())
     stamps = _stamps(current)
     captured = tuple(path for path in limits.outputs if stamps(path) is not None)
     snapshot = replace(snapshot, outputs=captured) if captured else snapshot
@@ -164,11 +156,14 @@ def known(snapshot: Snapshot) -> Taken:
 
 
 def _stamps(memory: Memory) -> Callable[[bytes], Stamp | None]:
-    past = Past(memory.lines, memory.records)
+    past = memory.past()
 
     def stamp(path: bytes) -> Stamp | None:
         directory, _, name = path.rpartition(b"/")
-        record = past.record(directory)
+        try:
+            record = past.record(directory)
+        except nodes.Damaged:
+            return None
         file = record.files.get(name) if record is not None else None
         return file.stamp if file else None
 
@@ -178,7 +173,7 @@ def _stamps(memory: Memory) -> Callable[[bytes], Stamp | None]:
 def _reindexed(memory: Memory, index: Index) -> list[bytes]:
     """Return the directories whose index entries changed."""
     directories = []
-    for path, line in memory.lines.items():
+    for path, line in memory.walk():
         folder = index.folders.get(path)
         if line.digest != (folder.digest() if folder else b""):
             directories.append(path)
@@ -208,34 +203,40 @@ class _Snapshotter:
         self._is_live = is_live
         self._root = os.fsencode(repo.root)
 
-    def update(self, memory: Memory, index_file: Fingerprint | None, since: Since | None) -> Memory:
+    def take(
+        self, memory: Memory | None, index_file: Fingerprint | None, since: Since | None
+    ) -> Memory:
+        """Return the scan of now, by the remembered one as far as it holds. Raises Damaged."""
+        basis = self._basis
+        if memory is None or not self._is_live:
+            return self.rescan(memory, index_file)
+        if (memory.decisions, memory.contents) != (basis.decisions, basis.contents):
+            return self.rescan(memory, index_file)
+        return self._update(memory, index_file, since)
+
+    def _update(
+        self, memory: Memory, index_file: Fingerprint | None, since: Since | None
+    ) -> Memory:
         """Return the remembered scan, updated."""
         index = None if index_file == memory.index_file else git_index.read(self._repo)
+        past = memory.past()
         touched = self._changed_directories(memory) if since is None else since.touched()
         touched |= dict.fromkeys(self._moved_repositories(memory), stat_check.ANYTHING)
-        touched |= dict.fromkeys(self._with_new_outputs(memory), stat_check.ANYTHING)
+        touched |= dict.fromkeys(self._with_new_outputs(past), stat_check.ANYTHING)
         if index is not None:
             touched |= dict.fromkeys(_reindexed(memory, index), stat_check.ANYTHING)
+        assembly = Assembly(self._objects, memory.file, past, self._basis)
         if not touched:
-            write_trees(self._objects, {}, Past(memory.lines, None))
+            assembly.register()
             return (
                 memory
                 if index is None
                 else memory._replace(index_file=self._comparable_index(index_file))
             )
-        records = dict(memory.records or {}) if len(touched) <= CACHED_RECORDS else None
-        scan, hints = self._scan(Past(memory.lines, records), index, memory.words, deep=False)
+        scan, hints = self._scan(past, index, memory.words, deep=False)
         scan.scan_changed(touched)
-        gone = {path for path in memory.lines if scan.is_gone(path)} if scan.gone else set()
-        lines = {path: line for path, line in memory.lines.items() if path not in gone}
-        notes = {path: note for path, note in memory.notes.items() if path not in gone}
-        current = self._memory(scan, hints, lines, notes, records, index_file)
-        changed = {
-            path for path, line in current.lines.items() if line is not memory.lines.get(path)
-        }
-        changed_since = (memory.changed or frozenset()).union(changed, gone)
-        cached = None if records is None else records | scan.records
-        return current._replace(file=memory.file, changed=changed_since, records=cached)
+        assembly.update(scan.records)
+        return self._memory(hints, assembly.root(), memory.file, index_file)
 
     def _changed_directories(self, memory: Memory) -> dict[bytes, Touched]:
         # import these while the child processes scan
@@ -253,59 +254,28 @@ class _Snapshotter:
         return dict(changed)
 
     def _compare(self, memory: Memory, only: frozenset[bytes] | None) -> list[Change]:
-        lines = {path: line.plain() for path, line in memory.lines.items()}
-        return stat_check.changed(self._root, stat_check.chosen(lines, only))
+        return stat_check.changed(self._root, memory.file.stored(), only)
 
     def rescan(self, memory: Memory | None, index_file: Fingerprint | None) -> Memory:
         """Scan everything. Files that are as remembered are not read again if their blobs can be
-        trusted.
+        trusted. Raises Damaged.
         """
         index = git_index.read(self._repo)
         if memory is not None and memory.contents != self._basis.contents:
             memory = None
-        scan, hints = self._scan(
-            Past(memory.lines if memory else {}, None), index, frozenset(), deep=True
-        )
-        scan.scan_all()
-        return self._memory(scan, hints, {}, {}, None, index_file)
+        past = memory.past() if memory is not None else Past()
+        scan, hints = self._scan(past, index, frozenset(), deep=True)
+        file = state.Nodes(None)
+        assembly = Assembly(self._objects, file, Past(), self._basis)
+        scan.scan_all(assembly.add)
+        return self._memory(hints, assembly.root(), file, index_file)
 
     def _memory(
-        self,
-        scan: Scan,
-        hints: ConversionHints,
-        lines: dict[bytes, Line],
-        notes: dict[bytes, dict[str, Any]],
-        decoded: dict[bytes, Record] | None,
-        index_file: Fingerprint | None,
+        self, hints: ConversionHints, root: Ref, file: Nodes, index_file: Fingerprint | None
     ) -> Memory:
-        """Return the memory to store: `lines` and `notes` of unchanged directories, and the scanned
-        ones.
-
-        `decoded` are lines that need not be decoded again.
-        """
-        basis = self._basis
-        trees = write_trees(self._objects, scan.records, Past(lines, decoded))
-        lines.update(
-            (path, lines[path]._replace(tree=tree)) for path, tree in trees.items() if path in lines
-        )
-        for path, record in scan.records.items():
-            lines[path] = record.line(trees[path])
-            notes[path] = record.notes(basis.umask, file_mode=basis.file_mode)
-        notes = {path: note for path, note in notes.items() if note}
-        words = frozenset(hints.words)
+        basis, words = self._basis, frozenset(hints.words)
         index = self._comparable_index(index_file)
-        return state.Memory(
-            trees[b""],
-            index,
-            words,
-            lines,
-            notes,
-            totals_of(lines, notes),
-            basis.decisions,
-            basis.contents,
-            state.File(),
-            changed=None,
-        )
+        return state.Memory(root.tree, index, words, basis.decisions, basis.contents, root, file)
 
     def _comparable_index(self, index_file: Fingerprint | None) -> Fingerprint | None:
         """Return the index file to compare the next one with; one that never matches if it was
@@ -322,7 +292,7 @@ class _Snapshotter:
         changed.
         """
         directories = []
-        for directory, note in memory.notes.items():
+        for directory, note in notes_of(memory, REPOSITORIES):
             seen = [(name, head is not None, head) for name, _, head in note.get("submodules", ())]
             seen += [(name, True, head) for name, head in note.get("nested", ())]
             for name, exists, head in seen:
@@ -332,11 +302,11 @@ class _Snapshotter:
                     directories.append(directory)
         return directories
 
-    def _with_new_outputs(self, memory: Memory) -> set[bytes]:
+    def _with_new_outputs(self, past: Past) -> set[bytes]:
         """Return the directories to scan for outputs that exist and were not captured: those that
         contain them, or the nearest above that were scanned.
         """
-        past, directories = Past(memory.lines, memory.records), set[bytes]()
+        directories = set[bytes]()
         for path in self._limits.outputs:
             directory, _, name = path.rpartition(b"/")
             record = past.record(directory)
@@ -344,7 +314,7 @@ class _Snapshotter:
                 os.path.join(self._root, path)
             ):
                 continue
-            while directory and directory not in memory.lines:
+            while directory and past.line(directory) is None:
                 directory = directory.rpartition(b"/")[0]
             directories.add(directory)
         return directories

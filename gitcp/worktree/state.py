@@ -1,24 +1,30 @@
 """The state file of a working tree: the result of the last scan, so that the next one only looks
 for changes.
 
-One file, `<git dir>/gitcp/worktree-state`. A save appends the changes, so that its cost does not
-depend on the size of the tree. When the appended part exceeds a quarter of the rest, the file is
-rewritten, because every scan reads all of it. It is only a cache: unexpected content (another
-Python version, another root, a wrong checksum, a truncated end) counts as no file.
+One file, `<git dir>/gitcp/worktree-state` (gitcp.fastpath.nodes reads it). A save appends the nodes
+of the directories that changed and of those above them, so that its cost does not depend on the
+size of the tree. When the appended part exceeds a quarter of the rest, the file is rewritten. It is
+only a cache: unexpected content (another Python version, another root, a wrong checksum, a
+truncated end) counts as no file.
 """
 
 from __future__ import annotations
 
 import fcntl
+import marshal
 import os
+import tempfile
+import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gitcp.fastpath import fingerprint, trusted_cache
+from gitcp.fastpath import fingerprint
+from gitcp.fastpath.nodes import Damaged, State, below, docket, flagged
 from gitcp.fastpath.stat_check import Look
+from gitcp.fastpath.trusted_cache import MAGIC
 from gitcp.git.fsync import replacing, write_all
-from gitcp.worktree.records import lines_of
-from gitcp.worktree.summary import Totals
+from gitcp.worktree.records import Line, Past, Ref
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,119 +32,230 @@ if TYPE_CHECKING:
     from gitcp.fastpath.fingerprint import Fingerprint
     from gitcp.git.repo import Repository
     from gitcp.worktree.basis import Basis
-    from gitcp.worktree.records import Line, Record
 
 NAME = "worktree-state"
 
 SPARE = 1 << 16
 """Bytes that may always be appended."""
 
+SPILL = 8 << 20
+"""Bytes of new nodes that are held in memory before they go to a temporary file."""
 
-class File:
-    """The state file of a memory. `fingerprint` identifies the file and its length."""
 
-    __slots__ = ("fingerprint",)
+_Level = tuple[bytes, Line, Iterator[tuple[bytes, Ref]], dict[bytes, Ref]]
+"""A directory that is being copied, those in it that are not copied yet, and those that are."""
 
-    def __init__(self, fingerprint: Fingerprint | None = None) -> None:
-        self.fingerprint = fingerprint
+
+class _Spilled:
+    """Bytes in a temporary file without a name, which ends with this."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(buffering=0)
+        self.size = 0
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def add(self, data: bytes) -> None:
+        """Append; what a full disk left of an attempt is overwritten. Raises OSError."""
+        self._file.seek(self.size)
+        write_all(self._file.fileno(), data)
+        self.size += len(data)
+
+    def read(self, at: int, size: int) -> bytes:
+        return os.pread(self._file.fileno(), size, at)
+
+
+class Nodes:
+    """The nodes of a scan: those of the file it was loaded from (None: of none), and new ones,
+    which `save` writes. `fingerprint` identifies the file and its length.
+    """
+
+    def __init__(self, state: State | None) -> None:
+        self.fingerprint = state.fingerprint if state else None
+        self._state = state
+        self._start = state.length if state else len(MAGIC)
+        self._base = state.head[-1] if state else 0
+        self._new = bytearray()
+        self._spilled: _Spilled | None = None
+
+    @property
+    def _spilled_size(self) -> int:
+        return self._spilled.size if self._spilled is not None else 0
+
+    def put(self, path: bytes, line: Line) -> Ref:
+        """Add a node and return its reference."""
+        data = marshal.dumps(line.node())
+        offset = self._start + self._spilled_size + len(self._new)
+        self._new += data
+        if len(self._new) > SPILL:
+            self._spill()
+        return line.ref(path, offset, len(data), zlib.crc32(data))
+
+    def _spill(self) -> None:
+        with suppress(OSError):  # else it stays in memory
+            self._spilled = self._spilled or _Spilled()
+            self._spilled.add(bytes(self._new))
+            self._new.clear()
+
+    def line(self, ref: Ref) -> Line:
+        """Return a node. Raises Damaged."""
+        return Line.of(self.node(ref))
+
+    def node(self, ref: Ref) -> Any:
+        """Return a node as it is stored. Raises Damaged."""
+        if ref[0] < self._start and self._state is not None:
+            return self._state.node(ref)
+        return marshal.loads(self._new_bytes(ref[0] - self._start, ref[1]))  # noqa: S302
+
+    def _new_bytes(self, at: int, size: int) -> bytes:
+        if at < self._spilled_size and self._spilled is not None:
+            return self._spilled.read(at, size)
+        at -= self._spilled_size
+        return bytes(self._new[at : at + size])
+
+    def stored(self) -> State:
+        """Return the file it was loaded from, or saved to. Raises Damaged if there is none."""
+        if self._state is None:
+            raise Damaged
+        return self._state
+
+    # ------------------------------------------------------------ write
+
+    def save(self, path: Path, head: tuple[Any, ...], root: Ref) -> None:
+        """Write the new nodes, and a head that names this root. A file that is not the one it was
+        loaded from is left alone: another process wrote it meanwhile. Raises OSError, Damaged.
+        """
+        if self._state is None:
+            self._write(path, head, root)
+        elif self._append(path, head, root):
+            self._rewrite(path, head, root)
+
+    def _append(self, path: Path, head: tuple[Any, ...], root: Ref) -> bool:
+        """Append to the file if it is the same. Return whether it should be rewritten instead."""
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
+        with open(descriptor, "r+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if fingerprint.of(os.fstat(file.fileno())) != self.fingerprint:
+                return False
+            added = self._spilled_size + len(self._new)
+            if self._start + added > self._base + self._base // 4 + SPARE:
+                return True
+            for data in self._parts((*head, self._base), root):
+                write_all(file.fileno(), data)
+            self._wrote(os.fstat(file.fileno()))
+        return False
+
+    def _write(self, path: Path, head: tuple[Any, ...], root: Ref) -> None:
+        """Write the first file: all nodes are new, and stay where they are."""
+        base = self._start + self._spilled_size + len(self._new)
+        with replacing(path, durable=False, private=True, keep_open=True) as descriptor:
+            write_all(descriptor, MAGIC)
+            for data in self._parts((*head, base), root):
+                write_all(descriptor, data)
+        self._state = State(open(descriptor, "rb"))
+        self._base = base
+        self._wrote(os.fstat(descriptor))
+
+    def _wrote(self, status: os.stat_result) -> None:
+        self.fingerprint = fingerprint.of(status)
+        self._start = status.st_size
+        self._new, self._spilled = bytearray(), None
+
+    def _parts(self, head: tuple[Any, ...], root: Ref) -> Iterator[bytes]:
+        """Yield the new nodes, the head and the docket: in one piece unless they are many."""
+        for at in range(0, self._spilled_size, SPILL):
+            yield self._new_bytes(at, min(SPILL, self._spilled_size - at))
+        end = self._start + self._spilled_size + len(self._new)
+        data = marshal.dumps((*head, tuple(root)))
+        yield bytes(self._new) + data + docket(end, data)
+
+    def _rewrite(self, path: Path, head: tuple[Any, ...], root: Ref) -> None:
+        """Replace the file by one without nodes that nothing names any more."""
+        fresh = Nodes(None)
+        fresh.save(path, head, copied(self, fresh, root))
+        self.fingerprint = fresh.fingerprint
+
+
+def copied(source: Nodes, target: Nodes, root: Ref) -> Ref:
+    """Copy a node and all below it, and return its new reference. Raises Damaged."""
+    line = source.line(root)
+    levels: list[_Level] = [(b"", line, iter(line.children.items()), {})]
+    while True:
+        path, line, pending, children = levels[-1]
+        child = next(pending, None)
+        if child is not None:
+            path, line = below(path, child[0]), source.line(child[1])
+            levels.append((path, line, iter(line.children.items()), {}))
+            continue
+        ref = target.put(path, line._replace(children=children))
+        levels.pop()
+        if not levels:
+            return ref
+        levels[-1][3][path.rpartition(b"/")[2]] = ref
 
 
 class Memory(NamedTuple):
     """The remembered result of a scan.
 
     `tree` is the captured tree, `index_file` the index it was compared with. `words` are all
-    attributes named anywhere. `notes` has an entry for each directory with notes; `totals` applies
-    to the whole tree. `file` is the file it is stored in, and `changed` names the directories that
-    differ there (None for all). `records` are the lines decoded by this process.
+    attributes named anywhere. `root` names the node of the root in `file`.
     """
 
     tree: bytes
     index_file: Fingerprint | None
     words: frozenset[str]
-    lines: dict[bytes, Line]
-    notes: dict[bytes, dict[str, Any]]
-    totals: Totals
     decisions: tuple[str, ...]
     contents: tuple[str, ...]
-    file: File
-    changed: frozenset[bytes] | None = frozenset()
-    records: dict[bytes, Record] | None = None
+    root: Ref
+    file: Nodes
+
+    def past(self) -> Past:
+        """Return the directories, to be looked up one by one."""
+        return Past(self.file.line, self.root)
+
+    def flagged(self, flag: int) -> Iterator[tuple[bytes, Line]]:
+        """Yield the directories with a flag here or below. Raises Damaged."""
+        for path, node in flagged(self.file.node, self.root, flag):
+            yield path, Line.of(node)
+
+    def walk(self) -> Iterator[tuple[bytes, Line]]:
+        """Yield all directories. Raises Damaged."""
+        pending = [(b"", self.root)]
+        while pending:
+            path, ref = pending.pop()
+            line = self.file.line(ref)
+            yield path, line
+            pending += [(below(path, name), child) for name, child in line.children.items()]
 
 
 def load(repo: Repository, basis: Basis, look: Look | None) -> Memory | None:
-    """Return the remembered scan of this working tree, None if there is none; a look may have read
-    it already. Never raises, never writes.
+    """Return the remembered scan of this working tree, None if there is none; a look may have
+    opened it already. Never raises, never writes.
     """
     path = str(repo.git_dir / "gitcp" / NAME)
     if look is None or look.state != path:
         look = Look(os.fsencode(repo.root), path)
     try:
-        seen, (head, plain, notes) = look.load()
-        place, tree, index, words, totals, decisions, contents = head
-        lines, decoded_totals = lines_of(plain), Totals(**totals)
+        state = look.load()
+        place, tree, index, words, decisions, contents, _ = state.head
+        root = Ref(*state.root)
     except (OSError, ValueError, TypeError):
         return None
     if place != tuple(basis.place):
         return None
-    return Memory(
-        tree, index, frozenset(words), lines, notes, decoded_totals, decisions, contents, File(seen)
-    )
+    return Memory(tree, index, frozenset(words), decisions, contents, root, Nodes(state))
 
 
 def save(repo: Repository, basis: Basis, memory: Memory) -> None:
-    """Replace the remembered scan, with a file readable only by its owner. Ignores a full disk."""
+    """Remember a scan, in a file readable only by its owner. Ignores a full disk."""
     head = (
         tuple(basis.place),
         memory.tree,
         memory.index_file,
         sorted(memory.words),
-        memory.totals._asdict(),
         memory.decisions,
         memory.contents,
     )
-    path = repo.state_dir / NAME
-    with suppress(OSError):
-        if not _append(path, memory, head):
-            _write(path, memory, head)
-
-
-def _append(path: Path, memory: Memory, head: tuple[Any, ...]) -> bool:
-    """Append the changes and return whether that was possible: only if the file is the one `memory`
-    was loaded from, and not too large.
-    """
-    if memory.changed is None or memory.file.fingerprint is None:
-        return False
-    lines = {
-        directory: line.plain() if (line := memory.lines.get(directory)) else None
-        for directory in memory.changed
-    }
-    notes = {directory: memory.notes.get(directory) for directory in memory.changed}
-    part = trusted_cache.part((head, lines, notes))
-    try:
-        file = open(os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW), "r+b", buffering=0)
-    except FileNotFoundError:
-        return False
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        status = os.fstat(file.fileno())
-        file.seek(len(trusted_cache.MAGIC))
-        first = int.from_bytes(file.read(4), "big")
-        if (
-            fingerprint.of(status) != memory.file.fingerprint
-            or status.st_size + len(part) > first + first // 4 + SPARE
-        ):
-            return False
-        file.write(part)
-        memory.file.fingerprint = fingerprint.of(os.fstat(file.fileno()))
-    return True
-
-
-def _write(path: Path, memory: Memory, head: tuple[Any, ...]) -> None:
-    lines = {directory: line.plain() for directory, line in memory.lines.items()}
-    data = trusted_cache.dump((head, lines, memory.notes))
-    with replacing(path, durable=False, private=True, keep_open=True) as descriptor:
-        write_all(descriptor, data)
-    status = os.fstat(descriptor)  # after the rename, which changes the ctime
-    os.close(descriptor)
-    # another process may already have appended to it
-    memory.file.fingerprint = fingerprint.of(status) if status.st_size == len(data) else None
+    with suppress(OSError, Damaged):
+        memory.file.save(repo.state_dir / NAME, head, memory.root)

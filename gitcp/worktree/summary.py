@@ -1,15 +1,13 @@
-"""Summarize the notes of all directories as a Snapshot, in path order.
-
-The state file stores notes by directory, so that a change only affects those of its directories.
-What depends on several directories (empty ones, topmost untracked ones) is computed from the lines.
+"""Summarize a remembered scan as a Snapshot, in path order: only directories with notes, and those
+above them, are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+import marshal
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from gitcp.fastpath.stat_check import GONE
 from gitcp.git.index import entry_of
 from gitcp.model import (
     Base,
@@ -21,59 +19,48 @@ from gitcp.model import (
     Snapshot,
     Submodule,
 )
+from gitcp.worktree.records import EMPTY, EMPTY_BELOW, NOTED, TRACKED, UNTRACKED_BELOW, Line
 
 if TYPE_CHECKING:
-    from gitcp.worktree.records import Line
-
-Notes = Mapping[bytes, Mapping[str, list[Any]]]
+    from gitcp.worktree.state import Memory
 
 
-class Totals(NamedTuple):
-    """Facts about the whole tree: the number of captured paths, the empty directories, and the
-    untracked ones whose parent is tracked.
-    """
-
-    total: int
-    empty: list[bytes]
-    untracked: list[bytes]
+def notes_of(memory: Memory, flag: int = NOTED) -> Iterator[tuple[bytes, dict[str, list[Any]]]]:
+    """Yield the notes of the directories with this flag. Raises Damaged."""
+    for path, line in memory.flagged(flag):
+        if line.notes:
+            yield path, marshal.loads(line.notes)  # noqa: S302  (our own, and whole)
 
 
-def totals_of(lines: Mapping[bytes, Line], notes: Notes) -> Totals:
-    """Return the totals of all directories."""
-    total = sum(line.captured for line in lines.values())
-    return Totals(total, _empty(lines, notes), _untracked(lines))
-
-
-def _empty(lines: Mapping[bytes, Line], notes: Notes) -> list[bytes]:
+def _empty(memory: Memory) -> list[bytes]:
     """Return the directories on disk that contain nothing, or only such directories; the deepest of
     each branch.
     """
-    empty = {
-        path
-        for path, line in lines.items()
-        if path and not line.tree and not line.ignored and line.stamp != GONE
-    }
-    for path, note in notes.items():
-        if "skipped" in note or "nested" in note:
-            empty.difference_update(_upwards(path))
-    return sorted(empty - {_parent(path) for path in empty})
+    empty = []
+    for path, line in memory.flagged(EMPTY_BELOW):
+        names = [name for name, ref in line.children.items() if ref.flags & EMPTY]
+        empty += [path + b"/" + name if path else name for name in names]
+    return sorted(set(empty) - {path.rpartition(b"/")[0] for path in empty})
 
 
-def _untracked(lines: Mapping[bytes, Line]) -> list[bytes]:
+def _untracked(memory: Memory) -> list[bytes]:
     """Return the topmost directories with captured paths but no index entries."""
     return [
-        path
-        for path, line in lines.items()
-        if path and line.tree and not line.tracked and _is_tracked(lines, _parent(path))
+        path + b"/" + name if path else name
+        for path, line in memory.flagged(UNTRACKED_BELOW)
+        for name in _untracked_in(path, line)
     ]
 
 
-def _is_tracked(lines: Mapping[bytes, Line], path: bytes) -> bool:
-    return not path or lines[path].tracked
+def _untracked_in(path: bytes, line: Line) -> list[bytes]:
+    if path and not line.flags & TRACKED:
+        return []
+    return [name for name, ref in line.children.items() if ref.tree and not ref.flags & TRACKED]
 
 
-def snapshot_of(tree: Oid, base: Base, notes: Notes, totals: Totals) -> Snapshot:
-    """Return the Snapshot that the notes and totals describe."""
+def snapshot_of(memory: Memory, base: Base) -> Snapshot:
+    """Return the Snapshot that a scan describes. Raises Damaged."""
+    notes = dict(notes_of(memory))
 
     def each(field: str) -> Iterator[tuple[bytes, Any]]:
         for directory, note in notes.items():
@@ -84,17 +71,18 @@ def snapshot_of(tree: Oid, base: Base, notes: Notes, totals: Totals) -> Snapshot
     def values(field: str) -> Iterable[tuple[bytes, Any]]:
         return sorted(each(field), key=lambda pair: pair[0])
 
-    untracked = [path for path, _ in each("untracked")] + [path + b"/" for path in totals.untracked]
+    untracked = [path for path, _ in each("untracked")]
+    untracked += [path + b"/" for path in _untracked(memory)]
     return Snapshot(
-        tree=tree,
+        tree=Oid(memory.tree.hex()),
         base=base,
-        total=totals.total,
+        total=memory.root.captured,
         skipped=tuple(
             Skip(path, SkipReason(why), detail) for path, (_, why, detail) in values("skipped")
         ),
         raw=tuple(path for path, _ in values("raw")),
         converted=tuple(Conversion(path, *how) for path, (_, *how) in values("converted")),
-        empty_directories=tuple(totals.empty),
+        empty_directories=tuple(_empty(memory)),
         modes={path: bits for path, (_, bits) in values("modes")},
         submodules=tuple(
             Submodule(path, Oid(commit.hex())) for path, (_, commit, _) in values("submodules")
@@ -105,13 +93,3 @@ def snapshot_of(tree: Oid, base: Base, notes: Notes, totals: Totals) -> Snapshot
         untracked=tuple(sorted(untracked)),
         conflicts=tuple(entry_of(path, slot) for path, (_, *slot) in values("conflicts")),
     )
-
-
-def _parent(path: bytes) -> bytes:
-    return path.rpartition(b"/")[0]
-
-
-def _upwards(path: bytes) -> Iterator[bytes]:
-    while path:
-        yield path
-        path = _parent(path)

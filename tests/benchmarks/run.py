@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import interface
+import million
 import stores
 from measure import Pair, Timing, command, in_turn, peak_memory, processed, timed
 
@@ -540,6 +541,48 @@ def memory(bench: Bench, repo: Path) -> Iterator[Row]:
         )
 
 
+def large(bench: Bench, directories: int) -> Iterator[Row]:
+    """Ten tiny files in each of many directories, in processor time: the first save where git has
+    the objects, against `git add -A` into an empty index; nothing changed against `git status`; one
+    file changed against the shadow sequence.
+    """
+    repo = million.furnish(bench.scratch / "large", directories, bench.env)
+    label = f"{directories * million.FILES:,} files in {directories:,} directories"
+    time.sleep(3)  # of files as young as its index, git's index proves nothing
+    index = {**bench.env, "GIT_INDEX_FILE": str(bench.scratch / "empty.index")}
+    added = processed(command(["git", "add", "-A"], repo, index))
+    yield from _compared(bench, repo, f"first save, {label} / git add -A, empty index", added, 1.5)
+    save, status = bench.gitcp(repo, "save"), bench.git(repo, "status", "--porcelain")
+    seconds = statistics.median(processed(status) for _ in range(3))
+    yield from _compared(bench, repo, f"save, nothing changed, {label} / git status", seconds, 0.7)
+    shadow = bench.shadow(repo)
+    taken: tuple[list[float], list[float]] = ([], [])
+    for number in range(4):
+        for action, into in zip((save, shadow), taken, strict=True):
+            (repo / f"part0/group0/module{number}/file0.txt").write_text(f"{time.time_ns()}\n")
+            into.append(processed(action))
+    ours, theirs = (statistics.median(each[1:]) for each in taken)
+    name = f"save, one file changed, {label} / shadow sequence"
+    yield Row(name, f"{ours:.2f} s", f"{theirs:.2f} s", ours / theirs, 0.8)
+
+
+def _compared(bench: Bench, repo: Path, name: str, theirs: float, limit: float) -> Iterator[Row]:
+    """A save against the processor time of git, and its memory."""
+    most = 250 if name.startswith("first") else 150
+    measured: list[int] = []
+
+    def save() -> None:
+        args = [*bench.program, "-C", str(repo), "save", "--quiet"]
+        measured.append(peak_memory(args, repo, bench.env))
+
+    ours = processed(save)
+    yield Row(name, f"{ours:.2f} s", f"{theirs:.2f} s", ours / theirs, limit)
+    peak = measured[0] / 1e6
+    yield Row(
+        f"memory of the {name.partition(' /')[0]}", f"{peak:.0f} MB", f"{most} MB", peak / most, 1.0
+    )
+
+
 def _small(bench: Bench, name: str) -> Path:
     repo = bench.scratch / name
     repo.mkdir()
@@ -566,7 +609,7 @@ def _object_bytes(repo: Path) -> int:
     return sum(path.stat().st_size for path in (repo / ".git/objects").rglob("*") if path.is_file())
 
 
-ONLY = ("trees", "restore", "turns", "log", "ui", "growing", "stores")
+ONLY = ("large", "trees", "restore", "turns", "log", "ui", "growing", "stores")
 
 
 def main() -> int:
@@ -580,6 +623,7 @@ def main() -> int:
     parser.add_argument("--growing", type=Path)
     parser.add_argument("--runs", type=int, default=11)
     parser.add_argument("--only", choices=ONLY, action="append")
+    parser.add_argument("--directories", type=int, default=100_000, help="of --only large")
     options = parser.parse_args()
     wanted = options.only or list(ONLY)
     over = False
@@ -605,6 +649,8 @@ def _figures(bench: Bench, options: argparse.Namespace, wanted: list[str]) -> It
     if "restore" in wanted:
         for repo in trees(bench, options.tree, [13_000], "restored"):
             yield from restoring(bench, repo)
+    if "large" in wanted:
+        yield from large(bench, options.directories)
     if "turns" in wanted:
         yield from turns(bench)
     if "log" in wanted:

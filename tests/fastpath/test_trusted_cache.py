@@ -134,7 +134,7 @@ def test_state_that_others_could_write(project: Project) -> None:
     project.write("a", "one\n")
     camera = Camera(project)
     camera.take()
-    assert Look(b"", str(camera.state)).load()[1] is not None
+    assert Look(b"", str(camera.state)).load().head
 
     camera.state.chmod(0o620)
 

@@ -9,7 +9,10 @@ one of what it says that it raises; nothing else may come of it, however the byt
 from __future__ import annotations
 
 import json
+import marshal
 import random
+import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +22,7 @@ from typing import Any, NamedTuple
 from gitcp import adapters, wire
 from gitcp.automation.install import jsonc
 from gitcp.conversation import segments
-from gitcp.fastpath import stat_check, trusted_cache
+from gitcp.fastpath import nodes, trusted_cache
 from gitcp.git import bundle, index, trees
 from gitcp.git.object_format import SHA1
 from gitcp.history import dates, revisions
@@ -261,7 +264,13 @@ def _text(read: Callable[[str], object]) -> Callable[[bytes], object]:
 
 
 def _state(data: bytes) -> object:
-    return stat_check.unpack(data)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        try:
+            return [path for path, _ in nodes.opened(file.name).walk()]
+        except nodes.Damaged:
+            return None
 
 
 def _ignore(data: bytes) -> object:
@@ -282,9 +291,11 @@ def in_memory() -> dict[str, Target]:
         b"3 (1 changed)\n"
     )
     transcripts = {f"transcript of {agent}": Target(_transcript(agent), LINES) for agent in AGENTS}
-    state = trusted_cache.MAGIC + trusted_cache.part(
-        (((b"/",), b"t", None, [], {}, (), ()), {b"": (1, 2, b"", ())}, {})
-    )
+    node = marshal.dumps((1, 2, [], [], {}, ()))
+    at = len(trusted_cache.MAGIC)
+    head = marshal.dumps(((b"/",), b"t", (at, len(node), zlib.crc32(node), 1, 0, 0, b"")))
+    docket = nodes.docket(at + len(node), head)
+    state = trusted_cache.MAGIC + node + head + docket
     return {
         "metadata": Target(_metadata, (metadata,)),
         "commit": Target(_commit, (commit,)),

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from gitcp.fastpath import stat_check
 from gitcp.git.repo import Repository
-from gitcp.worktree import rules
+from gitcp.worktree import rules, scan
 from gitcp.worktree.include import Include
 from gitcp.worktree.nested import git_dir_of, head_of
 from gitcp.worktree.snapshot import Limits
@@ -220,6 +220,36 @@ def test_like_git(monkeypatch: pytest.MonkeyPatch, forked: bool, rounds: list[li
             assert shot.snapshot.tree == git_tree(project)
             tracked = {os.fsencode(path) for path in project.git("ls-files", "-z").split("\0")}
             assert set(shot.entries) - tracked == untracked(project)
+
+
+@pytest.mark.parametrize("together", [7, 64])
+def test_large_like_git(project: Project, monkeypatch: pytest.MonkeyPatch, together: int) -> None:
+    """In a tree of which never more than a part is in memory, no path is missing: the first save
+    and the next ones have what git's own listing has, and git's own tree.
+    """
+    monkeypatch.setattr(scan, "BATCH", together)
+    for number in range(1200):
+        parts = (number % 7, number // 7 % 11, number // 77 % 5, number)
+        directory = "/".join(f"d{part}" for part in parts[: 1 + number % 4])
+        project.write(f"{directory}/file{number}", f"{number}\n")
+        if number % 50 == 0:
+            project.write(f"{directory}/.gitignore", "*1\n!file11\nd3/\n")
+    project.git("add", "-f", "d0", "d1", "d2/d3")
+    project.git("commit", "-q", "-m", "some")
+    camera = Camera(project)
+    for edit in range(4):
+        if edit == 1:
+            project.remove("d4")
+        if edit == 2:
+            project.write("d5/.gitignore", "*2\n")
+        if edit == 3:
+            project.write("d6/new/below/file", "new\n")
+        shot = camera.take()
+
+        listed = project.git("ls-files", "-co", "--exclude-standard", "-z").split("\0")
+        there = {os.fsencode(path) for path in listed if (project.root / path).is_file()}
+        assert set(shot.entries) == there
+        assert shot.snapshot.tree == git_tree(project)
 
 
 ATTRIBUTES = st.lists(
