@@ -12,6 +12,7 @@ import hashlib
 import os
 import stat
 import struct
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.errors import GitcpError, GitFailed
@@ -48,21 +49,37 @@ unknown).
 """
 
 
+Found = tuple[bytes, int, int, int]
+"""The name of an entry, its flags, and where in the data it starts and ends."""
+
+
 class Folder:
     """The index entries directly in one directory. A name has one slot, or several in a conflict.
 
-    Entries are decoded from `data` on demand: for most directories only the digest is needed.
+    Entries are decoded from `data` on demand: of a large index only `runs` are in memory, where in
+    the data entries of this directory follow each other: the offset of the first, their number, and
+    the path before it, from which version 4 abbreviates. `entries` are those of an index that git
+    listed.
     """
 
-    __slots__ = ("_data", "_files", "_raw", "entries", "folders")
+    __slots__ = ("_data", "_files", "_raw", "entries", "folders", "runs")
 
     def __init__(self, data: bytes = b"", raw: int = SHA1.raw) -> None:
-        self.folders: set[bytes] = set()
-        self.entries: list[tuple[bytes, int, int, int]] = []
-        """Name, flags, and where in the data the entry starts and ends."""
+        self.folders: frozenset[bytes] | set[bytes] = frozenset()
+        self.entries: list[Found] | None = None
+        self.runs: tuple[tuple[int, int, bytes], ...] = ()
         self._data = data
         self._raw = raw
         self._files: dict[bytes, tuple[Slot, ...]] | None = None
+
+    def _listed(self) -> list[Found]:
+        if self.entries is not None:
+            return self.entries
+        return [
+            (path.rpartition(b"/")[2], flags, start, end)
+            for offset, count, before in self.runs
+            for path, flags, start, end, _ in _decoded(self._data, self._raw, offset, count, before)
+        ]
 
     @property
     def files(self) -> dict[bytes, tuple[Slot, ...]]:
@@ -70,7 +87,7 @@ class Folder:
         if self._files is None:
             self._files = {}
             head = _HEADS[self._raw]
-            for name, flags, start, _ in self.entries:
+            for name, flags, start, _ in self._listed():
                 stats, oid, _ = head.unpack_from(self._data, start)
                 kind = stats[24:28]
                 slot = (_MODES.get(kind) or int.from_bytes(kind, "big"), oid, flags, stats)
@@ -83,7 +100,7 @@ class Folder:
         # Include the name: version 4 stores only a part of it.
         seen = [
             data[start + 24 : start + 28] + data[start + 40 : end] + name
-            for name, _, start, end in self.entries
+            for name, _, start, end in self._listed()
         ]
         everything = b"\0".join((*seen, b"", b"/".join(sorted(self.folders))))
         return hashlib.sha1(everything, usedforsecurity=False).digest()
@@ -192,7 +209,10 @@ class _FolderBuilder:
         if folder is None:
             folder = self.found[path] = Folder(self._data, self._raw)
             parent, _, name = path.rpartition(b"/")
-            self.at(parent).folders.add(name)
+            above = self.at(parent)
+            if not above.folders:
+                above.folders = set()  # most directories have none
+            above.folders.add(name)  # type: ignore[union-attr]
         return folder
 
 
@@ -203,8 +223,28 @@ def _parse(data: bytes, raw: int) -> dict[bytes, Folder] | None:
     signature, version, count = struct.unpack_from(">4sII", data)
     if signature != b"DIRC" or version not in (2, 3, 4):
         return None
-    folders, bits_at = _FolderBuilder(data, raw), 40 + raw
-    position, path, last = 12, b"", None
+    folders = _FolderBuilder(data, raw)
+    position, last, previous = 12, None, b""
+    begun, length, before = 12, 0, b""
+    for path, _, start, _, following in _decoded(data, raw, 12, count, b""):
+        parent = path.rpartition(b"/")[0]
+        if parent != last:  # they come in path order
+            if last is not None:
+                folders.at(last).runs += ((begun, length, before),)
+            begun, length, before, last = start, 0, previous, parent
+        length, previous, position = length + 1, path, following
+    if last is not None:
+        folders.at(last).runs += ((begun, length, before),)
+    return folders.found if _is_plain(data, position, raw) else None
+
+
+def _decoded(
+    data: bytes, raw: int, position: int, count: int, path: bytes
+) -> Iterator[tuple[bytes, int, int, int, int]]:
+    """Yield `count` entries: path, flags, start, end, and where the next one starts. `path` is that
+    of the entry before.
+    """
+    version, bits_at = data[7], 40 + raw
     for _ in range(count):  # the hot loop
         start, flags = position + bits_at + 2, 0
         bits = data[start - 2] << 8 | data[start - 1]
@@ -223,12 +263,8 @@ def _parse(data: bytes, raw: int) -> dict[bytes, Folder] | None:
             end = start + length if length < 0xFFF else data.index(b"\0", start + length)
             path = data[start:end]
             following = position + (end - position + 8 & ~7)
-        parent, _, name = path.rpartition(b"/")
-        if parent != last:  # they come in path order
-            entries, last = folders.at(parent).entries, parent
-        entries.append((name, flags, position, end))
+        yield path, flags, position, end, following
         position = following
-    return folders.found if _is_plain(data, position, raw) else None
 
 
 def _extended(bits: int) -> int:
@@ -293,5 +329,7 @@ def _ask(repo: Repository) -> dict[bytes, Folder]:
     folders = _FolderBuilder(bytes(data), raw)
     for path, flags, start in entries:
         parent, _, name = path.rpartition(b"/")
-        folders.at(parent).entries.append((name, flags, start, start + head.size))
+        folder = folders.at(parent)
+        folder.entries = folder.entries or []
+        folder.entries.append((name, flags, start, start + head.size))
     return folders.found

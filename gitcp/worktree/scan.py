@@ -181,7 +181,7 @@ class Scan:
                 return
             path = path.rpartition(b"/")[0]
             self._unfinished[path] -= 1
-        if len(self._finished) > BATCH:
+        if len(self._finished) > BATCH // 8:
             self._close_finished()
 
     def _close_finished(self) -> None:
@@ -191,6 +191,9 @@ class Scan:
         each = ((path, self.records.pop(path, None)) for path in finished)
         self._close({path: record for path, record in each if record is not None})
         self._rules.forget(finished)
+        if self._scope.index is not None:
+            for path in finished:  # what was decoded of it would add up to several times its size
+                self._scope.index.folders.pop(path, None)
 
     def _visit(self, record: Record) -> None:
         path, old = record.path, self._scope.past.record(record.path)
