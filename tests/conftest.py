@@ -26,7 +26,7 @@ from driver import Project  # noqa: E402  (only now are its asserts rewritten)
 
 # Everything else of the environment is gone: an agent may be running us, git may, and both say so
 # by variables.
-KEPT = ("AGENTS_PREFIX", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "VIRTUAL_ENV")
+KEPT = ("AGENTS_PREFIX", "GITCP_TEST_KIND", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "VIRTUAL_ENV")
 KEPT_PREFIXES = ("PYTEST_", "PYTHON")
 LOOPBACK = ("127.", "::1", "localhost")
 
