@@ -63,9 +63,11 @@ from gitcp.model import (
 from gitcp.secrets.scan import fingerprint
 from gitcp.state import settings
 from gitcp.value import replace
+from gitcp.worktree.watcher import watcher
+from gitcp.worktree.watching.stop import Stop
 
 from driver import SOURCE, Project
-from samples import plain
+from samples import open_store, plain
 
 UPDATE = bool(os.environ.get("UPDATE_DOCS"))
 PAGES = [SOURCE / "README.md", *sorted(SOURCE.joinpath("docs").glob("*.md"))]
@@ -535,11 +537,20 @@ def _adopted(project: Project) -> list[str]:
     gone = Project(project.root.parent / "gone" / "kept")
     Talk(gone, "11111111-5d1c-4f0a-9b3e-2c6d8f1a7b90").say("Begin.", "I begin.")
     shutil.rmtree(gone.root.parent)
-    chats = Path(os.environ["HOME"], ".gemini/tmp/kept/chats")
-    chats.mkdir(parents=True)
-    chats.joinpath("session-1.json").write_text("{}")
+    database = Path(os.environ["HOME"], ".local/share/opencode/opencode.db")
+    database.parent.mkdir(parents=True)
+    database.write_text("no database")
     how = ("--dry-run", "--yes")
     return [other.gitcp("adopt", each, "--json", check=0).out for each in how]
+
+
+def _watched(project: Project) -> str:
+    """What `status` prints while somebody watches."""
+    watching = watcher(open_store(project).repo, 1000, lambda: (), Stop())
+    project.gitcp("save", "--force", check=0)
+    printed = project.gitcp("status", "--json", check=0).out
+    watching.close()
+    return printed
 
 
 def _worktrees(project: Project) -> list[str]:
@@ -637,6 +648,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         done = project.gitcp(*command, "--json")
         assert done.code in (0, failure.IN_PART), done
         texts.append(done.out)
+    texts.append(_watched(project))
     texts += _adopted(project)
     texts += _worktrees(project)
     texts.append(project.gitcp("doctor", "--json", check=1).out)
