@@ -119,10 +119,8 @@ def written_by(
     if begun is not None:
         rest = (path for path in begun.paths if path not in on_disk and not path.endswith(ALONE))
         return Written(on_disk | files_on_disk(wanted, rest, tree, Contents(store)))
-    safety, above = (
-        Side(store.reader, before),
-        {parent for path in on_disk for parent in parents(path)},
-    )
+    safety = Side(store.reader, before)
+    above = {parent for path in (*on_disk, *files.make_directories) for parent in parents(path)}
     return Written(
         on_disk,
         existing=frozenset(d for d in above if d not in tree.made and not safety.may_have(d)),

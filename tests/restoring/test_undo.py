@@ -474,6 +474,18 @@ def test_empty_directory_that_is_ignored(project: Project) -> None:
     assert b"build/out" in after
 
 
+def test_empty_directory_in_an_ignored_one(project: Project) -> None:
+    """An empty directory comes back in one that is empty, too, and ignored: undo leaves the upper
+    one.
+    """
+    os.makedirs(project.path("build/out"))
+    target = save(project)
+    os.rmdir(project.path("build/out"))
+    project.write(f"{project.git_dir}/info/exclude", "build\n")
+    after, _ = exactly(project, target)
+    assert b"build/out" in after
+
+
 def test_ignored_directory_that_was_there(project: Project) -> None:
     """A file comes back in an empty directory that is ignored: undo takes the file, and leaves the
     directory.
