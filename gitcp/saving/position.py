@@ -7,7 +7,6 @@ had been left out, it would do part of its work twice, or not at all.
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 from collections.abc import Collection
 
@@ -89,6 +88,8 @@ def _refuse(
 ) -> None:
     for skip in snapshot.skipped:
         if skip.reason in LEFT_OUT and _changed(store, skip, before):
+            import shlex  # a save should not wait for it
+
             shown = display(skip.path)
             exclude = shlex.quote(str(store.repo.common_dir / "info/exclude"))
             raise Refused(
