@@ -141,9 +141,10 @@ class Repository:
     def _extensions(self) -> dict[str, str]:
         return config.extensions(self.common_dir)
 
-    @cached_property
+    @property
     def refs(self) -> Refs:
         """Return the refs."""
+        # not kept here: they hold a method of this object, which ends its `git cat-file` when freed
         if self.ref_format == REFTABLE:
             from gitcp.git.reftable import TableRefs
 
