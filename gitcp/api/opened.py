@@ -70,7 +70,7 @@ class Opened:
         return store
 
     def repository(self) -> Repository:
-        """Return the repository for the calling thread."""
+        """Return the repository for the calling thread; for frameworks, not a public method."""
         repo = Repository.open(self.path, self.host)
         if repo.git_dir == self._repo.git_dir:  # else somebody made another repository there
             repo.cat_file = self._repo.cat_file

@@ -47,11 +47,11 @@ class State:
     names the node of the root.
     """
 
-    __slots__ = ("_file", "fingerprint", "head", "length", "root")
+    __slots__ = ("_descriptor", "fingerprint", "head", "length", "root")
 
     def __init__(self, file: BinaryIO) -> None:
-        status = os.fstat(file.fileno())
-        self._file = file
+        self._descriptor = os.dup(file.fileno())
+        status = os.fstat(self._descriptor)
         self.fingerprint = fingerprint.of(status)
         self.length = status.st_size
         magic = len(trusted_cache.MAGIC)
@@ -66,12 +66,12 @@ class State:
             raise Damaged from None
 
     def __del__(self) -> None:
-        self._file.close()
+        os.close(self._descriptor)
 
     def read(self, offset: int, size: int) -> bytes:
         """Return these bytes, as many as there are. Raises Damaged if they cannot be read."""
         try:
-            return os.pread(self._file.fileno(), size, offset)
+            return os.pread(self._descriptor, size, offset)
         except (OSError, OverflowError):
             raise Damaged from None
 
@@ -138,17 +138,17 @@ def opened(path: str) -> State:
     and Damaged.
     """
     try:
-        return State(trusted_cache.opened(path))
+        with trusted_cache.opened(path) as file:
+            return State(file)
     except Damaged:
         import fcntl  # somebody may be appending to it at this moment
 
-        file = trusted_cache.opened(path)
-        try:
+        with trusted_cache.opened(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH)
-            return State(file)
-        except (OSError, Damaged):
-            file.close()
-            raise
+            try:
+                return State(file)
+            finally:
+                fcntl.flock(file, fcntl.LOCK_UN)  # what is returned has the same open file
 
 
 def flagged(read: Any, root: Ref, flag: int) -> Iterator[tuple[bytes, Node]]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import marshal
 import os
-import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -50,6 +49,8 @@ class _Spilled:
     """Bytes in a temporary file without a name, which ends with this."""
 
     def __init__(self) -> None:
+        import tempfile  # 10 ms, and only a large tree needs it
+
         self._file = tempfile.TemporaryFile(buffering=0)
         self.size = 0
 
@@ -153,9 +154,10 @@ class Nodes:
             write_all(descriptor, MAGIC)
             for data in self._parts((*head, base), root):
                 write_all(descriptor, data)
-        self._state = State(open(descriptor, "rb"))
         self._base = base
-        self._wrote(os.fstat(descriptor))
+        with open(descriptor, "rb") as file:
+            self._state = State(file)
+            self._wrote(os.fstat(descriptor))
 
     def _wrote(self, status: os.stat_result) -> None:
         self.fingerprint = fingerprint.of(status)

@@ -299,7 +299,7 @@ def test_async_is_complete() -> None:
         name for cls in (Checkpoints, Opened) for name in vars(cls) if not name.startswith("_")
     }
 
-    assert names - set(vars(gitcp.AsyncCheckpoints)) == {"store", "request"}
+    assert names - set(vars(gitcp.AsyncCheckpoints)) == {"store", "request", "repository"}
     own = {name for name in vars(gitcp.Session) if not name.startswith("_")}
     assert own <= set(vars(gitcp.AsyncSession))
 

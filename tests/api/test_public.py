@@ -65,7 +65,7 @@ def test_complete() -> None:
         kind
         for cls in (gitcp.Checkpoints, Opened, gitcp.Session, gitcp.TransactionBlock)
         for name, member in vars(cls).items()
-        if not name.startswith("_") and name not in {"request", "with_housekeeping"}
+        if not name.startswith("_") and name not in {"request", "repository", "with_housekeeping"}
         for kind in annotated(member)
     }
 

@@ -82,7 +82,8 @@ class Fake:
         self.path = project.git_dir / SOCKETS[OWN]
         self.path.parent.mkdir(exist_ok=True)
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.bind(str(self.path))
+        with ipc.Address(str(self.path)) as address:
+            self.socket.bind(address)
         self.socket.listen()
         threading.Thread(target=self.run, daemon=True).start()
 
