@@ -515,14 +515,24 @@ def test_an_older_process_is_not_believed(project: Project, started: list[int]) 
 
 
 def test_packs_that_were_joined_are_let_go(project: Project) -> None:
-    """A program that saves all day does not hold the packs that it has put together."""
+    """A program that saves all day does not hold the packs that it has put together: at the first
+    write after that they are let go.
+    """
     objects = GatheringObjects(open_store(project).repo, Gathering())
-    for number in range(3 * MANY):
+
+    def write(number: int) -> None:
         oid = objects.writer.write_blob(b"%d" % number)
         objects.writer.flush()
         objects.writer.let_go()
         assert objects.reader.read_blob(oid) == b"%d" % number
+
+    for start in range(0, 3 * MANY, MANY):
+        for number in range(start, start + MANY):
+            write(number)
+        objects.gathering.wait()
+        write(-1 - start)
         maps = [Path(f"/proc/{git._pid}/maps").read_text() for git in catfile._running]
+        assert maps
         assert not any(
             "(deleted)" in line and ".pack" in line for line in "".join(maps).split("\n")
         )
