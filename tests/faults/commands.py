@@ -16,6 +16,7 @@ from talk import SESSION, Talk
 
 from faults.scenes import FAR, TALK, Scene, Stage
 from gitcp.git import refs, repack
+from gitcp.sharing.remote_refs import shard
 
 
 def _last_label(stage: Stage, session: str = TALK) -> str | None:
@@ -161,8 +162,9 @@ def _lose(stage: Stage) -> None:
 
 
 def _is_sent(stage: Stage) -> bool:
-    at_hub = refs.list_refs(_hub(stage), refs.SESSIONS)
-    return bool(at_hub) and at_hub.get(refs.SESSIONS + TALK) == stage.store.sessions()[TALK]
+    at_hub = refs.list_refs(_hub(stage), refs.SHARED)
+    session = f"{refs.SHARED}{shard(TALK)}/{TALK}"
+    return at_hub.get(session) == stage.store.sessions()[TALK]
 
 
 def _hub_is_whole(stage: Stage) -> None:
