@@ -33,6 +33,8 @@ TRASH = PREFIX + "trash/"
 REMOTES = PREFIX + "remotes/"
 SHARED = PREFIX + "shared/"
 """Sessions on a remote. Nothing is here in the repository that pushes them."""
+CATALOGUE = SHARED + "catalogue"
+"""What a list of a remote's sessions shows: no checkpoint, and written anew by any push."""
 
 HEX = re.compile(FULL_NAME + r"\Z")
 LOGGED = re.compile(

@@ -36,7 +36,7 @@ TOGETHER = 128
 MOST = 4096
 """Maximum number of objects that are asked for at once."""
 
-FOLDERS = tuple(refs.PREFIX + folder for folder in ("sessions/", "tags/", "remotes/", "trash/"))
+FOLDERS = (refs.SESSIONS, refs.TAGS, refs.REMOTES, refs.TRASH, refs.SHARED)
 MOST_LOST = 1000
 UNKNOWN = 0
 """The number of a checkpoint whose commit, which contains it, cannot be read."""
@@ -184,6 +184,7 @@ class _Check:
     def walk_refs(self) -> None:
         """Read every ref and every commit that refs reach."""
         scan = verify.read_refs(self.repo, refs.PREFIX)
+        scan.refs.pop(refs.CATALOGUE, None)
         self._read_commits(frozenset(scan.refs.values()))
         for ref, problem in scan.faults:
             self.problems.append(Problem(ref, problem, tuple(map(_format_id, _last_id(ref)))))
@@ -496,7 +497,8 @@ class _Check:
 def _session_of(ref: str) -> str | None:
     """Return the session that a ref must point to, None if its name does not tell."""
     folder, _, name = ref.rpartition("/")
-    return name if folder.endswith("/sessions") else None
+    is_session = folder.endswith("/sessions") or folder.startswith(refs.SHARED)
+    return name if is_session else None
 
 
 def _last_id(ref: str) -> list[CheckpointId]:
