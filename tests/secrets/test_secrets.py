@@ -268,8 +268,12 @@ def test_encoded(project: Project, tmp_path: Path) -> None:
     project.gitcp("push", check=15)
     project.gitcp("push", "--redact", check=0)
     tip = project.git(
-        "--git-dir", str(tmp_path / "hub.git"), "for-each-ref", "--format=%(refname)"
-    ).split()[0]
+        "--git-dir",
+        str(tmp_path / "hub.git"),
+        "for-each-ref",
+        "--format=%(refname)",
+        "refs/gitcp/shared/*/*",
+    )
     for number, form in enumerate(forms):
         sent = project.git("--git-dir", str(tmp_path / "hub.git"), "show", f"{tip}:f{number}")
         assert "[REDACTED:github-token]" in sent
