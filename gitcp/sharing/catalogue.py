@@ -89,7 +89,7 @@ def fetch(store: Store, source: Remote, url: str, commit: Oid) -> Lines:
         remote.receive(store.repo, url, [source.catalogue], negotiation_tip=tip)
         store.writer.flush()  # forget cached lookups: the objects exist now
         if not store.reader.exists(commit):
-            raise StoreBusy(f"somebody else updated the catalogue of {source.name} meanwhile")
+            raise StoreBusy(f"another push updated the catalogue of {source.name} meanwhile")
     entries = read(store, commit)
     remember(store, source, commit)
     return entries

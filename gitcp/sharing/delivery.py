@@ -1,7 +1,7 @@
 """Send refs to a remote within the limits of hosts, and keep its catalogue right.
 
 A push moves at most 100 refs and about 2 GiB, each ref only from the value that was listed. The
-catalogue moves in the same push. If somebody else moved it meanwhile, theirs is fetched and the
+catalogue moves in the same push. If another push moved it meanwhile, that one is fetched and the
 entries of both are written, so two people who push at once lose nothing.
 """
 
@@ -31,7 +31,7 @@ MOST, WITHIN = 6, 60.0
 """Hosts recommend at most this many pushes in so many seconds."""
 
 TRIES = 5
-"""Number of times that the catalogue is written again because somebody else moved it."""
+"""Number of times that the catalogue is written again because another push moved it."""
 
 Pace = Callable[[], None]
 """Called before each push; waits as long as the host wants."""
