@@ -346,7 +346,7 @@ class Context:
 
         try:
             last = self.checkpoint("@", session)
-            (path,) = self.inside((os.fsencode(word),))
+            (path,) = self.inside((os.fsencode(word),), last)
         except (GitcpError, ValueError):
             return False
         return trees.lookup(self.store.reader, last.root, path) is not None
@@ -360,17 +360,28 @@ class Context:
             )
         return self.store.read(commit)
 
-    def inside(self, paths: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    def inside(self, paths: tuple[bytes, ...], *checkpoints: Checkpoint) -> tuple[bytes, ...]:
         """Convert paths relative to `cwd` to paths of the repository. Empty if one of them is its
         root.
+
+        A path that one of the checkpoints has is that path, even if a link is on its way now.
         """
-        relative = tuple(map(self._inside, paths))
+        relative = tuple(self._inside(path, checkpoints) for path in paths)
         return () if b"" in relative else relative
 
-    def _inside(self, path: bytes) -> bytes:
-        found = self.store.repo.inside(self.cwd, path)
+    def _inside(self, path: bytes, checkpoints: Sequence[Checkpoint]) -> bytes:
+        repo = self.store.repo
+        spelled = repo.spelled(self.cwd, path) if checkpoints else None
+        if spelled and any(self._has(checkpoint, spelled) for checkpoint in checkpoints):
+            return spelled
+        found = repo.inside(self.cwd, path)
         if found is None:
             raise BadValue(
                 f"{os.fsdecode(path)} is outside {self.store.repo.root}: nothing was changed"
             )
         return found
+
+    def _has(self, checkpoint: Checkpoint, path: bytes) -> bool:
+        from gitcp.git import trees
+
+        return trees.lookup(self.store.reader, checkpoint.root, path) is not None

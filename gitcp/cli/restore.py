@@ -149,12 +149,13 @@ def _restore(context: Context, given: Mapping[str, Any]) -> None:
 def _request(context: Context, given: Mapping[str, Any]) -> RestoreRequest:
     if given["branch"] is not None and given["worktree"] is None:
         raise BadValue("--branch is used together with --worktree", hint=HELP)
-    scope, paths = given["paths"], context.inside(given["paths"])
+    scope = given["paths"]
     if scope and given["conversation"]:
         raise BadValue("PATH and --conversation cannot be used together", hint=HELP)
     _check_mine(given)
     both = given["files"] == given["conversation"] and not scope
     target, rewound = _target(context, given)
+    paths = context.inside(scope, target)
     return RestoreRequest(
         target=target,
         cwd=context.cwd,

@@ -84,7 +84,7 @@ def _request(context: Context, given: dict[str, Any]) -> RestoreRequest:
         target=target,
         cwd=context.cwd,
         conversation=False,
-        paths=context.inside(given["paths"]),
+        paths=context.inside(given["paths"], target, before),
         force=given["force"],
         limits=context.limits(),
         reverted=before,

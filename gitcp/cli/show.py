@@ -72,7 +72,7 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
         name, path = revisions.split_path(context.store, revision, context.viewed(session))
     checkpoint = context.checkpoint(name, session)
     if given["paths"]:
-        _print_file(context, checkpoint, b"".join(context.inside(given["paths"])))
+        _print_file(context, checkpoint, b"".join(context.inside(given["paths"], checkpoint)))
     elif path is not None:
         _print_file(context, checkpoint, os.fsencode(path))
     elif given["key"] is not None:
@@ -99,7 +99,7 @@ def _print_json(context: Context, checkpoint: Checkpoint) -> None:
 
 def _print_file(context: Context, checkpoint: Checkpoint, path: bytes) -> None:
     if path.startswith((b"./", b"../")):
-        path = b"".join(context.inside((path,)))
+        path = b"".join(context.inside((path,), checkpoint))
     content = show.file(context.store, checkpoint, path.strip(b"/"))
     if isinstance(content, bytes):
         context.output.data(content)

@@ -181,13 +181,33 @@ class Repository:
     def inside(self, directory: Path, path: bytes) -> bytes | None:
         """Return a path given relative to `directory` as one relative to the root (b"": the root),
         None if it is outside. Links are resolved in its directory only: the last name may itself be
-        a link.
+        a link. If nothing is there, links inside the root are not resolved: what was there may be
+        older than they are.
         """
         whole = os.path.join(os.fsencode(directory), path).rstrip(b"/")
         above, name = os.path.split(whole)
         if name in (b"", b".", b".."):
             above, name = whole, b""
         full = os.path.join(os.path.realpath(above), name).rstrip(b"/")
+        return self._below_root(full) if os.path.lexists(full) else self.spelled(directory, path)
+
+    def spelled(self, directory: Path, path: bytes) -> bytes | None:
+        """Return a path as `inside` does, but resolve no link inside the root, and `..` by its
+        spelling, as git does.
+        """
+        whole = os.path.normpath(os.path.join(os.fsencode(directory), path))
+        above, below = whole, b""
+        spelled = None
+        while True:
+            top = self._below_root(os.path.realpath(above))
+            if top is not None:
+                spelled = os.path.join(top, below).rstrip(b"/")
+            above, name = os.path.split(above)
+            if not name:
+                return spelled
+            below = os.path.join(name, below)
+
+    def _below_root(self, full: bytes) -> bytes | None:
         root = os.fsencode(self.root)
         if full != root and not full.startswith(root + b"/"):
             return None

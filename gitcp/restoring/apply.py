@@ -269,7 +269,9 @@ def _permit(tree: Writer, path: bytes, bits: int) -> None:
         return
     if bits == ORDINARY:
         bits = ordinary(executable=bool(status.st_mode & 0o100))
-    tree.chmod(path, bits)
+    # Checkpoints of users with different umasks record different files: the bits may be these.
+    if status.st_mode & 0o777 != bits & 0o777:
+        tree.chmod(path, bits)
 
 
 def _clear_directories(tree: Writer, path: bytes) -> None:

@@ -265,7 +265,7 @@ def _creatable(
 ) -> tuple[list[bytes], list[Kept]]:
     """Return the directories that can be created, and those that cannot, with the reason."""
     reasons = {
-        path: now.unknown(path) or _obstacle((*parents(path), path), removed, disk)
+        path: now.unknown(path) or _obstacle((*parents(path), path), now, removed, disk)
         for path in missing
     }
     blocked = [Kept(path, reason, missing=True) for path, reason in reasons.items() if reason]
@@ -284,7 +284,7 @@ def _steps(
     steps, unwritable = [], []
     for change in wanted:
         step = _step(change, now, target)
-        reason = "" if change.path in respelled else _reason_not_to_write(step, removed, disk)
+        reason = "" if change.path in respelled else _reason_not_to_write(step, now, removed, disk)
         if reason:
             unwritable.append(Kept(change.path, reason, missing=True))
         elif change.path in respelled or not _is_restored_already(step, disk):
@@ -397,7 +397,7 @@ def _ignored(
     return {path.rstrip(b"/") for path in ignored}
 
 
-def _reason_not_to_write(step: FileStep, removed: Collection[bytes], disk: Disk) -> str:
+def _reason_not_to_write(step: FileStep, now: Side, removed: Collection[bytes], disk: Disk) -> str:
     """Return why a path cannot be written: an obstacle, or missing data; "" if it can."""
     if step.new is None:
         return ""
@@ -407,7 +407,7 @@ def _reason_not_to_write(step: FileStep, removed: Collection[bytes], disk: Disk)
         and (missing := disk.lacks_lfs(step.new))
     ):
         return f"its LFS object {missing[:12]} is missing (git lfs fetch --all)"
-    if blocked := _obstacle(parents(step.path), removed, disk):
+    if blocked := _obstacle(parents(step.path), now, removed, disk):
         return blocked
     kind = disk.kind(step.path)
     if kind == "shut":
@@ -422,12 +422,16 @@ def _reason_not_to_write(step: FileStep, removed: Collection[bytes], disk: Disk)
     return "something that is not captured is there" if kind == "special" or in_the_way else ""
 
 
-def _obstacle(directories: Iterable[bytes], removed: Collection[bytes], disk: Disk) -> str:
-    """Return what uncaptured thing is where one of these directories must be; "" if nothing is."""
+def _obstacle(
+    directories: Iterable[bytes], now: Side, removed: Collection[bytes], disk: Disk
+) -> str:
+    """Return what thing that stays is where one of these directories must be; "" if nothing is."""
     for path in directories:
         if disk.kind(path) == "shut":
             return f"the directory of {display(path)} cannot be entered"
         if disk.kind(path) not in ("", "directory") and path not in removed:
+            if now.has_file(path):
+                return f"{display(path)} is in the way and not one of the paths to restore"
             return f"{display(path)} is in the way and not captured"
     return ""
 

@@ -114,7 +114,8 @@ def written_by(
     What the plan kept was not written. `before` is the snapshot of the safety checkpoint.
     """
     wanted, kept = Side(store.reader, request.wanted), {one.path for one in files.kept}
-    paths = (*(step.path for step in files.write), *(path for path, _ in files.permissions))
+    permitted = (path for path, _ in files.permissions if path in tree.changed)
+    paths = (*(step.path for step in files.write), *permitted)
     on_disk = files_on_disk(wanted, (path for path in paths if path not in kept), tree)
     if begun is not None:
         rest = (path for path in begun.paths if path not in on_disk and not path.endswith(ALONE))

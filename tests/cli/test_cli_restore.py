@@ -250,6 +250,39 @@ def test_paths_outside(project: Project, talk: Talk) -> None:
     )
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_paths_that_lead_through_a_link_now(project: Project, talk: Talk, is_there: bool) -> None:
+    """A path of the checkpoint is that path, though a directory on it is a link to another by now;
+    one that the checkpoint does not have is what it leads to.
+    """
+    os.rename(project.path("src"), project.path("moved"))
+    os.symlink("moved", project.path("src"))
+    os.symlink(".", project.path("here"))
+    if is_there:
+        project.write("moved/db.py", "another\n")
+    args = ("restore", "first", "--yes", "--json", "--")
+
+    kept = json.loads(project.gitcp(*args, "src/db.py", "here/app.py", check=3).out)
+    found = json.loads(project.gitcp(*args, "src/db.py", "src", check=0).out)
+
+    reason = "src is in the way and not one of the paths to restore"
+    assert kept["kept"] == [{"path": "src/db.py", "reason": reason}]
+    assert kept["written"] == ["app.py"]
+    assert found["written"] == ["src/db.py"]
+    assert project.read("src/db.py") == b"import sqlite3\n"
+    assert os.path.exists(project.path("moved/db.py")) == is_there
+
+
+def test_a_path_behind_a_link_of_today(project: Project, talk: Talk) -> None:
+    """What a checkpoint has is shown and found in the log, though the way to it is a link now."""
+    os.rename(project.path("src"), project.path("moved"))
+    os.symlink("moved", project.path("src"))
+
+    assert project.gitcp("show", "first", "--", "src/db.py", check=0).out == "import sqlite3\n"
+    assert project.gitcp("show", "first:./src/db.py", check=0).out == "import sqlite3\n"
+    assert "first" in project.gitcp("log", "--", "src/db.py", check=0).out
+
+
 def test_only_files(project: Project, talk: Talk) -> None:
     """--files leaves the conversation alone."""
     before = talk.path.read_bytes()

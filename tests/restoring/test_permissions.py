@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -101,6 +102,25 @@ def test_what_is_executable_again_is_for_no_one_else(project: Project) -> None:
     restore(project, target)
 
     assert project.files()[b"file"].mode == 0o750
+
+
+def test_a_file_that_had_its_bits_was_not_written(project: Project) -> None:
+    """A restore changes no file whose recorded bits it has, so undo has no claim to it."""
+    os.umask(0o022)
+    project.write("file", "one\n", 0o600)
+    project.write("other", "one\n")
+    project.gitcp("save", "--session", "s", check=0)
+    os.umask(0o077)  # 0600 is recorded no more
+    project.write("other", "two\n")
+    ctime = os.stat(project.root / "file").st_ctime_ns
+    project.gitcp("restore", "s@1", "--yes", check=0)
+    assert os.stat(project.root / "file").st_ctime_ns == ctime
+    project.write(".gitignore", "file\n")
+
+    safety = json.loads(project.gitcp("undo", "--yes", "--json", check=0).out)["safety"]
+
+    assert "file" not in project.gitcp("show", "--files", safety, check=0).out.split()
+    assert project.files()[b"other"].data == b"two\n"
 
 
 def test_aborted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
