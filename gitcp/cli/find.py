@@ -22,9 +22,13 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import CYAN, DIM, RED, YELLOW, Styled
 from gitcp.errors import BadValue
-from gitcp.history.find import PLACES, Hit, Needle, find
+from gitcp.history.find import Page, find
+from gitcp.history.matching import PLACES, Hit, Needle
 from gitcp.history.text_index import MANY, TextIndex
 from gitcp.worktree.paths import display
+
+MOST = 100
+"""Matches that are shown unless a number is given."""
 
 AROUND = 60
 """Characters shown before and after a match."""
@@ -55,7 +59,13 @@ class Places(Kind):
     ),
     flag("--regex", "-E", help="TEXT is a regular expression"),
     flag("--ignore-case", "-i", help="ignore case"),
-    option("-n", target="limit", metavar="N", kind=NUMBER, help="limit the number shown"),
+    option(
+        "-n",
+        target="limit",
+        metavar="N",
+        kind=NUMBER,
+        help="limit the number shown (100)",
+    ),
     session_option,
     json_option,
 )
@@ -63,7 +73,7 @@ def command(context: Context, /, **given: Any) -> None:
     """Search conversations, notes and files of all checkpoints
 
     Shows each match with the checkpoint that introduced it, newest first. Searches all sessions, or
-    the one given with --session. Binary files are not searched.
+    the one given with --session. Binary files are not searched. --json prints all matches, or -n.
 
       gitcp find "connection refused"
       gitcp find migration --in prompts,notes -i
@@ -72,21 +82,29 @@ def command(context: Context, /, **given: Any) -> None:
     store = context.store
     tips = [context.viewed_tip(given["session"])] if given["session"] else context.readable_tips()
     index = TextIndex(store.repo)
-    hits = find(store, tips, _needle(given), given["places"], index)[: given["limit"]]
+    limit = given["limit"]
+    if limit is None and not given["as_json"]:
+        limit = MOST
+    page = find(store, tips, _needle(given), given["places"], index, limit)
     if given["as_json"]:
-        for hit in hits:
+        for hit in page.hits:
             context.output.document(objects.document("find", objects.hit(hit)))
     else:
-        _print_all(context, hits)
+        _print_all(context, page)
     if index.missing > MANY:
         indexing.begin(context.store)
 
 
-def _print_all(context: Context, hits: list[Hit]) -> None:
-    if not hits:
+def _print_all(context: Context, page: Page) -> None:
+    hits = page.hits
+    if not hits and not page.more:
         context.output.say("no matches")
     with context.output.paged(context.core_pager) if hits else nullcontext():
         _print(context, hits)
+    if page.more:
+        more = humanize.count(page.more, "more checkpoint")
+        shown = humanize.count(len(hits), "match", "matches")
+        context.output.say(f"showed the newest {shown}; up to {more} may match (see -n)")
 
 
 def _needle(given: dict[str, Any]) -> Needle:

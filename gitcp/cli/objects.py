@@ -28,7 +28,7 @@ from gitcp.wire import Json
 
 if TYPE_CHECKING:
     from gitcp.adapters.base import Message
-    from gitcp.history.find import Hit
+    from gitcp.history.matching import Hit
     from gitcp.history.why import LineOrigin, PathHistory
     from gitcp.lifecycle.fork import Forked
     from gitcp.restoring import revert as revert_op

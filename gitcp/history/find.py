@@ -7,90 +7,23 @@ it, and git determines which are new where.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from itertools import groupby
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import closing, suppress
+from itertools import chain, groupby, islice
 from typing import NamedTuple
 
-from gitcp import adapters
-from gitcp.conversation.segments import NAME
 from gitcp.errors import GitFailed, StoreDamaged
-from gitcp.git import segmented
 from gitcp.git.promised import is_partial
 from gitcp.git.trees import is_content
 from gitcp.history import history
-from gitcp.history.text_index import TextIndex
-from gitcp.model import RESERVED, Checkpoint, Note, Oid
-from gitcp.store import CONVERSATION, METADATA, SEGMENT, Store, Summary
-from gitcp.value import Value
-from gitcp.wire import position_texts
-from gitcp.worktree.paths import display
+from gitcp.history.matching import PLACES, STREAM, Hit, Key, Matcher, Matches, Needle, stream_of
+from gitcp.history.text_index import MANY, WORD, TextIndex
+from gitcp.model import RESERVED, Oid
+from gitcp.store import Store
 
-PLACES = ("prompts", "answers", "tools", "notes", "paths", "files")
-KINDS = {
-    "prompts": "prompt",
-    "answers": "answer",
-    "tools": "tool",
-    "notes": "note",
-    "paths": "path",
-    "files": "file",
-}
-PLACE_BY_ROLE = {
-    "user": "prompts",
-    "assistant": "answers",
-    "thinking": "answers",
-    "summary": "answers",
-}
-
-BINARY_HEAD = 8000
-STREAM = re.compile(
-    re.escape(RESERVED + b"/" + CONVERSATION + b"/") + rb"(.+?)/(" + NAME.pattern + rb")"
-)
-
-
-class Needle:
-    """The text to search for: literal, or a regular expression. `words`, or words with these parts,
-    are in every match, in any case.
-    """
-
-    def __init__(self, text: str, *, regex: bool = False, ignore_case: bool = False) -> None:
-        self._pattern = re.compile(
-            text if regex else re.escape(text), re.IGNORECASE if ignore_case else 0
-        )
-        self._fold = ignore_case
-        # JSON may escape other characters, but not letters, digits and spaces.
-        runs = [] if regex else re.findall(r"[A-Za-z0-9 ]+", text)
-        probe = max(runs, key=len, default="").encode("ascii")
-        self.words = tuple(probe.lower().split())
-        self._probe = probe.lower() if ignore_case else probe
-
-    def may_be_in(self, data: bytes) -> bool:
-        """Return False if the text cannot be in these bytes, however they are encoded."""
-        return self._probe in (data.lower() if self._fold else data)
-
-    def find(self, text: str) -> tuple[int, int] | None:
-        """Return the start and end of the first match; None if there is none."""
-        match = self._pattern.search(text)
-        return match.span() if match else None
-
-
-class Hit(Value):
-    """A line that matches, and the checkpoint that added it. `where` is a path, a tool or a part of
-    a note.
-
-    `start` and `end` are the match in `text`, in characters. `line` counts the lines of a file from
-    1, `message` is a message's id.
-    """
-
-    summary: Summary
-    kind: str
-    where: bytes
-    text: str
-    start: int
-    end: int
-    line: int | None = None
-    message: str | None = None
+MOST_WORDS = 16
+"""Words of a message that are looked for in older ones, to see whether they have it."""
 
 
 class _NewBlob(NamedTuple):
@@ -101,36 +34,42 @@ class _NewBlob(NamedTuple):
     oid: Oid
 
 
+class Page(NamedTuple):
+    """The newest hits, and how many checkpoints may have more: 0 if these are all."""
+
+    hits: list[Hit]
+    more: int
+
+
 def find(
     store: Store,
     tips: Iterable[Oid],
     needle: Needle,
     places: Sequence[str] = PLACES,
     index: TextIndex | None = None,
-) -> list[Hit]:
-    """Return every hit behind `tips`, newest first. Of several chains, a damaged one is skipped.
-    With an index, segments of conversations that cannot contain the text are not read.
+    limit: int | None = None,
+) -> Page:
+    """Return the hits behind `tips`, newest first, at most `limit`. Of several chains, a damaged
+    one is skipped. With an index, segments of conversations that cannot contain the text are not
+    read, nor are older ones once there are enough hits.
 
     Raises StoreDamaged or GitFailed if the only chain is damaged.
     """
-    search = _Search(store, needle, places)
-    new: list[_NewBlob] = []
-    seen: set[Oid] = set()
-    for commit, changes in _readable_changes(store, list(tips)):
-        search.order[commit] = len(search.order)
-        for path, old, entry in ((change.path, change.old, change.new) for change in changes):
-            if entry is None:
-                continue
-            if old is None and not path.startswith(RESERVED + b"/"):
-                search.path(commit, path)
-            if is_content(entry.mode) and entry.oid not in seen and search.wants(path):
-                seen.add(entry.oid)
-                new.append(_NewBlob(commit, path, entry.oid))
+    search = _Search(store, Matcher(store, needle, places))
+    new = list(search.new_blobs(tips))
     if index is not None:
         new = _possible(index, needle, new)
-    for _, group in groupby(_read(store, new), key=lambda item: _place(item[0])):
-        search.blobs(list(group))
-    return sorted(search.hits, key=lambda hit: -search.order[hit.summary.commit])
+    search.positions = {_place(blob): number for number, blob in enumerate(new)}
+    talks = [blob for blob in new if STREAM.fullmatch(blob.path)]
+    search.read([blob for blob in new if not STREAM.fullmatch(blob.path)])
+    unread: set[Oid] = set()
+    if index is None or index.missing > MANY or limit is None:
+        search.read(talks)
+    else:
+        unread = search.read_newest(talks, index, limit)
+    hits = search.hits()
+    cut = hits[limit:] if limit is not None else []
+    return Page(hits[:limit], len(unread.union(hit.summary.commit for hit in cut)))
 
 
 def _readable_changes(store: Store, tips: list[Oid]) -> Iterable[history.Changed]:
@@ -158,26 +97,23 @@ def index_conversations(store: Store, index: TextIndex) -> None:
 
 
 def _possible(index: TextIndex, needle: Needle, new: list[_NewBlob]) -> list[_NewBlob]:
-    """Return the blobs that are to be read. All segments that a checkpoint added to a stream are,
-    or none: a message may begin in one and end in the next.
-    """
+    """Return the blobs that are to be read."""
     segments = [blob.oid for blob in new if STREAM.fullmatch(blob.path)]
     without = index.without(needle.words, segments)
-    if not without:
-        return new
-    wanted = {_place(blob) for blob in new if blob.oid not in without}
-    return [blob for blob in new if _place(blob) in wanted]
+    return _complete(new, {blob.oid for blob in new} - without) if without else new
+
+
+def _complete(blobs: list[_NewBlob], wanted: AbstractSet[Oid]) -> list[_NewBlob]:
+    """Return the blobs of all places that have one of these. All segments that a checkpoint added
+    to a stream are read, or none: a message may begin in one and end in the next.
+    """
+    places = {_place(blob) for blob in blobs if blob.oid in wanted}
+    return [blob for blob in blobs if _place(blob) in places]
 
 
 def _place(blob: _NewBlob) -> tuple[Oid, bytes]:
     """Return the checkpoint and the stream or path that a blob was added to."""
-    return blob.commit, _stream(blob.path)
-
-
-def _stream(path: bytes) -> bytes:
-    """Return the stream that a segment belongs to, else the path itself."""
-    match = STREAM.fullmatch(path) or SEGMENT.fullmatch(path)
-    return match[1] if match else b"/" + path
+    return blob.commit, stream_of(blob.path)
 
 
 def _read(store: Store, new: Sequence[_NewBlob]) -> Iterator[tuple[_NewBlob, bytes]]:
@@ -196,127 +132,128 @@ def _names(items: Iterable[_NewBlob]) -> bytes:
     return "".join(item.oid + "\n" for item in items).encode("ascii")
 
 
+class _Found(NamedTuple):
+    """A hit, and its position: the number of its checkpoint, and within that."""
+
+    position: tuple[int, int]
+    hit: Hit
+
+
 class _Search:
-    """One search: the hits, what was reported before, and the order of the checkpoints."""
+    """One search: the order of the checkpoints, of what they added, and the first of equal hits."""
 
-    def __init__(self, store: Store, needle: Needle, places: Sequence[str]) -> None:
-        self.hits: list[Hit] = []
-        self.order: dict[Oid, int] = {}
+    def __init__(self, store: Store, matcher: Matcher) -> None:
+        self.positions: dict[tuple[Oid, bytes], int] = {}
+        self._order: dict[Oid, int] = {}
+        self._found: dict[Key, _Found] = {}
         self._store = store
-        self._needle = needle
-        self._places = frozenset(places)
-        self._reported: set[tuple[object, ...]] = set()
-        self._cached: Checkpoint | None = None
+        self._matcher = matcher
 
-    def wants(self, path: bytes) -> bool:
-        """Return whether the content of a path is searched."""
-        if not path.startswith(RESERVED + b"/"):
-            return "files" in self._places
-        if path == RESERVED + b"/" + METADATA:
-            return "notes" in self._places
-        if SEGMENT.fullmatch(path):
-            return "files" in self._places
-        return STREAM.fullmatch(path) is not None and bool(
-            self._places & {"prompts", "answers", "tools"}
-        )
+    def new_blobs(self, tips: Iterable[Oid]) -> Iterator[_NewBlob]:
+        """Yield the blobs that are to be searched, oldest first. Searches the paths."""
+        seen: set[Oid] = set()
+        for commit, changes in _readable_changes(self._store, list(tips)):
+            self._order[commit] = len(self._order)
+            for path, old, entry in ((change.path, change.old, change.new) for change in changes):
+                if entry is None:
+                    continue
+                if old is None and not path.startswith(RESERVED + b"/"):
+                    self._add(commit, -1, self._matcher.in_path(commit, path))
+                if is_content(entry.mode) and entry.oid not in seen and self._matcher.wants(path):
+                    seen.add(entry.oid)
+                    yield _NewBlob(commit, path, entry.oid)
 
-    def path(self, commit: Oid, path: bytes) -> None:
-        """Search a path that was added."""
-        if "paths" in self._places:
-            self._match(commit, "paths", path, display(path), key=(path,))
+    def hits(self) -> list[Hit]:
+        """Return the hits, those of the newest checkpoint first."""
+        ordered = sorted(self._found.values(), key=lambda each: each.position[1])
+        ordered.sort(key=lambda each: -each.position[0])
+        return [each.hit for each in ordered]
 
-    def blobs(self, contents: Sequence[tuple[_NewBlob, bytes]]) -> None:
-        """Search the new blobs of one file, note or stream of one checkpoint."""
-        commit, path, _ = contents[0][0]
-        data = b"".join(part for _, part in contents)
-        if not self._needle.may_be_in(data):
-            return
-        stream = STREAM.fullmatch(path)
-        if stream is not None:
-            self._conversation(commit, stream[1], data)
-        elif path == RESERVED + b"/" + METADATA:
-            for name, text in _texts(self._checkpoint(commit).note):
-                self._match(commit, "notes", name.encode(), text, key=(name, text))
-        elif b"\0" not in data[:BINARY_HEAD] and not segmented.decode(data):
-            growing = SEGMENT.fullmatch(path)
-            self._lines(commit, "files", growing[1] if growing else path, data, growing is None)
+    def read(self, blobs: Sequence[_NewBlob]) -> None:
+        """Search blobs."""
+        for blob, data in self._contents(blobs):
+            self._add_from(blob, data)
 
-    def _lines(
-        self, commit: Oid, kind: str, where: bytes, data: bytes, is_whole: bool = True
-    ) -> None:
-        """Search lines; they have numbers if `data` is the whole file."""
-        for number, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), 1):
-            found_at = number if is_whole else None
-            self._match(commit, kind, where, line, key=(where, line), line=found_at)
+    def read_newest(self, talks: Sequence[_NewBlob], index: TextIndex, limit: int) -> set[Oid]:
+        """Search conversations, newest first, until there are `limit` hits. Return the checkpoints
+        that were not searched.
 
-    def _conversation(self, commit: Oid, stream: bytes, data: bytes) -> None:
-        """Search the messages in new segments; a rewritten segment repeats old messages, which are
-        skipped.
+        A conversation may repeat older messages, and the first one is the hit. So what was found is
+        looked for in the older ones that have the same words.
         """
-        conversation = self._checkpoint(commit).conversation
-        if conversation is None or stream.partition(b"/")[0] not in (b"main", b"agents"):
-            self._lines(commit, "tools", stream, data)
-            return
-        for message in adapters.for_format(conversation.format).messages(data.split(b"\n")):
-            kind = "tools" if message.tool else PLACE_BY_ROLE.get(message.role, "tools")
-            if kind in self._places:
-                key = (message.role, message.id, message.time, message.text)
-                where = (message.tool or "").encode("utf-8", "replace")
-                self._match(commit, kind, where, message.text, key=key, message=message.id)
+        commits = [list(group) for _, group in groupby(talks, key=lambda blob: blob.commit)]
+        words: dict[Key, tuple[bytes, ...]] = {}
+        enough = limit
+        while commits:
+            self._read_until(commits, enough, words)
+            older = list(chain.from_iterable(commits))
+            possible = index.possible(words.values(), [blob.oid for blob in older])
+            for blob, data in self._contents(_complete(older, possible)):
+                matches = self._matcher.in_content(blob.commit, blob.path, data)
+                for key in matches.keys() & words.keys():
+                    del words[key], self._found[key]
+            if len(words) >= limit:
+                break
+            enough *= 2
+        return {blobs[0].commit for blobs in commits}
 
-    def _match(
-        self,
-        commit: Oid,
-        kind: str,
-        where: bytes,
-        text: str,
-        *,
-        key: tuple[object, ...],
-        line: int | None = None,
-        message: str | None = None,
+    def _read_until(
+        self, commits: list[list[_NewBlob]], enough: int, words: dict[Key, tuple[bytes, ...]]
     ) -> None:
-        span = self._needle.find(text)
-        if span is None or (kind, *key) in self._reported or kind not in self._places:
-            return
-        self._reported.add((kind, *key))
-        start, end = text.rfind("\n", 0, span[0]) + 1, text.find("\n", span[0])
-        shown = text[start : end if end >= 0 else len(text)]
-        summary = self._store.summary(commit)
-        hit = Hit(
-            summary,
-            KINDS[kind],
-            where,
-            shown,
-            span[0] - start,
-            min(span[1] - start, len(shown)),
-            line,
-            message,
-        )
-        self.hits.append(hit)
+        """Search the last of these checkpoints until there are enough hits, and remove them from
+        the list. Adds some words of each hit.
+        """
+        newest = list(chain.from_iterable(reversed(commits)))
+        with closing(self._contents(newest)) as contents:
+            for blob, data in contents:
+                while commits[-1][0].commit != blob.commit:
+                    commits.pop()
+                    if len(words) >= enough:
+                        return
+                found = self._add_from(blob, data)
+                folded = data.lower() if found else b""
+                words.update((key, _words(key, folded)) for key in found)
+        commits.clear()
 
-    def _checkpoint(self, commit: Oid) -> Checkpoint:
-        if self._cached is None or self._cached.commit != commit:
-            self._cached = self._store.read(commit)
-        return self._cached
+    def _contents(self, blobs: Sequence[_NewBlob]) -> Generator[tuple[_NewBlob, bytes]]:
+        """Yield what each checkpoint added to each file, note or stream, with its first blob."""
+        for _, group in groupby(_read(self._store, blobs), key=lambda item: _place(item[0])):
+            parts = list(group)
+            yield parts[0][0], b"".join(data for _, data in parts)
+
+    def _add_from(self, blob: _NewBlob, data: bytes) -> Matches:
+        found = self._matcher.in_content(blob.commit, blob.path, data)
+        self._add(blob.commit, self.positions[_place(blob)], found)
+        return found
+
+    def _add(self, commit: Oid, position: int, matches: Matches) -> None:
+        """Add hits; of equal ones, the first stays."""
+        for key, hit in matches.items():
+            found = _Found((self._order[commit], position), hit)
+            if key not in self._found or found.position < self._found[key].position:
+                self._found[key] = found
 
 
-def _texts(note: Note) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a note, with their names."""
-    handoff = note.handoff
-    single = {
-        "label": note.label,
-        "phase": note.phase,
-        "objective": note.objective,
-        "task": handoff.task,
-    }
-    yield from ((name, text) for name, text in single.items() if text)
-    several = {
-        "decided": handoff.decisions,
-        "failed": handoff.failed,
-        "next": handoff.next,
-        "active": handoff.active,
-        "compensation": note.compensations,
-    }
-    yield from ((name, text) for name, texts in several.items() for text in texts)
-    for name, pairs in (("fact", note.facts), ("position", position_texts(note.position))):
-        yield from ((name, f"{key} = {value}") for key, value in pairs.items())
+def _words(key: Key, folded: bytes) -> tuple[bytes, ...]:
+    """Return words that whatever has the same hit also has, in lower case: those of its id, else
+    of its time and the longest of its text, as far as they are words in the content it is from.
+    """
+    *ids, time, text = ("" if part is None else str(part) for part in ("", *key[2:]))
+    for parts in (ids, [time, text]):
+        encoded = (part.lower().encode("utf-8", "replace") for part in parts)
+        words = (sorted(set(WORD.findall(part)), key=len, reverse=True) for part in encoded)
+        whole = (word for word in chain.from_iterable(words) if _is_word(word, folded))
+        if some := tuple(islice(whole, MOST_WORDS)):
+            return some
+    return ()
+
+
+def _is_word(word: bytes, folded: bytes) -> bool:
+    """Return whether a word stands alone somewhere."""
+    at = folded.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if not (folded[max(at - 1, 0) : at].isalnum() or folded[end : end + 1].isalnum()):
+            return True
+        at = folded.find(word, at + 1)
+    return False

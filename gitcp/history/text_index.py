@@ -94,6 +94,26 @@ class TextIndex:
             Oid(oid.hex()) for oid, id in known.items() if oid in wanted and id not in possible
         )
 
+    def possible(self, texts: Iterable[Sequence[bytes]], oids: Iterable[Oid]) -> frozenset[Oid]:
+        """Return those of these segments that may contain all words of one of the texts, which are
+        words in lower case.
+        """
+        import sqlite3
+
+        wanted = {bytes.fromhex(oid): oid for oid in oids}
+        unlike = set[bytes]()
+        with suppress(sqlite3.Error), self._open() as database:
+            ids: set[int] = set()
+            for words in texts:
+                match = " AND ".join(f'"{word.decode("ascii")}"' for word in words)
+                if not match:
+                    return frozenset(wanted.values())
+                rows = database.execute("select rowid from words where words match ?", (match,))
+                ids.update(id for (id,) in rows)
+            known = database.execute("select oid, id from segment")
+            unlike = {oid for oid, id in known if id not in ids}
+        return frozenset(oid for name, oid in wanted.items() if name not in unlike)
+
     def lacking(self, oids: Iterable[Oid]) -> list[Oid]:
         """Return the segments that are not indexed. Deletes a damaged index."""
         import sqlite3

@@ -165,13 +165,15 @@ def counts(store: Store, rows: Sequence[Row]) -> Iterator[Counts]:
 
 def found(store: Store, session: str, words: str) -> Iterator[frozenset[str]]:
     """Yield the commits whose conversation, notes or paths contain the words, ignoring case."""
-    from gitcp.history.find import Needle, find  # reads conversations
+    from gitcp.history.find import find  # reads conversations
+    from gitcp.history.matching import Needle
     from gitcp.history.text_index import TextIndex
 
     tip = _tip(store, session)
     places = ("prompts", "answers", "notes", "paths")
     index = TextIndex(store.repo)
-    hits = find(store, [tip], Needle(words, ignore_case=True), places, index) if tip else []
+    needle = Needle(words, ignore_case=True)
+    hits = find(store, [tip], needle, places, index).hits if tip else []
     yield frozenset(hit.summary.commit for hit in hits)
 
 

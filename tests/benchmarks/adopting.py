@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
@@ -27,8 +28,8 @@ LARGEST = 8 << 20
 TYPICAL = 12.2
 """The natural logarithm of a typical transcript's size in bytes: 200 KB, some are of many MB."""
 
-NEEDLE = "quillwort"
-"""A word that occurs in few conversations."""
+NEEDLE, HAYSTACK = "quillwort", "the"
+"""A word that occurs in few conversations, and one that is in most of them."""
 
 
 class Writer:
@@ -45,6 +46,12 @@ class Writer:
         weights = [(rank + 1) ** -1.15 for rank in range(len(self._words))]
         self._pool = self.chance.choices(self._words, weights, k=400_000)
         self._files = [self._file() for _ in range(300)]
+        self._clock = datetime(2026, 9, 1, tzinfo=UTC)
+
+    def time(self) -> str:
+        """A time, later than the one before."""
+        self._clock += timedelta(milliseconds=self.chance.randrange(1, 4000))
+        return self._clock.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def prose(self, words: int) -> str:
         """Some words."""
@@ -52,6 +59,8 @@ class Writer:
         text = self._pool[start : start + words]
         if self.chance.random() < 0.00001:
             text[0] = NEEDLE
+        if self.chance.random() < 0.05:
+            text[-1] = HAYSTACK
         return " ".join(text)
 
     def file(self) -> str:
@@ -83,6 +92,7 @@ LIMITS = {
     "first run": Limit(120),
     "second run": Limit(3),
     "search": Limit(2),
+    "search for a common word": Limit(2),
     "search for what is nowhere": Limit(2),
 }
 """The first run is to take a minute on two cores; the others do not depend on the size."""
@@ -132,7 +142,8 @@ def measure(root: Path, mebibytes: int, projects: int) -> None:
     stores = [*root.glob("projects/*/.git"), home / ".local/share/gitcp"]
     index = root / "projects/0/.git/gitcp/search"
     wait_for(index)
-    for name, word in (("search", NEEDLE), ("search for what is nowhere", "zebrafishes")):
+    searches = (NEEDLE, HAYSTACK, "zebrafishes")
+    for word, name in zip(searches, list(LIMITS)[2:], strict=True):
         report(name, ["find", word], root / "projects/0", env, kept)
     size = sum(path.stat().st_size for path in index.glob("*"))
     stored = sum(p.stat().st_size for store in stores for p in store.rglob("*") if p.is_file())
@@ -208,7 +219,7 @@ def claude(writer: Writer, home: Path, cwd: Path) -> tuple[Path, Iterator[object
                 uuid = writer.id()
                 message = {"role": role, "content": content}
                 fields = {"parentUuid": parent, "type": role, "message": message, "uuid": uuid}
-                yield {**fields, **common, "timestamp": "2026-11-02T09:01:00.000Z"}
+                yield {**fields, **common, "timestamp": writer.time()}
                 parent = uuid
 
     return home / ".claude/projects" / name / f"{session}.jsonl", lines()
@@ -227,15 +238,15 @@ def turn(writer: Writer) -> Iterator[tuple[str, object]]:
 
 def codex(writer: Writer, home: Path, cwd: Path) -> tuple[Path, Iterator[object]]:
     """A thread of Codex."""
-    thread, stamp = writer.id(), "2026-11-02T09:01:00.000Z"
+    thread = writer.id()
 
     def lines() -> Iterator[object]:
         meta = {"session_id": thread, "id": thread, "cwd": str(cwd), "cli_version": "0.169.0"}
-        yield {"timestamp": stamp, "type": "session_meta", "payload": meta}
+        yield {"timestamp": writer.time(), "type": "session_meta", "payload": meta}
         while True:
             for kind, fields in items(writer):
                 payload = {"type": kind, **fields}
-                yield {"timestamp": stamp, "type": "response_item", "payload": payload}
+                yield {"timestamp": writer.time(), "type": "response_item", "payload": payload}
 
     day = home / ".codex/sessions/2026/11/02"
     return day / f"rollout-2026-11-02T09-01-00-{thread}.jsonl", lines()
@@ -275,7 +286,7 @@ def copilot(writer: Writer, home: Path, cwd: Path) -> tuple[Path, Iterator[objec
 
 def event(writer: Writer, kind: str, **data: object) -> dict[str, object]:
     """One event of Copilot CLI."""
-    return {"type": kind, "id": writer.id(), "timestamp": "2026-11-02T09:01:00.000Z", "data": data}
+    return {"type": kind, "id": writer.id(), "timestamp": writer.time(), "data": data}
 
 
 if __name__ == "__main__":

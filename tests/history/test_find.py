@@ -12,7 +12,8 @@ from back import save
 from talk import Talk
 
 from gitcp.git.repo import Repository
-from gitcp.history.find import PLACES, Needle, find
+from gitcp.history.find import find
+from gitcp.history.matching import PLACES, Needle
 
 from driver import Project
 from samples import open_store
@@ -42,7 +43,7 @@ def found(
 ) -> list[tuple[str, str, str, int | None]]:
     """Checkpoint, kind, place and line of every hit."""
     store = open_store(project)
-    hits = find(store, store.sessions().values(), Needle(text, **how), places or PLACES)
+    hits = find(store, store.sessions().values(), Needle(text, **how), places or PLACES).hits
     return [(str(hit.summary.id), hit.kind, hit.where.decode(), hit.line) for hit in hits]
 
 

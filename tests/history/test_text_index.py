@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 from collections.abc import Iterable
@@ -13,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from talk import Talk
 
-from gitcp.history.find import Hit, Needle, find, index_conversations
+from gitcp.history.find import find, index_conversations
+from gitcp.history.matching import Hit, Matcher, Matches, Needle
 from gitcp.history.text_index import TextIndex
 from gitcp.model import Oid
 from gitcp.store import Store
@@ -26,7 +28,7 @@ WORDS = ("parser", "dates", "month", "refused", "connection", "Größe", "naïve
 
 def searched(store: Store, text: str, index: TextIndex | None, **how: bool) -> list[Hit]:
     """What a search finds in all sessions."""
-    return find(store, store.sessions().values(), Needle(text, **how), index=index)
+    return find(store, store.sessions().values(), Needle(text, **how), index=index).hits
 
 
 def test_the_same(project: Project) -> None:
@@ -57,6 +59,63 @@ def test_the_same(project: Project) -> None:
             assert with_index == searched(store, text, None, ignore_case=ignore_case), text
     assert searched(store, "par[s]er", index, regex=True)
     assert index.missing == 0
+
+
+def test_a_page(project: Project) -> None:
+    """The first hits are those of the whole list, also where an older conversation has them, and
+    older conversations are not read for them.
+    """
+    chance = random.Random(2)
+    talks = [Talk(project, f"{number:08x}-5d1c-4f0a-9b3e-2c6d8f1a7b90") for number in range(9)]
+    for number, talk in enumerate(talks):
+        for _ in range(chance.randrange(1, 6)):
+            talk.say(*(" ".join(chance.choices(WORDS[:5], k=4)) for _ in range(2)))
+        if number % 3 == 2:  # a fork has what the one before it has, under its own name
+            talk.path.write_bytes(talks[number - 1].path.read_bytes() + talk.path.read_bytes())
+        os.utime(talk.path, (1_700_000_000 + number,) * 2)
+    project.gitcp("adopt", "--yes", check=0)
+    store = open_store(project)
+    index = TextIndex(store.repo)
+    index_conversations(store, index)
+    tips = list(store.sessions().values())
+
+    for text in ("parser", "month refused", "dates", "nowhere"):
+        everything = find(store, tips, Needle(text), index=index).hits
+        assert everything == searched(store, text, None)
+        for limit in range(1, len(everything) + 2):
+            page = find(store, tips, Needle(text), index=index, limit=limit)
+            assert page.hits == everything[:limit]
+            assert bool(page.more) or limit >= len(everything)
+
+
+def test_older_conversations_are_not_read(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once there are enough hits, no older conversation is read."""
+    for number in range(30):
+        talk = Talk(project, f"{number:08x}-5d1c-4f0a-9b3e-2c6d8f1a7b90")
+        talk.say(f"the parser, part{number}", f"Done{number}.")
+        own = talk.path.read_text("utf-8").replace('"u1"', f'"id{number}"')
+        talk.path.write_text(own, "utf-8")
+        os.utime(talk.path, (1_700_000_000 + number,) * 2)
+    project.gitcp("adopt", "--yes", check=0)
+    store = open_store(project)
+    index = TextIndex(store.repo)
+    index_conversations(store, index)
+    read = 0
+    matched = Matcher.in_content
+
+    def in_content(matcher: Matcher, commit: Oid, path: bytes, data: bytes) -> Matches:
+        nonlocal read
+        read += 1
+        return matched(matcher, commit, path, data)
+
+    monkeypatch.setattr(Matcher, "in_content", in_content)
+    tips = list(store.sessions().values())
+    page = find(store, tips, Needle("parser"), ("prompts",), index, 5)
+
+    assert [hit.text for hit in page.hits] == [f"the parser, part{n}" for n in range(29, 24, -1)]
+    assert (page.more, read) == (25, 5)
 
 
 def test_what_is_not_indexed_is_read(project: Project) -> None:

@@ -17,6 +17,7 @@ from gitcp.history import show as show_op
 from gitcp.history import why as why_op
 from gitcp.history.diff import Comparison
 from gitcp.history.log import Selection, select
+from gitcp.history.matching import PLACES, Hit, Needle
 from gitcp.history.text_index import TextIndex
 from gitcp.history.why import PathHistory
 from gitcp.wire import Json
@@ -122,15 +123,15 @@ def compared(context: Context, given: arguments.Diff) -> Iterator[Comparison]:
 def find(context: Context, given: arguments.Find) -> Json:
     """Return the matches, newest first."""
     tips = [context.viewed_tip(given.session)] if given.session else context.readable_tips()
-    needle = find_op.Needle(given.text, ignore_case=given.ignore_case)
-    places = given.places or find_op.PLACES
+    needle = Needle(given.text, ignore_case=given.ignore_case)
+    places = given.places or PLACES
     index = TextIndex(context.store.repo)
-    hits = find_op.find(context.store, tips, needle, places, index)
-    matches = [{**objects.hit(hit), "text": _around(hit)} for hit in hits[: given.limit]]
-    return bounded("matches", {"matches": matches, "cut": len(hits) > given.limit})
+    page = find_op.find(context.store, tips, needle, places, index, given.limit)
+    matches = [{**objects.hit(hit), "text": _around(hit)} for hit in page.hits]
+    return bounded("matches", {"matches": matches, "cut": page.more > 0})
 
 
-def _around(hit: find_op.Hit) -> str:
+def _around(hit: Hit) -> str:
     start = max(0, min(hit.start - LONGEST_MATCH // 4, len(hit.text) - LONGEST_MATCH))
     text = hit.text[start : start + LONGEST_MATCH]
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
