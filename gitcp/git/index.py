@@ -2,7 +2,7 @@
 unchanged files.
 
 Never writes it and takes no lock. Versions 2 to 4 are parsed here, because starting a command costs
-as much as a whole save; rare variants (a split or sparse index, future formats) are read with `git
+as much as a whole save; rare variants (a split index, future formats) are read with `git
 ls-files`.
 """
 
@@ -12,22 +12,26 @@ import hashlib
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.errors import GitcpError, GitFailed
 from gitcp.fastpath import fingerprint
 from gitcp.fastpath.fingerprint import Fingerprint
 from gitcp.git.object_format import FORMATS, SHA1
-from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, IndexEntry, Oid
+from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, TREE, IndexEntry, Oid
 
 if TYPE_CHECKING:
     from gitcp.git.repo import Repository
+    from gitcp.git.trees import TreeEntry
 
 STAGE = 3
 INTENT_TO_ADD = 4
 SKIP_WORKTREE = 8
 ASSUME_UNCHANGED = 16
+
+SPARSE = b"sdir"
+"""The extension of an index that has directories as entries."""
 
 EMPTY_BLOBS = frozenset(bytes.fromhex(each.empty_blob) for each in FORMATS.values())
 
@@ -37,7 +41,7 @@ _HEADS = {each.raw: struct.Struct(f">40s{each.raw}sH") for each in FORMATS.value
 _STAT = struct.Struct(">10I")
 _LOW = 0xFFFFFFFF
 
-_MODES = {struct.pack(">I", mode): mode for mode in (FILE, EXECUTABLE, SYMLINK, GITLINK)}
+_MODES = {struct.pack(">I", mode): mode for mode in (FILE, EXECUTABLE, SYMLINK, GITLINK, TREE)}
 _LISTED = (
     rb"(\d{6}) ([0-9a-f]+) (\d)\t([^\0]*)\0  ctime: (\d+):(\d+)\n  mtime: (\d+):(\d+)\n"
     rb"  dev: (\d+)\tino: (\d+)\n  uid: (\d+)\tgid: (\d+)\n  size: (\d+)\tflags: ([0-9a-f]+)\n"
@@ -49,68 +53,110 @@ unknown).
 """
 
 
-Found = tuple[bytes, int, int, int]
-"""The name of an entry, its flags, and where in the data it starts and ends."""
+Found = tuple[bytes, int, bytes, int, int]
+"""The name of an entry, its flags, the data that it is in, and where it starts and ends there."""
+
+IN_MEMORY = 16 << 20
+"""Bytes of an index that is read at once; of a larger one, what is asked for."""
+
+WINDOW = 1 << 20
+"""Bytes of an index that are parsed at a time."""
+
+
+class _Content:
+    """The bytes of an index file with object ids of `raw` bytes. A large one stays open: git
+    replaces the file, and writes nothing into it.
+    """
+
+    __slots__ = ("_data", "_descriptor", "raw", "version")
+
+    def __init__(self, raw: int, data: bytes = b"", descriptor: int = -1) -> None:
+        self.raw = raw
+        self._data = data
+        self._descriptor = descriptor
+        self.version = int.from_bytes(self.read(4, 8), "big")
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def read(self, start: int, end: int) -> bytes:
+        """Return these bytes, as many of them as there are."""
+        if self._descriptor < 0:
+            return self._data[start:end]
+        return os.pread(self._descriptor, end - start, start)
 
 
 class Folder:
-    """The index entries directly in one directory. A name has one slot, or several in a conflict.
+    """The index entries directly in one directory. A name has one slot, or several in a conflict;
+    one of the mode TREE stands for all that a sparse index has below that name.
 
-    Entries are decoded from `data` on demand: of a large index only `runs` are in memory, where in
-    the data entries of this directory follow each other: the offset of the first, their number, and
-    the path before it, from which version 4 abbreviates. `entries` are those of an index that git
-    listed.
+    Entries are decoded from `content` on demand: of a large index only `runs` are in memory, where
+    entries of this directory follow each other: the offset of the first, their bytes, their number,
+    and the path before it, from which version 4 abbreviates. `entries` are those that are in no
+    index file. `trees` are the names with the mode TREE; use them after `files`.
     """
 
-    __slots__ = ("_data", "_files", "_raw", "entries", "folders", "runs")
+    __slots__ = ("_content", "_files", "entries", "folders", "runs", "trees")
 
-    def __init__(self, data: bytes = b"", raw: int = SHA1.raw) -> None:
+    def __init__(self, content: _Content | None = None) -> None:
         self.folders: frozenset[bytes] | set[bytes] = frozenset()
         self.entries: list[Found] | None = None
-        self.runs: tuple[tuple[int, int, bytes], ...] = ()
-        self._data = data
-        self._raw = raw
+        self.runs: tuple[tuple[int, int, int, bytes], ...] = ()
+        self.trees: frozenset[bytes] = frozenset()
+        self._content = content
         self._files: dict[bytes, tuple[Slot, ...]] | None = None
 
-    def _listed(self) -> list[Found]:
-        if self.entries is not None:
-            return self.entries
-        return [
-            (path.rpartition(b"/")[2], flags, start, end)
-            for offset, count, before in self.runs
-            for path, flags, start, end, _ in _decoded(self._data, self._raw, offset, count, before)
-        ]
+    def _listed(self) -> Iterator[Found]:
+        yield from self.entries or ()
+        if self._content is None:
+            return
+        for offset, size, count, before in self.runs:
+            data = self._content.read(offset, offset + size)
+            for path, flags, start, end, _ in _decoded(self._content, data, count, before):
+                yield path.rstrip(b"/").rpartition(b"/")[2], flags, data, start, end
 
     @property
     def files(self) -> dict[bytes, tuple[Slot, ...]]:
         """Return the slots by name."""
         if self._files is None:
             self._files = {}
-            head = _HEADS[self._raw]
-            for name, flags, start, _ in self._listed():
-                stats, oid, _ = head.unpack_from(self._data, start)
+            head = _HEADS[self._content.raw if self._content else SHA1.raw]
+            for name, flags, data, start, _ in self._listed():
+                stats, oid, _ = head.unpack_from(data, start)
                 kind = stats[24:28]
                 slot = (_MODES.get(kind) or int.from_bytes(kind, "big"), oid, flags, stats)
                 self._files[name] = (*self._files.get(name, ()), slot)
+                if slot[0] == TREE:
+                    self.trees |= {name}
         return self._files
 
     def digest(self) -> bytes:
         """Return a digest that differs if folders differ in more than stat data."""
-        data = self._data
         # Include the name: version 4 stores only a part of it.
         seen = [
             data[start + 24 : start + 28] + data[start + 40 : end] + name
-            for name, _, start, end in self._listed()
+            for name, _, data, start, end in self._listed()
         ]
         everything = b"\0".join((*seen, b"", b"/".join(sorted(self.folders))))
         return hashlib.sha1(everything, usedforsecurity=False).digest()
 
+    def add(self, name: bytes, mode: int, oid: bytes, flags: int, stats: bytes = bytes(40)) -> None:
+        """Add an entry that is in no index file."""
+        data = stats[:24] + mode.to_bytes(4, "big") + stats[28:] + oid + flags.to_bytes(2, "big")
+        self.entries = self.entries or []
+        self.entries.append((name, flags, data, 0, len(data)))
+        self._content = self._content or _Content(len(oid))
+
 
 class Index(NamedTuple):
-    """The whole index: every directory with tracked entries in or below it, the root as b""."""
+    """The whole index: every directory with tracked entries in or below it, the root as b"". It is
+    sparse if some directories are an entry each instead.
+    """
 
     folders: dict[bytes, Folder]
     mtime_ns: int
+    is_sparse: bool = False
 
     def proves(self, slot: Slot, status: os.stat_result) -> bool:
         """Return whether the file with this lstat result has exactly the content of the slot's
@@ -156,8 +202,12 @@ def read(repo: Repository) -> Index:
     """
     try:
         with open(repo.index, "rb") as file:
-            mtime_ns = os.fstat(file.fileno()).st_mtime_ns
-            data = file.read()
+            status = os.fstat(file.fileno())
+            raw = repo.object_format.raw
+            if status.st_size > IN_MEMORY:
+                content = _Content(raw, descriptor=os.dup(file.fileno()))
+            else:
+                content = _Content(raw, file.read())
     except FileNotFoundError:
         return Index({b"": Folder()}, 0)
     except OSError as error:
@@ -165,20 +215,33 @@ def read(repo: Repository) -> Index:
             f"git's index in {repo.git_dir} cannot be read: {error.strerror}; nothing was saved"
         ) from None
     try:
-        folders = _parse(data, repo.object_format.raw)
+        parsed = _parse(content, status.st_size)
     except (struct.error, ValueError, IndexError):
-        folders = None
-    return Index(folders if folders is not None else _ask(repo), mtime_ns)
+        parsed = None
+    folders, is_sparse = parsed or (_ask(repo), False)
+    return Index(folders, status.st_mtime_ns, is_sparse)
 
 
 def read_index(repo: Repository) -> list[IndexEntry]:
-    """Return every entry of the index as a value, unordered."""
+    """Return every entry of the index as a value, unordered, those of a sparse index too."""
+    index = read(repo)
+    folders = _ask(repo) if index.is_sparse else index.folders
     return [
         entry_of(path + b"/" + name if path else name, slot)
-        for path, folder in read(repo).folders.items()
+        for path, folder in folders.items()
         for name, slots in folder.files.items()
         for slot in slots
     ]
+
+
+def folder_of(entries: Iterable[TreeEntry]) -> Folder:
+    """Return what a sparse index says of a directory that it names as a whole: these are the
+    entries of its tree, and none is in the working tree.
+    """
+    folder = Folder()
+    for name, mode, oid in entries:
+        folder.add(name, mode, bytes.fromhex(oid), SKIP_WORKTREE)
+    return folder
 
 
 def entry_of(path: bytes, slot: Slot | tuple[int, bytes, int]) -> IndexEntry:
@@ -198,16 +261,15 @@ def entry_of(path: bytes, slot: Slot | tuple[int, bytes, int]) -> IndexEntry:
 class _FolderBuilder:
     """The folders of an index while it is parsed."""
 
-    def __init__(self, data: bytes, raw: int) -> None:
-        self._data = data
-        self._raw = raw
-        self.found = {b"": Folder(data, raw)}
+    def __init__(self, content: _Content) -> None:
+        self._content = content
+        self.found = {b"": Folder(content)}
 
     def at(self, path: bytes) -> Folder:
         """Return the folder of a directory, adding it to its parents if new."""
         folder = self.found.get(path)
         if folder is None:
-            folder = self.found[path] = Folder(self._data, self._raw)
+            folder = self.found[path] = Folder(self._content)
             parent, _, name = path.rpartition(b"/")
             above = self.at(parent)
             if not above.folders:
@@ -216,35 +278,58 @@ class _FolderBuilder:
         return folder
 
 
-def _parse(data: bytes, raw: int) -> dict[bytes, Folder] | None:
-    """Return the folders of a plain index with object ids of `raw` bytes, None if `git` must read
-    it. Raises struct.error, ValueError or IndexError for invalid data.
+def _parse(content: _Content, size: int) -> tuple[dict[bytes, Folder], bool] | None:
+    """Return the folders of an index of `size` bytes, and whether it is sparse; None if `git` must
+    read it. Raises struct.error, ValueError or IndexError for invalid data.
     """
-    signature, version, count = struct.unpack_from(">4sII", data)
+    signature, version, count = struct.unpack(">4sII", content.read(0, 12))
     if signature != b"DIRC" or version not in (2, 3, 4):
         return None
-    folders = _FolderBuilder(data, raw)
+    folders = _FolderBuilder(content)
     position, last, previous = 12, None, b""
     begun, length, before = 12, 0, b""
-    for path, _, start, _, following in _decoded(data, raw, 12, count, b""):
-        parent = path.rpartition(b"/")[0]
+    for path, start, following in _entries(content, count):
+        parent = path.rstrip(b"/").rpartition(b"/")[0]
         if parent != last:  # they come in path order
             if last is not None:
-                folders.at(last).runs += ((begun, length, before),)
-            begun, length, before, last = start, 0, previous, parent
+                folders.at(last).runs += ((begun, start - begun, length, before),)
+            begun, length, last = start, 0, parent
+            before = previous if version == 4 else b""
         length, previous, position = length + 1, path, following
     if last is not None:
-        folders.at(last).runs += ((begun, length, before),)
-    return folders.found if _is_plain(data, position, raw) else None
+        folders.at(last).runs += ((begun, position - begun, length, before),)
+    required = set(_required(content, position, size))
+    return (folders.found, bool(required)) if required <= {SPARSE} else None
+
+
+def _entries(content: _Content, count: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield all entries: path, start, and where the next one starts. Raises ValueError if there are
+    fewer than `count`.
+    """
+    position, path = 12, b""
+    while count:
+        data = content.read(position, position + WINDOW)
+        following, before = 0, count
+        try:
+            for each, _, start, _, after in _decoded(content, data, count, path):
+                if after > len(data):
+                    break
+                path, count, following = each, count - 1, after
+                yield path, position + start, position + after
+        except (IndexError, ValueError):
+            pass  # the last one ends behind the window
+        if count == before:
+            raise ValueError(position)
+        position += following
 
 
 def _decoded(
-    data: bytes, raw: int, position: int, count: int, path: bytes
+    content: _Content, data: bytes, count: int, path: bytes
 ) -> Iterator[tuple[bytes, int, int, int, int]]:
-    """Yield `count` entries: path, flags, start, end, and where the next one starts. `path` is that
-    of the entry before.
+    """Yield the first `count` entries of `data`, a part of `content`: path, flags, start, end, and
+    where the next one starts. `path` is that of the entry before.
     """
-    version, bits_at = data[7], 40 + raw
+    version, bits_at, position = content.version, 40 + content.raw, 0
     for _ in range(count):  # the hot loop
         start, flags = position + bits_at + 2, 0
         bits = data[start - 2] << 8 | data[start - 1]
@@ -284,29 +369,27 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     return value, position + 1
 
 
-def _is_plain(data: bytes, position: int, raw: int) -> bool:
-    """Return whether no required extension follows the entries; those have lower-case names and
-    change the meaning.
+def _required(content: _Content, position: int, size: int) -> Iterator[bytes]:
+    """Yield the names of the extensions after the entries that change their meaning: those in lower
+    case.
     """
-    while position + 8 <= len(data) - raw:
-        name, size = struct.unpack_from(">4sI", data, position)
+    while position + 8 <= size - content.raw:
+        name, length = struct.unpack(">4sI", content.read(position, position + 8))
         if not name[:1].isupper():
-            return False
-        position += 8 + size
-    return True
+            yield name
+        position += 8 + length
 
 
 def _ask(repo: Repository) -> dict[bytes, Folder]:
-    """Return the folders as `git ls-files` lists them, which expands split and sparse indexes."""
+    """Return the folders as `git ls-files` lists them, which joins a split index and expands a
+    sparse one.
+    """
     import re  # not needed for an ordinary index
 
     # Without this setting git drops the skip-worktree flag if the file exists.
     as_stored = b"sparse.expectFilesOutsideOfPatterns=true"
     output = repo.git("-c", as_stored, "ls-files", "--stage", "--debug", "-z")
-    raw = repo.object_format.raw
-    head = _HEADS[raw]
-    data, entries = bytearray(), []
-    position = 0
+    folders, position = _FolderBuilder(_Content(repo.object_format.raw)), 0
     for match in re.finditer(_LISTED, output):
         if match.start() != position:
             break
@@ -318,18 +401,11 @@ def _ask(repo: Repository) -> dict[bytes, Folder]:
             | _extended(int(bits, 16) >> 16)
         )
         times, (dev, ino, *owner) = map(int, numbers[:4]), map(int, numbers[4:])
-        entries.append((path, flags, len(data)))
-        data += head.pack(
-            _STAT.pack(*times, dev, ino, int(mode, 8), *owner), bytes.fromhex(oid.decode()), flags
-        )
+        stats = _STAT.pack(*times, dev, ino, int(mode, 8), *owner)
+        parent, _, name = path.rpartition(b"/")
+        folders.at(parent).add(name, int(mode, 8), bytes.fromhex(oid.decode()), flags, stats)
     if position != len(output):
         raise GitFailed(
             f"`git ls-files --debug` printed the index of {repo.root} in an unknown format"
         )
-    folders = _FolderBuilder(bytes(data), raw)
-    for path, flags, start in entries:
-        parent, _, name = path.rpartition(b"/")
-        folder = folders.at(parent)
-        folder.entries = folder.entries or []
-        folder.entries.append((name, flags, start, start + head.size))
     return folders.found

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MOST_WRITTEN = 50_000
+"""Entries of trees just written that are cached, 10 MB: the others are read where they were
+written.
+"""
+
 
 class ObjectReader:
     """Reads the objects of one repository. Trees and commits are cached, since plans, diffs and
@@ -31,6 +36,8 @@ class ObjectReader:
         self._pending = pending
         self._format = repo.object_format
         self._trees: dict[Oid, list[TreeEntry]] = {self._format.empty_tree: []}
+        self._written: dict[Oid, list[TreeEntry]] = {}
+        self._written_entries = 0
         self._commits: dict[Oid, bytes] = {}
         self._ahead: dict[Oid, tuple[str, bytes]] = {}
         self._compared: tuple[Oid | None, Oid | None, tuple[FileChange, ...]] = (None, None, ())
@@ -56,7 +63,7 @@ class ObjectReader:
         """Read packed objects together, each for the one `read` that is about to follow. Those that
         cannot be read are left to it.
         """
-        wanted = [oid for oid in dict.fromkeys(oids) if oid not in self._trees]
+        wanted = [oid for oid in dict.fromkeys(oids) if not self.has_cached(oid)]
         packed = [oid for oid in wanted if self._stored.is_packed(oid)]
         self._ahead = dict(self._repo.cat_file.read_many(packed)) if packed else {}
 
@@ -142,6 +149,8 @@ class ObjectReader:
         """Return the entries of a tree."""
         entries = self._trees.get(oid)
         if entries is None:
+            entries = self._written.get(oid)
+        if entries is None:
             if isinstance(oid, PartOfTree):
                 whole = self.read_tree(oid.whole)
                 entries = [entry for entry in whole if entry.name != oid.left_out]
@@ -152,11 +161,20 @@ class ObjectReader:
 
     def has_cached(self, tree: Oid) -> bool:
         """Return whether a tree is cached."""
-        return tree in self._trees
+        return tree in self._trees or tree in self._written
 
-    def cache_tree(self, oid: Oid, entries: list[TreeEntry]) -> None:
-        """Let this tree, with its entries in git's order, be read from the cache."""
-        self._trees[oid] = entries
+    def cache_tree(self, oid: Oid, entries: list[TreeEntry], *, stored: bool) -> None:
+        """Let this tree, with its entries in git's order, be read from the cache: for ever, or if
+        it is `stored` as well, until many others are.
+        """
+        if not stored:
+            self._trees[oid] = entries
+            return
+        self._written_entries += len(entries)
+        if self._written_entries > MOST_WRITTEN:
+            self._written.clear()
+            self._written_entries = len(entries)
+        self._written[oid] = entries
 
     def name_tree(self, entries: list[TreeEntry]) -> Oid:
         """Return the id that a tree would have. It can be read from the cache, but is not stored.
@@ -164,7 +182,7 @@ class ObjectReader:
         """
         ordered = in_order(entries)
         oid = self._format.oid_of("tree", serialise(ordered))
-        self.cache_tree(oid, ordered)
+        self.cache_tree(oid, ordered, stored=False)
         return oid
 
     def compare(self, old: Oid | None, new: Oid | None) -> tuple[FileChange, ...]:

@@ -100,7 +100,7 @@ class ObjectWriter:
         """Store a tree and return its id; entries may be in any order."""
         ordered = in_order(entries)
         oid = self.write("tree", serialise(ordered), new=True)
-        self._reader.cache_tree(oid, ordered)
+        self._reader.cache_tree(oid, ordered, stored=not self._dry)
         return oid
 
     def write_stream(self, size: int, chunks: Iterable[bytes]) -> Oid | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from gitcp.errors import GitFailed
 from gitcp.git import staging, trees
 from gitcp.git.index import read_index
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, Entry
-from gitcp.restoring.plan import Kept, within
+from gitcp.restoring.plan import Kept, absence, within
 from gitcp.store import Store
 
 Slot = tuple[bytes, int]
@@ -59,20 +59,19 @@ def _change(
             lines.append(b"0 %s\t%s\0" % (null, entry.path))
     if lines:
         repo.git("update-index", "-z", "--index-info", input=b"".join(lines))
-    _flag(
-        repo,
-        [e.path for e in entries if e.skip_worktree] + list(target.snapshot.absent),
-        "--skip-worktree",
-    )
-    _flag(repo, [e.path for e in entries if e.assume_unchanged], "--assume-unchanged")
+    skipped = {e.path for e in entries if e.skip_worktree}
+    is_absent = absence(target.snapshot)
+    _flag(repo, lambda path: path in skipped or is_absent(path), "--skip-worktree")
+    assumed = {e.path for e in entries if e.assume_unchanged}
+    _flag(repo, assumed.__contains__, "--assume-unchanged")
     for path in intent_to_add:
         repo.git("add", "--intent-to-add", "--force", "--", path, accept=(0, 1, 128))
 
 
-def _flag(repo: Repository, paths: list[bytes], flag: str) -> None:
+def _flag(repo: Repository, is_wanted: Callable[[bytes], bool], flag: str) -> None:
     """Set an index flag again, on entries that may have been rewritten."""
-    staged = {entry.path for entry in read_index(repo) if not entry.stage}
-    lines = [path + b"\0" for path in paths if path in staged]
+    staged = (entry.path for entry in read_index(repo) if not entry.stage)
+    lines = [path + b"\0" for path in staged if is_wanted(path)]
     if lines:
         repo.git("update-index", flag, "-z", "--stdin", input=b"".join(lines))
 

@@ -13,7 +13,7 @@ from gitcp.model import GITLINK, Snapshot
 from gitcp.restoring import placing, trust
 from gitcp.restoring.apply import apply_files
 from gitcp.restoring.contents import Contents
-from gitcp.restoring.plan import FilePlan, FileStep, Kept, Side, within
+from gitcp.restoring.plan import FilePlan, FileStep, Kept, Side, absence, within
 from gitcp.restoring.restore import Report, RestoreRequest
 from gitcp.store import Store, require_files
 from gitcp.worktree.paths import display
@@ -61,7 +61,7 @@ def materialise(store: Store, request: RestoreRequest, directory: Path) -> Repor
 def whole(store: Store, snapshot: Snapshot, scope: tuple[bytes, ...]) -> FilePlan:
     """Return the plan that writes a snapshot, limited to `scope`, into an empty directory."""
     conversions = {c.path: c for c in snapshot.converted}
-    absent = set(snapshot.absent)
+    is_absent = absence(snapshot)
     contents = Contents(store)
     writes, kept = [], []
     for path, entry in trees.walk(store.reader, snapshot.tree):
@@ -70,7 +70,7 @@ def whole(store: Store, snapshot: Snapshot, scope: tuple[bytes, ...]) -> FilePla
             continue
         if entry.mode == GITLINK:
             kept.append(Kept(path, "a submodule: kept as it is"))
-        elif path in absent:
+        elif is_absent(path):
             kept.append(Kept(path, "outside the sparse checkout"))
         elif conversion and conversion.lfs and (missing_lfs := contents.lacks_lfs(entry)):
             kept.append(

@@ -140,7 +140,7 @@ class Side:
         self._recovered = recovered
         self._reader = reader
         self._names: dict[Oid, dict[bytes, TreeEntry]] = {}
-        self._absent = frozenset(snapshot.absent)
+        self._is_absent = absence(snapshot)
         self.unseen = {skip.path.rstrip(b"/"): skip.reason.value for skip in snapshot.skipped}
         self.foreign = {
             nested.path.rstrip(b"/"): "another repository" for nested in snapshot.nested
@@ -172,7 +172,7 @@ class Side:
 
     def is_absent(self, path: bytes) -> bool:
         """Return whether sparse checkout kept this path out of the working tree."""
-        return path in self._absent
+        return self._is_absent(path)
 
     def unknown(self, path: bytes, *, past: bool = False) -> str:
         """Return why the snapshot cannot tell what was at `path`; "" if it can. `past` words it for
@@ -340,6 +340,18 @@ def parents(path: bytes) -> list[bytes]:
     """Return the directories above a path, the outermost first."""
     parts = path.split(b"/")
     return [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def absence(snapshot: Snapshot) -> Callable[[bytes], bool]:
+    """Return the function that tells whether sparse checkout kept a path out of the working tree:
+    the path itself, or a directory above it.
+    """
+    absent = frozenset(snapshot.absent)
+
+    def is_absent(path: bytes) -> bool:
+        return path in absent or any(parent + b"/" in absent for parent in parents(path))
+
+    return is_absent if absent else lambda _: False
 
 
 def _changes(reader: Reader, now: Side, target: Side) -> Iterator[FileChange]:

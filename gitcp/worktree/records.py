@@ -19,7 +19,7 @@ from gitcp.fastpath.stat_check import GONE, UNSETTLED
 from gitcp.git.index import INTENT_TO_ADD, SKIP_WORKTREE, STAGE, Folder, Slot
 from gitcp.git.object_format import FORMATS
 from gitcp.git.trees import TreeEntry
-from gitcp.model import GITLINK, RESERVED, Oid, SkipReason
+from gitcp.model import GITLINK, RESERVED, TREE, Oid, SkipReason
 
 if TYPE_CHECKING:
     from gitcp.fastpath.nodes import Node
@@ -288,7 +288,9 @@ class Record:
         self.skipped[name] = (reason.value, detail)
 
     def keep_absent(self, names: Iterable[bytes]) -> None:
-        """Keep index entries that sparse checkout removed from disk, and submodules."""
+        """Keep index entries that sparse checkout removed from disk, directories of a sparse index
+        too, and submodules.
+        """
         for name in names:
             slots = self.folder.files[name]
             if name == RESERVED and not self.path:
@@ -421,6 +423,7 @@ class Record:
         folder.files.update(
             (name, tuple((*slot, b"") for slot in slots)) for name, slots in detail.odd.items()
         )
+        folder.trees = frozenset(n for n, slots in detail.odd.items() if slots[0][0] == TREE)
         return self
 
     # ------------------------------------------------------------ what a tree cannot say
@@ -440,7 +443,7 @@ class Record:
             "modes": self._modes(umask) if file_mode else [],
             "submodules": [(name, commit, head) for name, (commit, head) in self.links.items()],
             "nested": list(self.nested.items()),
-            "absent": self.absent,
+            "absent": [name + b"/" if name in self.folder.trees else name for name in self.absent],
             "staged": self._staged(),
             "conflicts": [
                 (n, *slot[:3])
@@ -466,7 +469,7 @@ class Record:
         staged = []
         for name, slots in self.folder.files.items():
             mode, oid, flags = slots[0][:3]
-            if flags & STAGE or name in self.absent:
+            if flags & STAGE or mode == TREE or name in self.absent:
                 continue
             file = self.files.get(name)
             captured = (
@@ -481,7 +484,8 @@ class Record:
         return staged
 
     def _untracked(self) -> list[bytes]:
-        return [name for name in self.files if name not in self.folder.files]
+        slots, trees = self.folder.files, self.folder.trees
+        return [name for name in self.files if name not in slots or name in trees]
 
 
 class Past:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from gitcp import progress
-from gitcp.errors import GitcpError
+from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.fastpath.stat_check import ANYTHING, GONE, UNSETTLED
-from gitcp.git.index import Folder, Index, Slot, git_mode
-from gitcp.model import GITLINK, RESERVED, SkipReason
+from gitcp.git.index import Folder, Index, Slot, folder_of, git_mode
+from gitcp.model import GITLINK, RESERVED, Oid, SkipReason
 from gitcp.value import Value
 from gitcp.worktree import nested
 from gitcp.worktree.blobs import Blobs, Job
@@ -79,6 +79,7 @@ class Scan:
         self.records: dict[bytes, Record] = {}
         self.gone: list[bytes] = []
         self._scope = scope
+        self._objects = objects
         self._repo = objects.repo
         self._rules = Rules(scope.root, basis, objects.reader, hints, scope.past)
         self._blobs = blobs
@@ -88,6 +89,7 @@ class Scan:
         self._unfinished: dict[bytes, int] = {}
         self._finished: list[bytes] = []
         self._touched: Mapping[bytes, Touched] = {}
+        self._expanded: dict[bytes, Folder] = {}
         self._advance: progress.Advance = progress.ignore
         self._changed_rules: list[bytes] = []
         self._changed_attributes: list[bytes] = []
@@ -231,7 +233,9 @@ class Scan:
         self.records[path] = record
         self._advance(len(entries))
         self._add_missing(record, names)
-        self.gone += [record.below(name) for name in old.folders - record.folders] if old else []
+        if old is not None:
+            gone = old.folders - record.folders | old.folder.folders - record.subdirectories()
+            self.gone += [record.below(name) for name in gone]
 
     def _apply_rules(self, record: Record, names: set[bytes], old: Record | None) -> Record | None:
         """Read the rules of a directory. Return its previous record, None if its blobs cannot be
@@ -270,11 +274,17 @@ class Scan:
             record.skip(name, SkipReason.BAD_NAME, "a store of gitcp")
             self._watch(record, name, full)
             return
-        slots = record.folder.files.get(name)
+        slots = record.folder.files.get(name, ())
         if slots and slots[0][0] == GITLINK:
             self._submodule(record, name, full, slots[0])
             return
-        tracked = name in record.folder.folders
+        is_sparse = name in record.folder.trees
+        if is_sparse and not self._is_readable(path):
+            record.keep_absent([name])
+            record.skip(name, SkipReason.UNREADABLE, "the tree that git's index names is missing")
+            self._watch(record, name, full)
+            return
+        tracked = is_sparse or name in record.folder.folders
         ignored = not record.included and (
             record.ignored or self._rules.ignores(record, name, is_directory=True)
         )
@@ -289,6 +299,7 @@ class Scan:
                 return
         record.folders.add(name)
         is_new = self._scope.deep or not self._is_known(path, ignored, included)
+        is_new = is_new or (is_sparse and self._scope.index is not None)
         if is_new or _is_below(path, self._changed_rules):
             self._pending.append((path, ignored, included))
             self._unfinished[record.path] = self._unfinished.get(record.path, 0) + 1
@@ -337,6 +348,8 @@ class Scan:
 
     def _file(self, record: Record, name: bytes, full: bytes, old: Record | None) -> None:
         slots = record.folder.files.get(name, ())
+        if name in record.folder.trees:
+            slots = ()
         known = old.files.get(name) if old else None
         if not slots and self._is_excluded(record, name):
             return
@@ -428,6 +441,8 @@ class Scan:
         for name in record.folder.folders - record.folders:
             is_reserved = name == RESERVED and not record.path
             self._add_indexed(record.below(name), blocked=name in names or is_reserved)
+        for name in self._blocked_trees(record, names):
+            self._add_indexed(record.below(name), blocked=True)
 
     def _add_indexed(self, path: bytes, *, blocked: bool) -> None:
         """Add records for a directory that is not entered, and for directories below it with index
@@ -440,16 +455,34 @@ class Scan:
             old = self._scope.past.record(path)
             record = Record(path, folder, digest)
             record.blocked = blocked
-            if not blocked:
+            below = list(folder.folders)
+            if blocked:
+                below += self._blocked_trees(record, folder.files.keys())
+            else:
                 record.keep_absent(folder.files)
             if old is not None:
-                self.gone += [record.below(name) for name in old.subdirectories() - folder.folders]
+                self.gone += [record.below(name) for name in old.subdirectories() - set(below)]
             if record.tracked:
                 self.records[path] = record
                 self._finished.append(path)
-                pending += [record.below(name) for name in folder.folders]
+                pending += [record.below(name) for name in below]
             else:
                 self.gone.append(path)
+
+    def _blocked_trees(self, record: Record, names: Collection[bytes]) -> list[bytes]:
+        """Return those of these names that a sparse index has as a whole directory, where something
+        else is on disk; they become directories of the record.
+        """
+        blocked = [
+            name
+            for name in record.folder.trees
+            if name in names
+            and name not in record.folders
+            and name not in record.absent
+            and self._is_readable(record.below(name))
+        ]
+        record.folders.update(blocked)
+        return blocked
 
     # ------------------------------------------------------------ what is known
 
@@ -470,11 +503,37 @@ class Scan:
 
     def _folder(self, path: bytes) -> tuple[Folder, bytes]:
         """Return the index entries of a directory, and their digest."""
-        if self._scope.index is not None:
-            folder = self._scope.index.folders.get(path)
-            return (folder, folder.digest()) if folder else (Folder(), b"")
+        index = self._scope.index
+        if index is not None:
+            folder = index.folders.get(path)
+            if folder is not None:
+                return folder, folder.digest()
+            return (self._sparse_folder(path) if index.is_sparse else None) or Folder(), b""
         old = self._scope.past.record(path)
-        return (old.folder, old.digest) if old else (Folder(), b"")
+        return (old.folder, old.digest) if old else (self._sparse_folder(path) or Folder(), b"")
+
+    def _sparse_folder(self, path: bytes) -> Folder | None:
+        """Return the entries of a directory that a sparse index has only as a part of another, None
+        if it has none. Raises StoreDamaged.
+        """
+        if not path or path in self._expanded:
+            return self._expanded.get(path)
+        parent, _, name = path.rpartition(b"/")
+        index, old = self._scope.index, self._scope.past.record(parent)
+        known = index.folders.get(parent) if index is not None else old.folder if old else None
+        above = known or self._sparse_folder(parent)
+        slots = above.files.get(name) if above is not None else None
+        if above is not None and slots and name in above.trees:
+            tree = Oid(slots[0][1].hex())
+            self._expanded[path] = folder_of(self._objects.reader.read_tree(tree))
+        return self._expanded.get(path)
+
+    def _is_readable(self, path: bytes) -> bool:
+        """Return whether the tree that a sparse index has for a directory is there."""
+        try:
+            return self._folder(path)[0] is not None
+        except StoreDamaged:
+            return False
 
     def _is_known(self, path: bytes, ignored: bool, included: bool) -> bool:
         """Return whether a directory was entered before under the same rules; if it changed, it is

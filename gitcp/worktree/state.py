@@ -37,7 +37,7 @@ NAME = "worktree-state"
 SPARE = 1 << 16
 """Bytes that may always be appended."""
 
-SPILL = 8 << 20
+SPILL = 1 << 20
 """Bytes of new nodes that are held in memory before they go to a temporary file."""
 
 

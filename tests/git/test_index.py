@@ -15,7 +15,7 @@ from kinds import FORMAT
 from gitcp.errors import GitcpError, GitFailed
 from gitcp.git import index
 from gitcp.git.repo import Repository
-from gitcp.model import IndexEntry
+from gitcp.model import TREE, IndexEntry
 
 from driver import Project
 
@@ -79,6 +79,13 @@ def read(project: Project) -> list[IndexEntry]:
     return sorted(index.read_index(open_repo(project)), key=lambda entry: (entry.path, entry.stage))
 
 
+def parsed(project: Project) -> dict[bytes, index.Folder] | None:
+    """The folders of the index that gitcp can read without git."""
+    data = project.read(project.git_dir / "index")
+    found = index._parse(index._Content(FORMAT.raw, data), len(data))
+    return found[0] if found is not None else None
+
+
 @pytest.mark.parametrize("version", ["2", "4"])
 def test_versions(tracked: Project, version: str) -> None:
     """Versions 2 and 4 read as git lists them, without git's help."""
@@ -87,7 +94,7 @@ def test_versions(tracked: Project, version: str) -> None:
     settings = config.read_text()
     config.write_text("garbage that no git command survives")
 
-    folders = index._parse(tracked.read(tracked.git_dir / "index"), FORMAT.raw)
+    folders = parsed(tracked)
 
     assert folders is not None
     assert {path + b"/" + name for path, folder in folders.items() for name in folder.files} >= {
@@ -147,20 +154,45 @@ def test_split_index(tracked: Project) -> None:
     tracked.git("add", "later")
     tracked.git("rm", "--quiet", "--cached", "dir/b")
 
-    assert index._parse(tracked.read(tracked.git_dir / "index"), FORMAT.raw) is None
+    assert parsed(tracked) is None
     assert read(tracked) == listed(tracked)
     assert b"later" in {entry.path for entry in read(tracked)}
 
 
-def test_sparse_index(tracked: Project) -> None:
-    """A sparse index is expanded: each file of a directory that was left out is an entry."""
+@pytest.mark.parametrize("version", ["3", "4"])
+def test_sparse_index(tracked: Project, version: str) -> None:
+    """A directory that a sparse index names as a whole is one entry; as values, all are told."""
     tracked.git("sparse-checkout", "set", "--cone", "--sparse-index", "long")
+    tracked.git("update-index", "--index-version", version)
+    whole = tracked.git("rev-parse", "HEAD:dir")
 
+    folders = parsed(tracked)
     entries = {entry.path: entry for entry in read(tracked)}
 
-    assert index._parse(tracked.read(tracked.git_dir / "index"), FORMAT.raw) is None
+    assert folders is not None
+    assert folders.keys() == {b"", b"long"}
+    assert folders[b""].folders == {b"long"}
+    ((mode, oid, flags, _),) = folders[b""].files[b"dir"]
+    assert (mode, oid.hex(), flags) == (TREE, whole, index.SKIP_WORKTREE)
     assert entries[b"dir/deep/er/c"].skip_worktree
     assert sorted(entries.values(), key=lambda e: e.path) == listed(tracked)
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_read_in_parts(tracked: Project, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large index is parsed window by window, and reads as one that is in memory."""
+    tracked.git("update-index", "--index-version", version)
+    whole = index.read(open_repo(tracked)).folders
+    monkeypatch.setattr(index, "IN_MEMORY", 0)
+
+    for window in range(340, 1000, 17):
+        monkeypatch.setattr(index, "WINDOW", window)
+        parts = index.read(open_repo(tracked)).folders
+        assert parts.keys() == whole.keys()
+        assert all(parts[path].files == folder.files for path, folder in whole.items())
+        assert all(parts[path].digest() == folder.digest() for path, folder in whole.items())
+    monkeypatch.setattr(index, "WINDOW", 64)  # no entry fits
+    assert read(tracked) == listed(tracked)
 
 
 def test_asked_like_parsed(tracked: Project) -> None:

@@ -23,8 +23,10 @@ from capturing import Camera, git_tree, host
 from kinds import FORMAT
 
 from gitcp.fastpath import stat_check
+from gitcp.git import index as git_index
 from gitcp.git import trees
 from gitcp.git.objects import Objects
+from gitcp.git.reader import ObjectReader
 from gitcp.git.repo import Repository
 from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, Entry, IndexEntry, Oid, SkipReason
 from gitcp.worktree import reading, scan
@@ -571,6 +573,7 @@ import encodings.ascii, os, subprocess, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
 from gitcp.git.objects import Objects
+from gitcp.git.reader import ObjectReader
 from gitcp.git.repo import Repository
 from gitcp.model import Host
 from gitcp.worktree import scan, convert
@@ -1099,6 +1102,9 @@ def test_sparse_checkout(camera: Camera, options: tuple[str, ...]) -> None:
     absent = {b"left/b", b"left/deep/c", b"other/d"} | (
         set() if "--cone" in options else {b"tracked"}
     )
+    is_sparse = "--sparse-index" in options
+    if is_sparse:
+        absent = {b"left/", b"other/"}
     assert shot.snapshot.tree == project.git("rev-parse", f"{whole}^{{tree}}")
     assert set(shot.snapshot.absent) == absent
     assert not shot.snapshot.staged
@@ -1106,7 +1112,8 @@ def test_sparse_checkout(camera: Camera, options: tuple[str, ...]) -> None:
     project.write("left/b", "made by hand\n")
     shot = camera.take()
     assert shot.blob(b"left/b") == b"made by hand\n"
-    assert set(shot.snapshot.absent) == absent - {b"left/b"}
+    left = {b"left/deep/", b"other/"} if is_sparse else absent - {b"left/b"}
+    assert set(shot.snapshot.absent) == left
     project.remove("left")
     assert camera.take().snapshot.tree == project.git("rev-parse", f"{whole}^{{tree}}")
     project.git("sparse-checkout", "disable")
@@ -1128,6 +1135,85 @@ def test_file_in_place_of_sparse_directory(camera: Camera) -> None:
     assert set(shot.entries) == {b"left", b"tracked"}
     assert not shot.snapshot.absent
     assert [entry.path for entry in shot.snapshot.staged] == [b"left/b"]
+
+
+@pytest.fixture
+def sparse(camera: Camera) -> Camera:
+    """A working tree of one directory, with a sparse index that has two others as an entry each."""
+    for path in ("kept/a", "left/b", "left/deep/c", "left/deep/er/d", "other/.gitignore"):
+        camera.project.write(path, path)
+    camera.project.commit()
+    camera.project.git("sparse-checkout", "set", "--cone", "--sparse-index", "kept")
+    assert set(camera.take().snapshot.absent) == {b"left/", b"other/"}
+    return camera
+
+
+def test_sparse_index_is_not_expanded(sparse: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not checked out is neither listed by git nor read."""
+    monkeypatch.setattr(git_index, "_ask", None)
+    read = []
+    monkeypatch.setattr(ObjectReader, "read_tree", lambda _, oid: read.append(oid))
+    sparse.project.write("kept/a", "changed\n")
+    repo = sparse.repo
+
+    taken = take(repo, Objects(repo), Limits(), frozenset())
+
+    assert taken.snapshot.absent == (b"left/", b"other/")
+    assert read == []
+
+
+def test_below_a_sparse_directory(sparse: Camera) -> None:
+    """What is made there is read; its directory comes and goes, with the index as it is or not."""
+    project = sparse.project
+    project.write("left/deep/er/new", "new\n")
+    shot = sparse.take()
+    assert shot.snapshot.absent == (b"left/b", b"left/deep/c", b"left/deep/er/d", b"other/")
+    assert shot.snapshot.untracked == (b"left/deep/er/new",)
+
+    project.write("kept/staged", "staged\n")
+    project.git("add", "kept")
+    assert sparse.take().blob(b"left/deep/er/new") == b"new\n"
+    project.write("left/deep/er/d", "tracked\n")
+    assert sparse.take().snapshot.untracked == (b"left/deep/er/new",)
+    project.remove("left")
+    assert sparse.take().snapshot.absent == (b"left/", b"other/")
+
+
+def test_file_in_place_of_a_tree(sparse: Camera) -> None:
+    """A file in the place of a directory that a sparse index has as one entry wins, and the index
+    is told in full.
+    """
+    sparse.project.write("left", "a file\n")
+
+    shot = sparse.take()
+
+    assert b"left" in shot.entries
+    assert shot.snapshot.untracked == (b"left",)
+    assert [e.path for e in shot.snapshot.staged] == [b"left/b", b"left/deep/c", b"left/deep/er/d"]
+    sparse.project.remove("left")
+    assert sparse.take().snapshot.absent == (b"left/", b"other/")
+
+
+def test_missing_tree_of_a_sparse_index(sparse: Camera) -> None:
+    """A directory in the place of one whose tree is missing is skipped; the index keeps its
+    entry.
+    """
+    project = sparse.project
+    tree = project.git("rev-parse", "HEAD:left")
+    project.write("left/new", "new\n")
+    loose = project.git_dir / "objects" / tree[:2] / tree[2:]
+    content = loose.read_bytes()
+    loose.chmod(0o644)
+    loose.unlink()
+
+    repo = sparse.repo
+    taken = take(repo, Objects(repo), Limits(), frozenset())
+
+    assert [(skip.path, skip.reason) for skip in taken.snapshot.skipped] == [
+        (b"left", SkipReason.UNREADABLE)
+    ]
+    assert taken.snapshot.absent == (b"left/", b"other/")
+    loose.write_bytes(content)
 
 
 def test_sparse_gitignore(camera: Camera) -> None:
