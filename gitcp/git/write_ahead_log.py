@@ -9,7 +9,8 @@ they are synced together (`settle`). After a power loss `settle` recreates them,
 when the store is opened. Linux only: other systems do not identify a reboot.
 
 A framework also writes things that need no checkpoint of their own at once. A `Write` has what it
-is made of; its `Done` follows with the checkpoint that has it (gitcp.saving.recorded).
+is made of. Its `Done` is synced before the ref moves to the checkpoint that has it, and counts from
+then on (gitcp.saving.recorded): whenever a process dies, each write is in exactly one place.
 
 Records are at the start of the file, followed by zeros: overwriting syncs in half the time of
 growing the file. Whoever appends locks the file for that moment. Threads of one process sync
@@ -89,14 +90,51 @@ class Write(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The writes to `ref` up to the last one with this SHA-1 are in its checkpoints."""
+    """The writes to `ref` up to the last one with this SHA-1 are in its checkpoints, unless the ref
+    is still at `old`: then whoever meant to move it died.
+    """
 
     boot: str
     ref: str
     sum: bytes
+    old: Oid | None
 
 
 Entry = Record | Write | Done
+
+
+class Unfinished:
+    """What is in no checkpoint yet, according to the entries added: `writes` by ref, and by ref the
+    `Done` of which only the ref tells whether it counts.
+    """
+
+    def __init__(self) -> None:
+        self.writes: dict[str, list[Write]] = {}
+        self.moving: dict[str, Done] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Add the next entry. What moves a ref tells where it was before."""
+        if isinstance(entry, Write):
+            self.writes.setdefault(entry.ref, []).append(entry)
+            return
+        self.moved(entry.ref, entry.old)
+        if isinstance(entry, Done):
+            self.moving[entry.ref] = entry
+
+    def moved(self, ref: str, current: Oid | None) -> None:
+        """Remove the writes that are done if the ref is at `current`, after its last `Done`."""
+        done = self.moving.pop(ref, None)
+        if done is not None and done.old != current:
+            self.writes[ref] = _after(self.writes.get(ref, []), done.sum)
+
+    def look(self, repo: Repository, ref: str) -> None:
+        """Read a ref, if only it tells what is done. An unreadable one has not moved."""
+        done = self.moving.get(ref)
+        if done is not None:
+            with suppress(StoreDamaged):
+                current = repo.refs.read(ref)
+                if current != done.old:
+                    self.moved(ref, current)
 
 
 def running() -> str | None:
@@ -150,11 +188,12 @@ class WriteAheadLog:
         writes: Sequence[Write] = (),
     ) -> None:
         """Make the packs and the ref's move to `new` survive a power loss, unless the ref is moved
-        again later. `writes` are in the new checkpoints.
+        again later. `writes` are in the new checkpoints, as soon as the ref has moved. The caller
+        has locked the ref, which is at `old`.
 
         Raises DiskFull or GitcpError; then nothing is recorded.
         """
-        done = [Done(self._boot, ref, writes[-1].sum)] if writes else []
+        done = [Done(self._boot, ref, writes[-1].sum, old)] if writes else []
         self._add(Record(self._boot, ref, old, new, tuple(packs)), *done)
 
     def write(self, ref: str, content: bytes) -> None:
@@ -165,22 +204,32 @@ class WriteAheadLog:
 
     def writes(self, ref: str) -> tuple[Write, ...]:
         """Return what was written to a session and is in no checkpoint yet, in order."""
-        return tuple(self.all_writes().get(ref, ()))
+        with self._reading:
+            self._refresh()
+            self._unfinished.look(self._repo, ref)
+            return tuple(self._unfinished.writes.get(ref, ()))
 
     def all_writes(self) -> dict[str, list[Write]]:
         """Return the same of all sessions, by ref."""
         with self._reading:
-            try:
-                descriptor = open_own(self._path)
-            except FileNotFoundError:
-                return {}
-            except OSError as error:
-                raise GitcpError(f"{self._path} cannot be read: {error.strerror}") from None
-            try:
-                self._catch_up(descriptor)
-            finally:
-                os.close(descriptor)
-            return {ref: [*writes] for ref, writes in self._writes.items() if writes}
+            self._refresh()
+            for ref in [*self._unfinished.moving]:
+                self._unfinished.look(self._repo, ref)
+            return {ref: [*writes] for ref, writes in self._unfinished.writes.items() if writes}
+
+    def _refresh(self) -> None:
+        """Read what follows, for a reader."""
+        try:
+            descriptor = open_own(self._path)
+        except FileNotFoundError:
+            self._forget()
+            return
+        except OSError as error:
+            raise GitcpError(f"{self._path} cannot be read: {error.strerror}") from None
+        try:
+            self._catch_up(descriptor)
+        finally:
+            os.close(descriptor)
 
     def settle_if_due(self) -> None:
         """Start a thread that settles, if it is time and none does."""
@@ -191,9 +240,9 @@ class WriteAheadLog:
         with suppress(GitcpError, OSError):  # it is tried again
             self.settle()
 
-    def settle(self, done: Iterable[Write] = ()) -> None:
+    def settle(self) -> None:
         """Make everything recorded durable in its own files, then remove it from the log. Writes
-        stay, except those `done`: durable checkpoints have them.
+        that are in no checkpoint stay.
 
         What an earlier boot recorded needs the store's lock. Other refs may move meanwhile: what
         is recorded then stays.
@@ -209,7 +258,7 @@ class WriteAheadLog:
         records = [entry for entry in entries if isinstance(entry, Record)]
         if records:
             self._make_durable(records, now)
-        self._remove(data, {*done})
+        self._remove(data)
 
     def _make_durable(self, records: Sequence[Record], now: str | None) -> None:
         for record in records:
@@ -234,7 +283,7 @@ class WriteAheadLog:
         if current in known:
             self._repo.refs.update(last.ref, last.new, current)
 
-    def _remove(self, settled: bytes, done: set[Write]) -> None:
+    def _remove(self, settled: bytes) -> None:
         """Remove what was read as `settled` from the file, except writes that are in no checkpoint.
         What was appended since stays.
         """
@@ -245,10 +294,21 @@ class WriteAheadLog:
             if data[:end] != settled[:end]:
                 return  # another process has settled it
             later = list(decode(data[end:]))
-            rest = [*_undone(entries, later, done), *later]
+            rest = [*self._unfinished_of(entries, later), *later]
             rest = [entry._replace(boot=self._boot) for entry in rest]
             if not rest or rest != [*entries, *later]:
                 self._replace(descriptor, rest)
+
+    def _unfinished_of(self, entries: list[Entry], later: list[Entry]) -> list[Entry]:
+        """Return what remains of `entries`: writes that are not done, and what may still be."""
+        unfinished = Unfinished()
+        for entry in (*entries, *later):
+            unfinished.add(entry)
+        for ref in {entry.ref for entry in entries}:
+            unfinished.look(self._repo, ref)
+        left = {write for writes in unfinished.writes.values() for write in writes}
+        left_or_moving = left | {*unfinished.moving.values()}
+        return [entry for entry in entries if entry in left_or_moving]
 
     def _replace(self, descriptor: int, entries: list[Entry]) -> None:
         if entries:
@@ -322,7 +382,7 @@ class WriteAheadLog:
         """Nothing of the file was read."""
         self._end = self._count = self._last_start = 0
         self._line = b""
-        self._writes: dict[str, list[Write]] = {}
+        self._unfinished = Unfinished()
 
     def _catch_up(self, descriptor: int, *, cut: bool = False) -> None:
         """Read what follows. With `cut`, truncate what a crash left incomplete."""
@@ -341,12 +401,8 @@ class WriteAheadLog:
         for entry, line, size in _parsed(data):
             self._last_start, self._line = self._end, line
             self._end += size
-            if isinstance(entry, Record):
-                self._count += 1
-            elif isinstance(entry, Write):
-                self._writes.setdefault(entry.ref, []).append(entry)
-            elif isinstance(entry, Done):
-                self._writes[entry.ref] = _after(self._writes.get(entry.ref, []), entry.sum)
+            self._count += isinstance(entry, Record)
+            self._unfinished.add(entry)
         return self._end - first
 
     @contextmanager
@@ -371,18 +427,6 @@ class WriteAheadLog:
             sync_directory(self._path.parent)
             sync_directory(self._path.parent.parent)
             return descriptor
-
-
-def _undone(entries: list[Entry], later: list[Entry], done: set[Write]) -> list[Entry]:
-    """Return the writes in `entries` that neither these nor later ones say are done."""
-    writes: dict[str, list[Write]] = {}
-    for entry in entries:
-        if isinstance(entry, Write) and entry not in done:
-            writes.setdefault(entry.ref, []).append(entry)
-    for entry in (*entries, *later):
-        if isinstance(entry, Done):
-            writes[entry.ref] = _after(writes.get(entry.ref, []), entry.sum)
-    return [write for each in writes.values() for write in each]
 
 
 def _after(writes: list[Write], sum: bytes) -> list[Write]:
@@ -438,8 +482,16 @@ def _write(data: bytes, offset: int) -> tuple[Entry, bytes, int] | None:
     if not _is_whole(data, header, header[5], end):
         return None
     boot, ref = (header[number].decode("utf-8", "surrogateescape") for number in (1, 3))
-    kind = Write if header[2] == b"write" else Done
-    return kind(boot, ref, data[header.end() : end]), header[0], end - offset
+    entry = _entry(boot, ref, header[2], data[header.end() : end])
+    return (entry, header[0], end - offset) if entry else None
+
+
+def _entry(boot: str, ref: str, kind: bytes, body: bytes) -> Write | Done | None:
+    if kind == b"write":
+        return Write(boot, ref, body)
+    sum, _, old = body.decode("ascii", "replace").partition(" ")
+    is_valid = old == "-" or re.fullmatch(FULL_NAME, old)
+    return Done(boot, ref, sum.encode(), None if old == "-" else Oid(old)) if is_valid else None
 
 
 def _is_whole(data: bytes, header: re.Match[bytes], checksum: bytes, end: int) -> bool:
@@ -459,7 +511,11 @@ def encode(entry: Entry) -> bytes:
         head = f"gitcp-ahead 1 {entry.boot} {move} {sizes} ".encode()
         body = b"".join(part for pack in entry.packs for part in (pack.content, pack.listing))
     else:
-        kind, body = ("write", entry.content) if isinstance(entry, Write) else ("done", entry.sum)
+        kind, body = (
+            ("write", entry.content)
+            if isinstance(entry, Write)
+            else ("done", b"%s %s" % (entry.sum, (entry.old or "-").encode("ascii")))
+        )
         head = f"gitcp-ahead 2 {entry.boot} {kind} {entry.ref} {len(body)} ".encode()
     return head + _checksum(head, body) + b"\n" + body
 

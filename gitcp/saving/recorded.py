@@ -2,8 +2,8 @@
 
 A framework that writes something small at every step, without files, would make a checkpoint each
 time. It records the content instead, which takes one sync, and goes on. The next checkpoint of the
-session, or the next program that opens the store, makes checkpoints of it, in order. They may be
-made twice if a program dies in between, so a framework takes a second one for the first.
+session, or the next program that opens the store, makes checkpoints of it, in order, and once: the
+log says that they are made before the ref moves to them, and that counts when it has moved.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from gitcp import readme, wire
@@ -141,10 +142,10 @@ def commit_all(store: Store) -> None:
         if log is None or not log.all_writes():
             return
         with store.lock():
-            done: list[Write] = []
             for ref, writes in log.all_writes().items():
                 with suppress(GitcpError):
-                    for checkpoint in commit(store, ref.removeprefix(refs.SESSIONS), writes):
-                        store.advance(checkpoint)
-                    done += writes
-            log.settle(done)
+                    made = [*commit(store, ref.removeprefix(refs.SESSIONS), writes)]
+                    old, new = made[0].parent, made[-1].commit
+                    told = partial(log.append, ref, old, new, (), writes)
+                    store.repo.refs.update(ref, new, old, told)
+            log.settle()

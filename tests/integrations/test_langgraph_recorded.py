@@ -15,6 +15,7 @@ from typing import Any
 
 import graphs
 import pytest
+from dying import die, shrink
 from faults import tracer
 from faults.durable import Disk, everything
 from faults.tracer import Call
@@ -262,6 +263,22 @@ def test_killed_at_any_moment(project: Project) -> None:
         assert len(tasks) >= len([line for line in told if line.endswith(b"\n")])
     assert len(triggers(project)) == len(positions)
     sound(project)
+
+
+@pytest.mark.parametrize("what", ["commit", "put"])
+def test_killed_while_it_becomes_commits(what: str, project: Project, tmp_path: Path) -> None:
+    """At whichever change a command or the next state dies, each write is a commit once."""
+    _, config = two_tasks(project)
+    shrink(project, packed=False)
+    copies = tmp_path / "copies"
+    assert die(project, what, copies, 20) > 15
+    for copy in sorted(copies.iterdir()):
+        left = Project(copy)
+        made = triggers(left)
+        assert made[:4] == ["turn", "tools", "tools", "tools"], copy.name
+        assert made[4:] in ([], ["turn"]), copy.name
+        assert pending(graphs.saver(left), config) == WRITTEN
+        sound(left)
 
 
 @pytest.mark.skipif(bool(tracer.unusable()), reason=tracer.unusable() or "")

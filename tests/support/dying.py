@@ -23,14 +23,17 @@ from pathlib import Path
 from gitcp.git.repo import Repository
 from gitcp.model import Host
 from gitcp.lifecycle import delete, prune, purge
+from gitcp.saving import recorded
 from gitcp.sharing import push_queue
 from gitcp.state import oplog, trash
 from gitcp.retention import Policy
 from gitcp.store import Store
 
 what, original, copies, most = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
+if what == "put":
+    import graphs
 now = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
-CALLS = "open write fsync fchmod chmod rename replace link unlink rmdir mkdir symlink utime".split()
+CALLS = "open write pwrite ftruncate fsync fchmod chmod rename replace link unlink rmdir mkdir"
 
 def run(last):
     count = 0
@@ -46,7 +49,7 @@ def run(last):
 
     host = Host(os.environ, Path(os.environ["HOME"]), lambda: now)
     store = Store(Repository.open(Path.cwd(), host))
-    for name in CALLS:
+    for name in f"{CALLS} symlink utime".split():
         setattr(os, name, dying(getattr(os, name), name))
     if what == "prune":
         prune.prune(store, prune.PruneRequest(Policy(last=1)))
@@ -54,6 +57,10 @@ def run(last):
         delete.delete(store, "beta")
     elif what == "purge":
         purge.purge(store, purge.of_text(b"the same"))
+    elif what == "commit":
+        recorded.commit_all(store)
+    elif what == "put":
+        graphs.put(graphs.GitSaver("."), graphs.thread(), graphs.state(2, n=2))
     elif what == "push":
         push_queue.drain(store, "hub", push_queue.Timing(apart=0, wait=0))
     else:
@@ -85,13 +92,13 @@ print(changes)
 
 
 def die(project: Project, what: str, copies: Path, most: int) -> int:
-    """Let processes prune, delete a session, purge, push to the remote hub or bring back, each in a
-    copy, and each killed at another change.
+    """Let processes prune, delete a session, purge, push to the remote hub, bring back, commit what
+    is recorded or put a second state of a graph, each in a copy and killed at another change.
 
     In `copies/0` it lives. At most so many, evenly spread. How many changes it makes.
     """
     command = [sys.executable, "-P", "-c", DYING, what, str(project.root), str(copies), str(most)]
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    env = {**os.environ, "PYTHONPATH": f"{SOURCE}:{SOURCE / 'tests/support'}"}
     done = subprocess.run(command, cwd=project.root, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return int(done.stdout)
