@@ -81,7 +81,7 @@ class Job:
 class Blobs:
     """Captures files into the object store. `index` is passed if this scan read it with its stat
     data. `appends` are files that programs only append to; `trusted` returns whether all that a
-    remembered file needs is stored.
+    remembered file needs is stored. `has_new_links` tells whether a file got a name more.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class Blobs:
         self._trusted = trusted
         self._root = os.fsencode(repo.root) + b"/"
         self._advance: progress.Advance = progress.ignore
+        self.has_new_links = False
 
     def mode(self, st_mode: int, slots: tuple[Slot, ...]) -> int:
         """Return the file's mode in a tree. Without executable bits in the file system, the index
@@ -287,6 +288,9 @@ class Blobs:
             self._advance(len(block))
 
     def _record(self, job: Job, status: os.stat_result, oid: bytes, how: object = None) -> None:
+        is_linked = status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
+        if is_linked and not (job.known and job.known.linked):
+            self.has_new_links = True
         job.record.files[job.name] = File(
             self.mode(status.st_mode, job.slots),
             oid,
@@ -297,6 +301,7 @@ class Blobs:
             settled(status.st_ctime_ns, self._started),
             how,
             job.attributes,
+            is_linked,
         )
 
     # ------------------------------------------------------------ converted

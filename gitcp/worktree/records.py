@@ -58,7 +58,8 @@ class File(NamedTuple):
 
     `how` is None if the blob is the file's bytes and git agrees, RAW if git would not restore them,
     else the fields of a Conversion after its path. `attributes` are those that were looked up, None
-    if none were.
+    if none were. `linked` is whether the file had other names: who writes through one of them is
+    seen by nobody that watches this one.
     """
 
     mode: int
@@ -70,6 +71,7 @@ class File(NamedTuple):
     settled: bool
     how: Any = None
     attributes: Any = None
+    linked: bool = False
 
     @property
     def stamp(self) -> Stamp:
@@ -203,12 +205,11 @@ class Record:
 
     `ignored`: only tracked paths are captured here. `included`: an include pattern matched, so
     ignore rules do not apply. `blocked`: not a directory on disk, or one that cannot be entered, so
-    its contents are unknown. `always`: it is compared even where nothing reported a change.
+    its contents are unknown.
     """
 
     __slots__ = (
         "absent",
-        "always",
         "attributes",
         "blocked",
         "digest",
@@ -242,7 +243,6 @@ class Record:
         self.ignored = ignored
         self.included = included
         self.blocked = False
-        self.always = False
         self.stamp = GONE
         self.inode = 0
         self.files: dict[bytes, File] = {}
@@ -261,7 +261,6 @@ class Record:
             self.path, self.folder, self.digest, ignored=self.ignored, included=self.included
         )
         other.blocked, other.stamp, other.inode = self.blocked, self.stamp, self.inode
-        other.always = self.always
         other.files, other.folders, other.links = (
             dict(self.files),
             set(self.folders),
@@ -348,7 +347,7 @@ class Record:
     def _flags(self, notes: Mapping[str, list[Any]]) -> int:
         has_loose_rules = GITIGNORE in self.watched and GITIGNORE not in self.files
         each = (
-            (ALWAYS, self.always or self.ignored or self.included),
+            (ALWAYS, self.ignored or self.included or self._has_links()),
             (TRACKED, self.tracked),
             (IGNORED, self.ignored),
             (INCLUDED, self.included),
@@ -360,6 +359,9 @@ class Record:
         )
         return sum(flag for flag, is_set in each if is_set)
 
+    def _has_links(self) -> bool:
+        return any(file[9] for file in self.files.values())
+
     def _detail(self) -> Detail:
         apart = {
             name: file[5:]
@@ -367,6 +369,7 @@ class Record:
             if not file.settled
             or file.how is not None
             or file.attributes is not None
+            or file.linked
             or name in self.watched
         }
         return Detail(
@@ -404,12 +407,12 @@ class Record:
         folder.folders = set(detail.tracked)
         self = cls(path, folder, line.digest, ignored=line.ignored, included=line.included)
         self.blocked, self.stamp, self.inode = line.blocked, line.stamp, line.inode
-        self.always = bool(line.flags & ALWAYS)
         rows = _ROWS[len(line.tree)].iter_unpack(detail.rows) if line.tree else iter(())
         make, apart = tuple.__new__, detail.apart  # a tenth of a large scan is spent here
         self.files = {
             name: make(
-                File, (*row, *apart[name]) if name in apart else (*row, stamp, True, None, None)
+                File,
+                (*row, *apart[name]) if name in apart else (*row, stamp, True, None, None, False),
             )
             for name, stamp, row in zip(line.names, line.stamps, rows, strict=False)
         }

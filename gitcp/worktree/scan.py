@@ -121,6 +121,11 @@ class Scan:
             self._capture(BATCH)
         self._capture()
 
+    @property
+    def has_new_links(self) -> bool:
+        """Return whether a file was captured that has more names than one, and had not before."""
+        return self._blobs.has_new_links
+
     def is_gone(self, path: bytes) -> bool:
         """Return whether a known directory is no longer entered."""
         return _is_below(path, self.gone)

@@ -235,6 +235,10 @@ class _Snapshotter:
             )
         scan, hints = self._scan(past, index, memory.words, deep=False)
         scan.scan_changed(touched)
+        watch = self._look.watch if self._look else None
+        if scan.has_new_links and watch is not None and watch.is_narrow:
+            # a write through one name of a file is not reported where it has the other
+            scan.scan_changed(dict(self._compare(memory, None)))
         assembly.update(scan.records)
         return self._memory(hints, assembly.root(), memory.file, index_file)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from capturing import git_tree
 
-from gitcp.fastpath import ipc, watched
+from gitcp.fastpath import ipc, stat_check, watched
 from gitcp.fastpath.stat_check import Look
 from gitcp.fastpath.watched import GIT, HOOK, OWN, SOCKETS, WATCHMAN, Watched
 from gitcp.saving.save import Saved, SaveRequest, save
@@ -128,6 +128,39 @@ def test_only_what_was_reported(
     assert len(compared[-1]) < 10
     saved(project_)
     assert fake.asked[-1] == b"fake:1:2"
+
+
+def test_linked_file(project_: Project, fake: Fake) -> None:
+    """A file with two names is looked at whatever is reported: who writes through one of them is
+    seen only there.
+    """
+    outside = project_.root.parent / "outside"
+    outside.hardlink_to(project_.root / "d3/s/deep/file")
+    saved(project_)
+    for content in ("through the other name\n", "and again\n"):
+        outside.write_text(content)
+        assert saved(project_).checkpoint.changed == 1
+        assert not known(project_).missed
+
+    outside.unlink()
+    assert not saved(project_).saved
+    look = Look(os.fsencode(project_.root), str(project_.git_dir / "gitcp/worktree-state"))
+    assert stat_check.always(look.load()) == []
+
+
+def test_new_link(project_: Project, fake: Fake) -> None:
+    """Where a link is made, its directory is reported; the other names of the file are looked
+    for.
+    """
+    saved(project_)
+    project_.root.joinpath("d5/link").hardlink_to(project_.root / "d3/s/deep/file")
+    project_.root.joinpath("d5/link").write_text("two\n")
+    fake.answer = b"fake:1:2\0d5/link\0"
+    assert saved(project_).checkpoint.changed == 2
+    assert not known(project_).missed
+
+    project_.root.joinpath("d5/link").write_text("three\n")
+    assert saved(project_).checkpoint.changed == 2
 
 
 @pytest.mark.parametrize(
