@@ -20,7 +20,7 @@ from gitcp.adopting.base_commit import base_of
 from gitcp.adopting.holdings import Holdings
 from gitcp.adopting.memory import Memory
 from gitcp.adopting.ownership import Directories, Tree
-from gitcp.adopting.plan import STORED, AdoptPlan, Item, Share
+from gitcp.adopting.plan import AdoptPlan, Item, Share
 from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, StoreBusy, StoreDamaged
 from gitcp.git import refs
@@ -94,11 +94,11 @@ def apply(host: Host, plan: AdoptPlan, memory: Memory) -> list[Adopted]:
     Writes objects, refs below `refs/gitcp/sessions/`, the operation log, the memory, and the
     personal store.
     """
-    total = sum(item.listed.bytes for item in plan.items if item.state != STORED)
+    total = sum(item.listed.bytes for item in plan.unsure)
     results: list[Adopted] = []
     with progress.task("storing", progress.BYTES, total) as advance:
         for share in plan.shares:
-            items = [item for item in share.items if item.state != STORED]
+            items = [item for item in share.items if item.is_unsure]
             if items:
                 stored = _Share(host, share, memory).store(items, advance)
                 results += stored
@@ -189,15 +189,13 @@ class _Share:
     # ------------------------------------------------------------ one conversation
 
     def _checkpoint(self, item: Item) -> Checkpoint | None:
-        """Write the checkpoint of a conversation; None if it is stored, or empty."""
+        """Write the checkpoint of a conversation; None if it is stored."""
         found = item.listed.found
         holding = self._held.of(found.agent, found.session_id)
         parent = self._store.read(holding.tip) if holding else None
         capture = item.listed.capture()
         stored, agent = conversation.store_capture(self._store, capture, parent)
         if stored is None or self._has(parent, stored):
-            return None
-        if not stored.digest.messages and not item.listed.unread:
             return None
         tree = self._directories.of(item.origin)
         if tree is not None and tree.common_dir == str(self._store.repo.common_dir):

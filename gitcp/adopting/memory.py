@@ -46,10 +46,17 @@ class Memory:
         fields = {name: list(getattr(origin, name)) for name in Origin.fields}
         self._entry(listed)["origin"] = {name: value for name, value in fields.items() if value}
 
+    def empty(self, listed: Listed) -> str | None:
+        """Return why there is nothing to store, "" if there is, None if unknown."""
+        reason = self._current(listed).get("empty")
+        return reason if isinstance(reason, str) else None
+
+    def learn_empty(self, listed: Listed, reason: str) -> None:
+        """Remember why there is nothing to store, "" if there is."""
+        self._entry(listed)["empty"] = reason
+
     def stored_in(self, listed: Listed, common_dir: Path) -> str | None:
-        """Return the session that has all of a transcript in this repository, "" if there was
-        nothing to store, None if unknown.
-        """
+        """Return the session that has all of a transcript in this repository, None if unknown."""
         stored = self._current(listed).get("stored")
         known = stored.get(str(common_dir)) if isinstance(stored, dict) else None
         return known if isinstance(known, str) else None

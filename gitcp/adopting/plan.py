@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gitcp import adapters, progress
 from gitcp.adapters.base import Listed, Origin
 from gitcp.adopting import personal
+from gitcp.adopting.emptiness import why_empty
 from gitcp.adopting.holdings import Holding, Holdings
 from gitcp.adopting.memory import Memory
 from gitcp.adopting.ownership import Directories, Repo, Tree
@@ -20,9 +21,9 @@ from gitcp.model import Host
 from gitcp.store import Store
 from gitcp.value import Value
 
-NEW, GROWN, LIKELY, STORED = "new", "grown", "likely", "stored"
+NEW, GROWN, LIKELY, STORED, EMPTY = "new", "grown", "likely", "stored", "empty"
 """The states of a conversation: not stored; with newer messages than its session; with as many,
-which is verified; known to be stored.
+which is verified; known to be stored; without anything to store.
 """
 
 
@@ -39,7 +40,7 @@ class AdoptRequest(Value):
 
 class Item(NamedTuple):
     """One transcript: where its session ran, why it belongs to its store, and the session that has
-    its agent's session already, if any.
+    its agent's session already, if any. `empty` is why there is nothing to store.
     """
 
     listed: Listed
@@ -47,11 +48,17 @@ class Item(NamedTuple):
     reason: str
     state: str
     session: str | None
+    empty: str = ""
 
     @property
     def is_pending(self) -> bool:
         """Whether there is something to store, as far as the plan can tell."""
         return self.state in (NEW, GROWN)
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether only its content tells if there is something to store."""
+        return self.state in (NEW, GROWN, LIKELY)
 
 
 class Share(NamedTuple):
@@ -80,6 +87,11 @@ class AdoptPlan(NamedTuple):
         """The conversations of all stores."""
         return [item for share in self.shares for item in share.items]
 
+    @property
+    def unsure(self) -> list[Item]:
+        """Those that are to be stored, or compared with what is."""
+        return [item for item in self.items if item.is_unsure]
+
 
 def plan(host: Host, store: Store | None, request: AdoptRequest, memory: Memory) -> AdoptPlan:
     """Return what to store where. `store` is that of the current repository; it may be None with
@@ -91,7 +103,9 @@ def plan(host: Host, store: Store | None, request: AdoptRequest, memory: Memory)
     memory.save()
     search = _Search(host, store, request)
     search.sort(origins)
-    return AdoptPlan(tuple(search.shares(memory)), unread, search.possible)
+    shares = tuple(search.shares(memory))
+    memory.save()
+    return AdoptPlan(shares, unread, search.possible)
 
 
 def _is_wanted(listed: Listed, request: AdoptRequest) -> bool:
@@ -199,15 +213,24 @@ def _item(
 ) -> Item:
     found = listed.found
     if held is None:
-        return Item(listed, origin, reason, NEW, None)
+        return _unstored(memory, listed, origin, reason)
     known = memory.stored_in(listed, held.store.repo.common_dir)
-    if known is not None and (not known or known in held.sessions):
-        return Item(listed, origin, reason, STORED, known or None)
+    if known in held.sessions:
+        return Item(listed, origin, reason, STORED, known)
     holding = held.of(found.agent, found.session_id)
     if holding is None:
-        return Item(listed, origin, reason, NEW, None)
+        return _unstored(memory, listed, origin, reason)
     state = LIKELY if _seems_complete(held.store, holding, listed) else GROWN
     return Item(listed, origin, reason, state, holding.session)
+
+
+def _unstored(memory: Memory, listed: Listed, origin: Origin, reason: str) -> Item:
+    """Return a transcript that no session has, with what the beginning tells of it."""
+    empty = "" if listed.unread else memory.empty(listed)
+    if empty is None:
+        empty = why_empty(listed.capture)
+        memory.learn_empty(listed, empty)
+    return Item(listed, origin, reason, EMPTY if empty else NEW, None, empty)
 
 
 def _seems_complete(store: Store, holding: Holding, listed: Listed) -> bool:

@@ -6,11 +6,13 @@ For commands that only warn, so it looks at names and times, and reads no transc
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from gitcp import adapters
 from gitcp.adapters.base import Found
+from gitcp.adopting.emptiness import why_empty
 from gitcp.adopting.holdings import Holdings
 from gitcp.errors import StoreDamaged
 from gitcp.model import Host
@@ -63,5 +65,7 @@ def due(store: Store, cwd: Path, host: Host) -> tuple[Sweep, ...]:
         if lifetime is not None and found.modified + lifetime < now + SOON:
             soon.append(found)
     for found in unstored(store, soon):
+        if why_empty(partial(adapters.load(found.agent).capture, found)):
+            continue
         times.setdefault(found.agent, []).append(found.modified + (lifetimes[found.agent] or 0))
     return tuple(Sweep(agent, len(each), min(each)) for agent, each in sorted(times.items()))

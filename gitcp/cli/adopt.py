@@ -8,7 +8,7 @@ from typing import Any
 from gitcp.adopting import personal
 from gitcp.adopting.apply import Adopted, apply
 from gitcp.adopting.memory import Memory
-from gitcp.adopting.plan import STORED, AdoptPlan, AdoptRequest, pending, plan
+from gitcp.adopting.plan import AdoptPlan, AdoptRequest, pending, plan
 from gitcp.cli import adopt_view, confirm
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
@@ -61,11 +61,10 @@ def command(context: Context, /, **given: Any) -> None:
     if given["dry_run"]:
         adopt_view.show(context, planned, as_json=given["as_json"])
         return
-    unknown = [item for item in planned.items if item.state != STORED]
-    if pending(unknown) and not given["yes"]:
+    if pending(planned.items) and not given["yes"]:
         lines = adopt_view.lines(context, planned)
         confirm.ask(context, "Store?", lines, nobody=NO_CHANGE, no=f"not stored: {NO_CHANGE}")
-    results = apply(context.host, planned, memory) if unknown else []
+    results = apply(context.host, planned, memory) if planned.unsure else []
     _tidy(context, planned, results)
     adopt_view.report(context, planned, results, as_json=given["as_json"])
     end(IN_PART if any(each.failed for each in results) else 0)

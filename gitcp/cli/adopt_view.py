@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -31,11 +32,11 @@ def lines(context: Context, plan: AdoptPlan) -> list[str]:
     """Return the plan as lines: a table by store and agent, and remarks."""
     rows = [_row(context, share, *group) for share in plan.shares for group in _groups(share.items)]
     if not rows:
-        return ["no conversations found", *_remarks(plan)]
+        return ["no conversations found", *_empty(plan), *_remarks(plan)]
     table = [HEADINGS, *rows]
     if [share.is_personal for share in plan.shares] == [False]:
         table = [row[1:] for row in table]
-    return [*_aligned(table), *_remarks(plan)]
+    return [*_aligned(table), *_empty(plan), *_remarks(plan)]
 
 
 def report(context: Context, plan: AdoptPlan, results: list[Adopted], *, as_json: bool) -> None:
@@ -46,7 +47,8 @@ def report(context: Context, plan: AdoptPlan, results: list[Adopted], *, as_json
         return
     output = context.output
     stored = [each for each in results if each.checkpoint]
-    already = len(plan.items) - sum(1 for each in results if each.checkpoint or each.failed)
+    empty = sum(1 for item in plan.items if item.empty)
+    already = len(plan.items) - empty - sum(1 for e in results if e.checkpoint or e.failed)
     if not stored:
         output.line(f"nothing new: {humanize.count(already, 'conversation')} stored already")
     for share in plan.shares:
@@ -61,6 +63,9 @@ def report(context: Context, plan: AdoptPlan, results: list[Adopted], *, as_json
     if any(share.is_personal for share in plan.shares):
         path = next(share.path for share in plan.shares if share.is_personal)
         output.line(f"show conversations of no repository: gitcp -C {path} log --all")
+    if empty:
+        what = humanize.count(empty, "transcript")
+        output.say(f"nothing to store in {what} without a message: --dry-run shows why")
     for line in _remarks(plan):
         output.say(line)
 
@@ -69,7 +74,8 @@ def _groups(items: Iterable[Item]) -> list[tuple[str, list[Item]]]:
     """Return the conversations by agent."""
     agents: dict[str, list[Item]] = {}
     for item in items:
-        agents.setdefault(item.listed.found.agent, []).append(item)
+        if not item.empty:
+            agents.setdefault(item.listed.found.agent, []).append(item)
     return sorted(agents.items())
 
 
@@ -96,6 +102,16 @@ def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
     used = [n for n, _ in enumerate(rows[0]) if any(row[n] for row in rows[1:])]
     widths = {n: max(len(row[n]) for row in rows) for n in used}
     return ["  ".join(row[n].ljust(widths[n]) for n in used).rstrip() for row in rows]
+
+
+def _empty(plan: AdoptPlan) -> list[str]:
+    """Return how many transcripts have nothing to store, and why."""
+    reasons = Counter((i.listed.found.agent, i.empty) for i in plan.items if i.empty)
+    remarks = [
+        f"nothing to store in {humanize.count(number, 'transcript')} of {agent}: {reason}"
+        for (agent, reason), number in reasons.most_common()
+    ]
+    return humanize.listed(remarks, MOST)
 
 
 def _remarks(plan: AdoptPlan) -> list[str]:
@@ -146,6 +162,7 @@ def _item_fields(item: Item) -> Json:
         "reason": item.reason,
         "state": item.state,
         "session": item.session,
+        "empty": item.empty or None,
     }
 
 

@@ -196,7 +196,7 @@ def test_nothing_said(project: Project) -> None:
     talk.path.write_text(json.dumps({"type": "summary", "cwd": str(talk.cwd)}) + "\n")
 
     assert adopted(project) == []
-    assert planned(project) == {"claude-code": "stored"}
+    assert planned(project) == {"claude-code": "empty"}
 
 
 def test_the_base(project: Project) -> None:
