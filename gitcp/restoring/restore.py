@@ -674,6 +674,7 @@ def _save_present(
         request.cwd,
         trigger=Trigger.BEFORE_RESTORE,
         limits=request.scan_limits,
+        force=_is_safety(store, choice.session),
         choice=choice,
         complete=complete,
     )
@@ -685,6 +686,17 @@ def _save_present(
         kept = Kept(os.fsencode(path or ""), f"the current conversation is not saved: {error}")
         result = save(store, replace(safety, choice=choice._replace(capture=None)))
         return SavedState(result, (kept,), *snapshots[-1])
+
+
+def _is_safety(store: Store, session: str) -> bool:
+    """Return whether undo or redo restores the last checkpoint of a session. It is not the safety
+    checkpoint of a second restore: what each changed is recorded by its safety checkpoint.
+    """
+    tip = store.tip(session)
+    if tip is None or not store.has_summary(tip):
+        return False
+    known = undo_stack.restores(store.repo)
+    return store.summary(tip).id in (*known.undo, *known.redo)
 
 
 def _save_after(

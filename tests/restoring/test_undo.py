@@ -92,6 +92,39 @@ def test_work_after_a_restore_is_in_redo(project: Project) -> None:
     assert contents(project) == worked
 
 
+def test_two_restores_from_one_state(project: Project) -> None:
+    """Two restores from the same files in the same session are undone each by what it changed, even
+    if the first one's own checkpoint went to another session.
+    """
+    project.write("a", "old\n")
+    project.write("made", "here\n")
+    project.gitcp("save", "--session", "one", check=0)
+    target = project.files()
+    project.write("a", "new\n")
+    project.remove("made")
+    project.gitcp("save", "--session", "two", check=0)
+    before = project.files()
+
+    def restore_from_two(*args: str) -> str:
+        project.gitcp("save", "--session", "two", check=0)
+        return str(project.json("restore", *args, "--yes")["safety"])
+
+    safeties = [restore_from_two("one@1")]
+    project.write("a", "new\n")
+    project.remove("made")
+    safeties.append(restore_from_two("one@1", "a"))
+    project.gitcp("undo", "--yes", check=0)
+    assert project.files() == before
+    project.write("a", "old\n")
+    project.write("made", "here\n")
+    assert project.files() == target
+
+    project.gitcp("undo", "--yes", check=0)
+
+    assert project.files() == before
+    assert len({*safeties}) == 2
+
+
 def test_restore_after_undo(project: Project) -> None:
     """A new restore takes the place of what could be redone, and undo goes on to the older ones."""
     (first, was_first), (second, was_second), (_, was_third) = versions(project, 3)
