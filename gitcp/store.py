@@ -105,7 +105,10 @@ class Store:
 
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
+        self.refs = repo.refs
         self.objects = Objects(repo)
+        self._summaries: dict[Oid, Summary] = {}
+        self._files_trees: dict[Oid, Oid] = {}
         if (log := self.pending_log()) is not None and log.has_earlier():
             with suppress(Refused), self.lock():  # a read-only user continues without
                 pass
@@ -147,7 +150,7 @@ class Store:
         """Return every fetched or imported session, as `REMOTE/SESSION`, with its last commit; with
         `kind` "tags", every such tag and its object.
         """
-        listed = self.repo.refs.list(refs.REMOTES, refs.NOTHING)
+        listed = self.refs.list(refs.REMOTES, refs.NOTHING)
         parts = ((ref.removeprefix(refs.REMOTES).split("/"), tip) for ref, tip in listed.items())
         return {
             f"{part[0]}/{part[2]}": tip for part, tip in parts if len(part) == 3 and part[1] == kind
@@ -158,12 +161,12 @@ class Store:
         refs.NOTHING if the ref is unreadable.
         """
         try:
-            return self.repo.refs.read(refs.SESSIONS + session)
+            return self.refs.read(refs.SESSIONS + session)
         except StoreDamaged:
             return refs.NOTHING
 
     def _list_refs(self, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
-        listed = self.repo.refs.list(prefix, garbage)
+        listed = self.refs.list(prefix, garbage)
         return {name.removeprefix(prefix): oid for name, oid in listed.items()}
 
     def peel(self, oid: Oid) -> Oid:
@@ -264,7 +267,7 @@ class Store:
             )
 
     def _move_session(self, name: str, checkpoint: Checkpoint) -> bool:
-        return self.repo.refs.update(name, checkpoint.commit, checkpoint.parent)
+        return self.refs.update(name, checkpoint.commit, checkpoint.parent)
 
     def _settle(self) -> None:
         """Make pending writes of a framework durable (gitcp.git.write_ahead_log)."""
@@ -277,7 +280,7 @@ class Store:
         """
         name = checkpoint.id.session
         self.writer.flush(held=True)
-        if not self.repo.refs.update(refs.SESSIONS + name, checkpoint.commit, None):
+        if not self.refs.update(refs.SESSIONS + name, checkpoint.commit, None):
             raise AlreadyExists(
                 f"session {name} already exists; nothing was changed",
                 hint="choose another name with --name",
@@ -288,8 +291,8 @@ class Store:
         Return False if it is not at `old`.
         """
         if new is not None:
-            return self.repo.refs.update(name, new, old)
-        return old is None or self.repo.refs.delete(name, old)
+            return self.refs.update(name, new, old)
+        return old is None or self.refs.delete(name, old)
 
     # ------------------------------------------------------------ writing
 
@@ -465,12 +468,20 @@ class Store:
         """Return the tree of the files in a checkpoint's tree: all but `.gitcp`. It is not stored;
         every store of the repository can read it.
         """
-        files = [e for e in self.reader.read_tree(root) if e.name != RESERVED]
-        return PartOfTree.named(self.reader.name_tree(files), root, RESERVED)
+        tree = self._files_trees.get(root)
+        if tree is None:
+            files = [e for e in self.reader.read_tree(root) if e.name != RESERVED]
+            tree = PartOfTree.named(self.reader.name_tree(files), root, RESERVED)
+            self._files_trees[root] = tree
+        return tree
 
     def summary(self, commit: Oid) -> Summary:
         """Return the summary of a commit. Raises StoreDamaged if it is not a checkpoint."""
-        return parse_summary(commit, self.reader.read_commit(commit))
+        summary = self._summaries.get(commit)
+        if summary is None:
+            summary = parse_summary(commit, self.reader.read_commit(commit))
+            self._summaries[commit] = summary
+        return summary
 
     def readable(self, tip: Oid | None) -> Iterator[Summary]:
         """Yield the checkpoints of a chain, newest first, up to the first unreadable one."""

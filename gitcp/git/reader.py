@@ -26,8 +26,8 @@ written.
 
 
 class ObjectReader:
-    """Reads the objects of one repository. Trees and commits are cached, since plans, diffs and
-    listings read the same ones again.
+    """Reads the objects of one repository. Trees are cached: plans, diffs and listings
+    read the same ones again.
     """
 
     def __init__(self, repo: Repository, stored: StoredObjects, pending: Pending) -> None:
@@ -38,7 +38,6 @@ class ObjectReader:
         self._trees: dict[Oid, list[TreeEntry]] = {self._format.empty_tree: []}
         self._written: dict[Oid, list[TreeEntry]] = {}
         self._written_entries = 0
-        self._commits: dict[Oid, bytes] = {}
         self._ahead: dict[Oid, tuple[str, bytes]] = {}
         self._compared: tuple[Oid | None, Oid | None, tuple[FileChange, ...]] = (None, None, ())
 
@@ -92,10 +91,7 @@ class ObjectReader:
         """Return the raw bytes of a commit. Raises StoreDamaged."""
         if oid == NOTHING:
             raise StoreDamaged("its ref does not contain an object name", hint="gitcp check")
-        data = self._commits.get(oid)
-        if data is None:
-            data = self._commits[oid] = self._read_kind(oid, "commit")
-        return data
+        return self._read_kind(oid, "commit")
 
     def tree_of(self, commit: Oid) -> Oid:
         """Return the tree of a commit. Raises StoreDamaged."""

@@ -133,9 +133,8 @@ def _choose(store: Store, request: SaveRequest) -> Choice:
     choice = session.choose(
         store, request.cwd, session=given[0], agent=given[1], conversation=given[2]
     )
-    if choice.capture is not None or not request.patience:
+    if choice.capture is not None or not session.await_running(store, request.patience):
         return choice
-    session.await_running(store, request.patience)
     return session.choose(
         store, request.cwd, session=given[0], agent=given[1], conversation=given[2]
     )

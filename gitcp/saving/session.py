@@ -112,8 +112,8 @@ def _choose_running(store: Store, cwd: Path, running: Running) -> Choice:
     return _for_agent(store, agent, conversation, f"{running.agent} is running this")
 
 
-def await_running(store: Store, seconds: float) -> None:
-    """Wait up to `seconds` until the running agent's conversation is on disk.
+def await_running(store: Store, seconds: float) -> bool:
+    """Wait up to `seconds` until the running agent's conversation is on disk. Return whether it is.
 
     An agent writes the first lines of a new session shortly after its first tool calls.
     """
@@ -121,8 +121,9 @@ def await_running(store: Store, seconds: float) -> None:
     running = adapters.running(host)
     while running is not None and time.monotonic() < until:
         if adapters.located(running.agent, running.session_id, host) is not None:
-            return
+            return True
         time.sleep(PAUSE)
+    return False
 
 
 def name_of(store: Store, agent: Agent) -> str:
