@@ -325,6 +325,15 @@ produces_option = option(
 )
 """For commands that a program calls."""
 
+appends_option = option(
+    "--appends",
+    metavar="PATH",
+    kind=PATH,
+    multiple=True,
+    help="a file that only grows; stores what is new (repeatable)",
+)
+"""For commands that save files which a program writes."""
+
 trust_option = flag("--trust", help="allow checkpoints from another repository")
 """For commands that let a checkpoint act on this machine."""
 

@@ -13,6 +13,7 @@ from gitcp.cli.options import (
     TEXT,
     WORDS,
     Rest,
+    appends_option,
     argument,
     exact_session_option,
     flag,
@@ -53,6 +54,7 @@ from gitcp.state.steps import only, place
         )
     ),
     *steps.OPTIONS,
+    rare(appends_option),
     flag("--recover", help="finish an interrupted run, and run nothing"),
     exact_session_option,
     json_option,
@@ -129,6 +131,7 @@ def _run(
             command=program,
             session=given["session"],
             choice=choice,
+            appends=context.inside(given["appends"]),
         ),
     )
     before = opened.transaction.before

@@ -16,6 +16,7 @@ from gitcp.cli.options import (
     NOTE,
     WORDS,
     OneOf,
+    appends_option,
     argument,
     exact_session_option,
     flag,
@@ -98,6 +99,7 @@ yet.
         )
     ),
     rare(produces_option),
+    rare(appends_option),
     flag("--force", help="save even if nothing changed"),
     flag("--quiet", "-q", help="print nothing unless it fails"),
     json_option,
@@ -196,6 +198,7 @@ def _request(context: Context, given: Mapping[str, Any]) -> SaveRequest:
         conversation=_conversation(context, given["conversation"]),
         limits=context.limits(given["include"]),
         outputs=context.inside(given["produces"]),
+        appends=context.inside(given["appends"]),
         force=given["force"],
         patience=PATIENCE,
     )

@@ -77,7 +77,9 @@ class Failure(Value):
 
 
 class TransactionRequest(Value):
-    """The arguments of a transaction. Without a session, it goes where a save would."""
+    """The arguments of a transaction. Without a session, it goes where a save would. `appends` are
+    files that the command only appends to.
+    """
 
     cwd: Path
     label: str
@@ -86,6 +88,7 @@ class TransactionRequest(Value):
     command: tuple[str, ...] = ()
     session: str | None = None
     choice: Choice | None = None
+    appends: tuple[bytes, ...] = ()
 
 
 def begin(store: Store, request: TransactionRequest) -> OpenTransaction:
@@ -99,6 +102,7 @@ def begin(store: Store, request: TransactionRequest) -> OpenTransaction:
             session=request.session,
             choice=request.choice,
             limits=settings.limits(store.repo),
+            appends=request.appends,
         ),
     )
     transaction = Transaction(

@@ -266,6 +266,72 @@ def test_elsewhere(session: gitcp.Session, project: Project, tmp_path: Path) -> 
     assert gitcp.open(other.root).check().ok
 
 
+LARGE = 3 << 20
+GROW = "import sys; open('out.bin', 'ab').write(bytes(range(256)) * (int(sys.argv[1]) // 256))"
+
+
+def stored(project: Project, revision: str) -> set[str]:
+    """The segments of the file in a checkpoint."""
+    return {*project.git("ls-tree", "-r", f"{revision}:.gitcp/outputs/{NAME}").splitlines()}
+
+
+def test_from_the_shell(project: Project) -> None:
+    """`--appends` of `save` and `run` stores the tail of a file, whatever its size, ignored or not;
+    what is outside of the working tree, and no file, is refused.
+    """
+    project.write(".gitignore", "out.bin\n")
+    project.git("config", "gitcp.maxFileSize", "1000")
+    grown = ("python3", "-c", GROW, str(LARGE))
+    words = ("--session", "s", "--appends", NAME)
+    project.gitcp("run", "first", *words, "--", *grown, check=0)
+    first = project.read(NAME)
+    assert len(first) == LARGE
+    subprocess.run(grown, cwd=project.root, check=True)
+    with project.guard():
+        project.gitcp("save", *words, check=0)
+    project.gitcp("run", "last", "--session", "s", "--", *grown, check=0)
+
+    session, whole = "refs/gitcp/sessions/s", project.read(NAME)
+    assert len(whole) == 3 * LARGE
+    assert by_plain_git(project, session) == whole
+    assert by_plain_git(project, f"{session}~2") == whole[: 2 * LARGE]
+    assert len(stored(project, f"{session}~2") - stored(project, session)) <= 1
+    project.gitcp("restore", "s@2", "--yes", check=0)
+    assert project.read(NAME) == first
+    assert gitcp.open(project.root).check().ok
+    with project.guard():
+        assert "not a file" in project.gitcp("save", "--appends", ".git", check=2).err
+        assert project.gitcp("save", "--appends", "../x", check=2).err.startswith("error: ")
+
+
+@pytest.mark.parametrize("kind", ["bundle", "publish"])
+def test_exported_and_published(
+    kind: str, session: gitcp.Session, project: Project, tmp_path: Path
+) -> None:
+    """A bundle that is imported elsewhere, and a branch that is published, have the whole file, of
+    each checkpoint.
+    """
+    grow(project, 0, 500)
+    session.save(position={"record": 500}, appends=NAME)
+    first = project.read(NAME)
+    grow(project, 500, 1500)
+    session.save(position={"record": 1500})
+    if kind == "publish":
+        project.gitcp("publish", "work", "--branch", "story", "--yes", check=0)
+        command = ("git", "cat-file", "blob", f"story:{NAME}")
+        done = subprocess.run(command, cwd=project.root, check=True, capture_output=True)
+        assert done.stdout == project.read(NAME)
+        return
+    bundle = str(tmp_path / "work.bundle")
+    project.gitcp("export", "work", "-o", bundle, check=0)
+    other = Project(tmp_path / "other")
+    other.gitcp("import", bundle, check=0)
+    for number, data in ((1, first), (2, project.read(NAME))):
+        other.gitcp("restore", f"imported/work@{number}", "--yes", "--trust", check=0)
+        assert other.read(NAME) == data
+    assert gitcp.open(other.root).check().ok
+
+
 def test_forged(session: gitcp.Session, project: Project, tmp_path: Path) -> None:
     """A checkpoint whose segments are not in its tree is damaged, and is not fetched."""
     grow(project, 0, 500)
