@@ -6,6 +6,7 @@ that may be damaged is read again, as an outline without texts, on which each re
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -34,6 +35,7 @@ DUPLICATES = "messages with the id of another one (given their own, or left out 
 OTHERS = "messages of an interleaved second process (left out)"
 UNANSWERED_CALLS = "calls without a result (answered as interrupted)"
 
+PART = ("type", "id", "tool_use_id")
 OUTLINE = ("uuid", "parentUuid", "type", "subtype", "isSidechain", "isMeta")
 
 
@@ -64,15 +66,23 @@ def mend(transcript: Transcript, stored: Stored) -> tuple[list[Edit], Faults]:  
 def _outline(node: Node) -> Node:
     """Return a line without its texts."""
     message = base.message_of(node)
-    fields = {name: node[name] for name in OUTLINE if name in node}
-    content = message.get("content")
-    if isinstance(content, list):
-        names = ("type", "id", "tool_use_id")
-        content = [{n: part[n] for n in names if n in part} for part in base.objects(content)]
-    else:
-        content = ""
-    fields["message"] = {"id": message.get("id"), "content": content}
-    return {**fields, "sum": hash(wire.dumps(message))}
+    fields = {name: _interned(node[name]) for name in OUTLINE if name in node}
+    parts = [
+        {name: _interned(part[name]) for name in PART if name in part}
+        for part in base.objects(message.get("content"))
+    ]
+    kept: Node = {"content": parts} if parts else {}
+    if message.get("id"):
+        kept["id"] = _interned(message["id"])
+    if kept:
+        fields["message"] = kept
+    fields["sum"] = hash(wire.dumps(message))
+    return fields
+
+
+def _interned(value: Any) -> Any:
+    """Return a value, and for equal texts the same object: each id is on several lines."""
+    return sys.intern(value) if type(value) is str else value
 
 
 # ---------------------------------------------------------------- first pass

@@ -52,11 +52,12 @@ def on_branch(nodes: list[Node]) -> set[int]:
     }
     calls = {call for n in chain for call in part_ids(nodes[n], "tool_use", "id")}
     have = {call for n in chain for call in part_ids(nodes[n], "tool_result", "tool_use_id")}
-    for n, node in enumerate(nodes):
-        results = set(part_ids(node, "tool_result", "tool_use_id"))
-        if n not in chain and results & (calls - have) and not node.get("isSidechain"):
+    missing = calls - have
+    for n, node in enumerate(nodes if missing else ()):
+        results = part_ids(node, "tool_result", "tool_use_id") if n not in chain else ()
+        if not missing.isdisjoint(results) and not node.get("isSidechain"):
             chain.add(n)
-            have |= results
+            missing.difference_update(results)
     return chain
 
 
