@@ -80,9 +80,8 @@ class Assembly:
         line, record = self._past.line(path), self._past.record(path)
         assert line is not None
         assert record is not None
-        children = {
-            name: self._refs.pop(record.below(name), ref) for name, ref in line.children.items()
-        }
+        prefix = path + b"/" if path else b""
+        children = {name: self._refs.pop(prefix + name, ref) for name, ref in line.children.items()}
         is_same = path and all(
             children[name].tree == ref.tree for name, ref in line.children.items()
         )
