@@ -412,13 +412,16 @@ def soaks(given: argparse.Namespace) -> int:
     """Save beside edits in a watched tree, and compare each checkpoint with what git sees."""
     broken, began = 0, time.monotonic()
     with scratch() as place:
-        one = soak.Soak(place / "project", given.files, given.seed, paranoid=given.paranoid)
-        for wrong in one.run(given.saves):
+        project = given.tree or place / "project"
+        one = soak.Soak(project, given.files, given.seed, paranoid=given.paranoid)
+        for wrong in one.run(given.saves, say):
             broken += 1
             say(f"BROKEN: {wrong}")
+            if given.tree:
+                break  # what it looks like is kept
         say(
-            f"{given.saves} saves of {given.files} files in {time.monotonic() - began:.0f} s, "
-            f"{one.watched} by the word of the same watcher"
+            f"{one.saves} saves of {len(one.directories)} directories in "
+            f"{time.monotonic() - began:.0f} s, {one.watched} by the word of the same watcher"
         )
     return broken
 
@@ -483,6 +486,7 @@ def main() -> int:
     parser.add_argument("--saves", type=int, default=100)
     parser.add_argument("--worktrees", type=int, default=20)
     parser.add_argument("--files", type=int, default=10_000, help="of a soak")
+    parser.add_argument("--tree", type=Path, help="a repository to soak, which is edited and kept")
     parser.add_argument("--paranoid", action="store_true", help="a soak compares all looks")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
