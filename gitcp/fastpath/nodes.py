@@ -50,6 +50,7 @@ class State:
     __slots__ = ("_descriptor", "fingerprint", "head", "length", "root")
 
     def __init__(self, file: BinaryIO) -> None:
+        self._descriptor = -1  # what __del__ finds if no descriptor is left
         self._descriptor = os.dup(file.fileno())
         status = os.fstat(self._descriptor)
         self.fingerprint = fingerprint.of(status)
@@ -66,7 +67,8 @@ class State:
             raise Damaged from None
 
     def __del__(self) -> None:
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
     def read(self, offset: int, size: int) -> bytes:
         """Return these bytes, as many as there are. Raises Damaged if they cannot be read."""

@@ -16,7 +16,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from gitcp.fastpath import fingerprint
 from gitcp.fastpath.nodes import Damaged, State, below, docket, flagged
@@ -48,11 +48,16 @@ _Level = tuple[bytes, Line, Iterator[tuple[bytes, Ref]], dict[bytes, Ref]]
 class _Spilled:
     """Bytes in a temporary file without a name, which ends with this."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.size = 0
+
+    @classmethod
+    def opened(cls) -> _Spilled:
+        """Make the file. Raises OSError."""
         import tempfile  # 10 ms, and only a large tree needs it
 
-        self._file = tempfile.TemporaryFile(buffering=0)
-        self.size = 0
+        return cls(tempfile.TemporaryFile(buffering=0))
 
     def __del__(self) -> None:
         self._file.close()
@@ -95,7 +100,7 @@ class Nodes:
 
     def _spill(self) -> None:
         with suppress(OSError):  # else it stays in memory
-            self._spilled = self._spilled or _Spilled()
+            self._spilled = self._spilled or _Spilled.opened()
             self._spilled.add(bytes(self._new))
             self._new.clear()
 

@@ -4,9 +4,11 @@ whole.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import itertools
 import os
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -180,6 +182,20 @@ def test_first_of_many(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
     shot = camera.take()
 
     assert shot.blob(b"dir7/file") == b"changed\n"
+    assert len(directories(camera)) == 41
+
+
+def test_no_room_for_a_temporary_file(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no temporary file can be made, everything stays in memory."""
+    monkeypatch.setattr(state, "SPILL", 200)
+    camera.state.unlink()
+
+    def fail(**_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", fail)
+
+    assert camera.take().blob(b"dir7/file") == b"7\n"
     assert len(directories(camera)) == 41
 
 
