@@ -15,6 +15,7 @@ from gitcp.model import Checkpoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gitcp.restoring.placing import Placed
     from gitcp.sharing.push_queue import PushState
 
 SHORTEST_LABEL = 12
@@ -59,9 +60,20 @@ def _due(context: Context) -> tuple[Sweep, ...]:
     return due(context.store, context.cwd, context.host)
 
 
+def _awaiting(context: Context, current: Status) -> Placed | None:
+    """Return where the last checkpoint's conversation waits for its agent to import it."""
+    growth, last = current.conversation, current.last
+    if growth is None or last is None or growth.now >= growth.stored:
+        return None
+    from gitcp.restoring import placing  # rarely needed
+
+    return placing.awaiting(context.store, last, context.cwd)
+
+
 def _fields(context: Context, current: Status) -> wire.Json:
     last = current.last
     growth = current.conversation
+    awaiting = _awaiting(context, current)
     return {
         "session": current.session,
         "why": current.why,
@@ -78,6 +90,7 @@ def _fields(context: Context, current: Status) -> wire.Json:
             "session_id": growth.session_id,
             "stored": growth.stored,
             "now": growth.now,
+            "prepare": [list(command) for command in awaiting.prepare] if awaiting else [],
         }
         if growth
         else None,
@@ -104,7 +117,7 @@ def _print(context: Context, current: Status) -> None:
     else:
         output.line(Styled("Last saved    ", BOLD), "never")
     if current.conversation is not None:
-        output.line(Styled("Conversation  ", BOLD), _growth(current.conversation))
+        _print_conversation(context, current, current.conversation)
     if current.noted:
         output.line(Styled("Note          ", BOLD), "pending for the next save (gitcp note)")
     if current.base.operation:
@@ -146,6 +159,17 @@ def _print_last(context: Context, last: Checkpoint) -> None:
     )
 
 
+def _print_conversation(context: Context, current: Status, growth: Growth) -> None:
+    title, awaiting = Styled("Conversation  ", BOLD), _awaiting(context, current)
+    if awaiting is None:
+        context.output.line(title, _growth(growth))
+        return
+    from gitcp.cli.restore_view import continuation
+
+    context.output.line(title, f"{_who(growth)}: restored, but not imported yet")
+    context.output.line("  continue with: ", Styled(continuation(context, awaiting), BOLD))
+
+
 def _print_files(output: Output, current: Status) -> None:
     if not current.changes:
         output.line(
@@ -168,7 +192,7 @@ def _print_files(output: Output, current: Status) -> None:
 
 
 def _growth(growth: Growth) -> str:
-    who = " ".join(filter(None, (growth.agent, growth.session_id)))
+    who = _who(growth)
     more = growth.now - growth.stored
     if more == 0:
         change = "saved"
@@ -177,6 +201,10 @@ def _growth(growth: Growth) -> str:
     else:
         change = f"{humanize.size(more)} more than was saved"
     return f"{who}: {change}" if who else change
+
+
+def _who(growth: Growth) -> str:
+    return " ".join(filter(None, (growth.agent, growth.session_id)))
 
 
 def _quoted(label: str | None) -> str:

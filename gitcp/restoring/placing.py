@@ -132,6 +132,21 @@ def plan_copy(
     return Placed(agent.name, conversation.digest.messages, placement, path)
 
 
+def awaiting(store: Store, checkpoint: Checkpoint, cwd: Path) -> Placed | None:
+    """Return where a restore placed the conversation of a checkpoint, if the commands that complete
+    it (`prepare`) were not run yet. None if they were, if there are none, or if the agent's own
+    session has other messages. Reads the agent's files and writes nothing.
+    """
+    conversation, agent = checkpoint.conversation, checkpoint.agent
+    if conversation is None or agent is None:
+        return None
+    with suppress(GitcpError):
+        placed = plan(store, conversation, agent, cwd)
+        is_own = placed.session_id == agent.session_id
+        return placed if placed.prepare and is_own and not placed.changes else None
+    return None
+
+
 def damage(store: Store, checkpoint: Checkpoint) -> str:
     """Return what a restore would repair in its copy of a checkpoint's conversation, in words. ""
     if there is nothing, or if it cannot be read. The conversation is read line by line: memory does

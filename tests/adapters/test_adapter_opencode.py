@@ -528,6 +528,36 @@ def test_saved_and_restored(project: Project, agent: Database) -> None:
     assert project.read("a") == b"old\n"
 
 
+def test_status_until_it_is_imported(project: Project, agent: Database) -> None:
+    """The database lacks the last message: a restore completes it with an import, and until that
+    has run, status shows the command. Without a restore, or with other messages, it is shorter.
+    """
+    project.gitcp("save", check=0)
+    before = agent.path.read_bytes()
+    agent.say("user", text("now another"))
+    project.gitcp("save", check=0)
+    after = agent.path.read_bytes()
+    agent.path.write_bytes(before)
+    assert "shorter than what was saved" in project.gitcp("status", check=0).out
+    assert project.json("status")["conversation"]["prepare"] == []
+
+    restored = project.gitcp("restore", "2", "--yes", check=0).out
+    (command,) = (line for line in restored.splitlines() if line.startswith("continue with: "))
+    said = project.gitcp("status", check=0).out
+    assert f"Conversation  opencode {ID}: restored, but not imported yet\n  {command}\n" in said
+    assert "shorter" not in said
+    (prepare,) = project.json("status")["conversation"]["prepare"]
+    assert prepare[:3] == ["opencode", "import", "--pure"]
+    assert "now another" in Path(prepare[3]).read_text()
+
+    agent.path.write_bytes(after)
+    assert f"{ID}: saved" in project.gitcp("status", check=0).out
+    agent.path.write_bytes(before)
+    with agent.open() as database:
+        database.execute('update message set data = \'{"role":"user"}\'')
+    assert "shorter than what was saved" in project.gitcp("status", check=0).out
+
+
 @given(
     st.lists(
         st.dictionaries(st.text(max_size=5), st.text(max_size=9) | st.integers(-9, 9)), max_size=4
