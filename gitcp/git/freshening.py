@@ -44,7 +44,10 @@ class Freshener:
         """
         if oid in self._pending:
             return True
-        return any(map(self._touch, self._stored.paths(oid))) and not self.is_damaged(oid)
+        # most objects that exist are in a pack that was touched: nothing is asked of the disk
+        loose, packs = self._stored.loose_paths(oid), self._stored.packs_with(oid)
+        stays = any(map(self._touch, packs)) or any(map(self._touch, loose))
+        return stays and not self.is_damaged(oid)
 
     def forget(self) -> None:
         """Touch each pack again from now on."""

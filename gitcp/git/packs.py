@@ -62,6 +62,11 @@ class PackIndex:
         """Return the path of the pack."""
         return self._path.with_suffix(".pack")
 
+    @cached_property
+    def pack_name(self) -> str:
+        """Return the path of the pack as a string: it is asked for thousands of times."""
+        return str(self.pack)
+
     def names(self) -> Iterator[bytes]:
         """Return the raw ids of all objects, sorted. Raises StoreDamaged if the index is
         not version 2.

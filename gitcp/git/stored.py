@@ -85,10 +85,16 @@ class StoredObjects:
         """Yield the path that a loose copy would have in each directory, then each pack that has
         the object.
         """
-        for directory in self.directories:
-            yield f"{directory}/{oid[:2]}/{oid[2:]}"
-        for index in self._near(bytes.fromhex(oid)):
-            yield str(index.pack)
+        yield from self.loose_paths(oid)
+        yield from self.packs_with(oid)
+
+    def loose_paths(self, oid: Oid) -> list[str]:
+        """Return the path that a loose copy would have in each directory."""
+        return [f"{directory}/{oid[:2]}/{oid[2:]}" for directory in self.directories]
+
+    def packs_with(self, oid: Oid) -> Iterator[str]:
+        """Yield the path of each pack that has the object."""
+        return (index.pack_name for index in self._near(bytes.fromhex(oid)))
 
     def add_pack(self, index: PackIndex) -> None:
         """Remember a pack that was written just now."""

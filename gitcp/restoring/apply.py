@@ -19,6 +19,7 @@ from gitcp.restoring.contents import Contents
 from gitcp.restoring.plan import ORDINARY, FilePlan, FileStep, Kept, Side
 from gitcp.store import Store
 from gitcp.value import replace
+from gitcp.worktree.blobs import WrittenFile
 from gitcp.worktree.directories import identity
 from gitcp.worktree.records import Stamp, stamp_of
 from gitcp.worktree.writer import Prepared, Writer
@@ -39,7 +40,7 @@ class Done:
     """The changes made to the files so far."""
 
     def __init__(self) -> None:
-        self.written: list[bytes] = []
+        self.written: dict[bytes, WrittenFile] = {}
         self.removed: list[bytes] = []
         self.failed: list[Kept] = []
 
@@ -168,13 +169,15 @@ class _Work:
         """Write files and links: each beside its target, then fsynced, then renamed into place."""
         pending: dict[FileStep, Prepared] = {}
         try:
-            for step in steps:
-                prepared = self.attempt(step.path, partial(self._prepare, step))
-                if prepared is not None:
-                    pending[step] = prepared
+            with self.tree.holding():
+                for step in steps:
+                    prepared = self.attempt(step.path, partial(self._prepare, step))
+                    if prepared is not None:
+                        pending[step] = prepared
             self._sync(pending)
-            for step in tuple(pending):
-                self.attempt(step.path, partial(self._place, step, pending.pop(step)))
+            with self.tree.holding():
+                for step in tuple(pending):
+                    self.attempt(step.path, partial(self._place, step, pending.pop(step)))
         except BaseException:
             for prepared in pending.values():
                 self.tree.drop(prepared)
@@ -201,21 +204,26 @@ class _Work:
         if step.new.mode != SYMLINK:
             content = self._contents.of(step.new, step.conversion)
             return self.tree.prepare(step.path, content, permissions(step, replaced), replaced)
-        self.tree.symlink(step.path, b"".join(self._contents.of(step.new, None)))
-        self._replaced(step, replaced)
+        placed = self.tree.symlink(step.path, b"".join(self._contents.of(step.new, None)))
+        self._replaced(step, placed, replaced)
         return None
 
     def _place(self, step: FileStep, prepared: Prepared) -> None:
         """Check once more what the file replaces, and rename it into place."""
         replaced: list[os.stat_result | None] = []
-        self.tree.place(
+        placed = self.tree.place(
             prepared, lambda status: replaced.append(self._require_unchanged(step.path, status))
         )
-        self._replaced(step, *replaced)
+        self._replaced(step, placed, *replaced)
 
-    def _replaced(self, step: FileStep, replaced: os.stat_result | None) -> None:
+    def _replaced(
+        self, step: FileStep, placed: os.stat_result, replaced: os.stat_result | None
+    ) -> None:
+        assert step.new is not None
         self._remember_links(replaced)
-        self.done.written.append(step.path)
+        is_blob = step.conversion is None and step.new.mode != SYMLINK
+        content = self._contents.known(step.new.oid) if is_blob else None
+        self.done.written[step.path] = WrittenFile(placed, step.new.oid, content)
 
     def _require_unchanged(
         self, path: bytes, status: os.stat_result | None

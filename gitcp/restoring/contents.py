@@ -75,6 +75,10 @@ class Contents:
             [convert.checkout(b"".join(self._blob(entry.oid)), entry.oid, conversion, self._lfs)]
         )
 
+    def known(self, oid: Oid) -> bytes | None:
+        """Return a blob's content if it is in memory."""
+        return self._known.get(oid)
+
     def lacks_lfs(self, entry: Entry) -> str:
         """Return the id of the LFS object that a file needs if this repository does not have it; ""
         otherwise.

@@ -419,6 +419,8 @@ def _reason_not_to_write(step: FileStep, now: Side, removed: Collection[bytes], 
         and (missing := disk.lacks_lfs(step.new))
     ):
         return f"its LFS object {missing[:12]} is missing (git lfs fetch --all)"
+    if step.old is not None and step.old.mode != TREE:
+        return ""  # it was just captured; whoever writes looks again
     if blocked := _obstacle(parents(step.path), now, removed, disk):
         return blocked
     kind = disk.kind(step.path)

@@ -453,6 +453,7 @@ def _save_and_restore(
     extent = _extent(store, request, files, state)
     entry = LogEntry(step, safety, extent, os.urandom(8).hex())
     if not files and not request.index and _is_placed(request, state.saved.checkpoint, placed):
+        state.saved.taken.remember()
         if step is not RestoreKind.RESTORE:
             _record(store, request, entry, (request.target.id, safety))
         kept, is_incomplete = (*files.kept, *state.kept), any(kept.missing for kept in files.kept)
@@ -538,11 +539,12 @@ def _carry_out(
             )
             unwritten = placing.write(placed) if placed is not None else None
             placed = placed if unwritten is None else None
-            after = _save_after(store, request, before.saved, placed, frozenset(tree.changed))
+            since = Since(before.saved.taken, frozenset(tree.changed), done.written)
+            after = _save_after(store, request, before.saved.checkpoint, placed, since)
         wrong = still_wrong(contents, files, done, tree, Side(store.reader, after.taken.snapshot))
         files = replace(files, kept=(*files.kept, *done.failed, *wrong))
         wrote = written.written_by(
-            store, request, files, before.saved.checkpoint.snapshot, tree, begun
+            store, request, files, done, before.saved.checkpoint.snapshot, tree, begun
         )
     entry = entry._replace(extent=written.write_list(store.repo, entry.extent, wrote))
     safety = before.saved.checkpoint
@@ -677,6 +679,7 @@ def _save_present(
         force=_is_safety(store, choice.session),
         choice=choice,
         complete=complete,
+        remember=False,
     )
     try:
         return SavedState(save(store, safety), (), *snapshots[-1])
@@ -702,16 +705,15 @@ def _is_safety(store: Store, session: str) -> bool:
 def _save_after(
     store: Store,
     request: RestoreRequest,
-    before: Saved,
+    safety: Checkpoint,
     placed: Placed | None,
-    changed: frozenset[bytes],
+    since: Since,
 ) -> Saved:
     """Save the checkpoint that records the restore.
 
-    A restored conversation brings its note and its step results with it. `changed` are the paths
-    that the restore changed.
+    A restored conversation brings its note and its step results with it. `since` has what the
+    restore changed.
     """
-    safety = before.checkpoint
     stored, words = (safety.conversation, safety.agent), note.inherited(safety)
     if request.conversation:
         words = _restored_note(request)
@@ -735,7 +737,7 @@ def _save_after(
             stored=stored,
             words=replace(words, label=None, compensations=()),
             steps_of=request.target if request.conversation else None,
-            since=Since(before.taken, changed),
+            since=since,
         ),
     )
 

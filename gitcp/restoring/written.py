@@ -23,7 +23,7 @@ from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import DEEP
 from gitcp.model import EXECUTABLE, FILE, SYMLINK, Conversion, Entry, Oid, Snapshot
-from gitcp.restoring.apply import ordinary
+from gitcp.restoring.apply import Done, ordinary
 from gitcp.restoring.contents import Contents
 from gitcp.restoring.merge import edited_tree
 from gitcp.restoring.plan import ALONE, FilePlan, Kept, Side, parents, within
@@ -104,6 +104,7 @@ def written_by(
     store: Store,
     request: RestoreRequest,
     files: FilePlan,
+    done: Done,
     before: Snapshot,
     tree: Writer,
     begun: Unfinished | None,
@@ -114,9 +115,12 @@ def written_by(
     What the plan kept was not written. `before` is the snapshot of the safety checkpoint.
     """
     wanted, kept = Side(store.reader, request.wanted), {one.path for one in files.kept}
-    permitted = (path for path, _ in files.permissions if path in tree.changed)
-    paths = (*(step.path for step in files.write), *permitted)
-    on_disk = files_on_disk(wanted, (path for path in paths if path not in kept), tree)
+    changed = (path for path, _ in files.permissions if path in tree.changed and path not in kept)
+    on_disk = files_on_disk(wanted, changed, tree)
+    for step in files.write:
+        if step.new is not None and step.path in done.written and step.path not in kept:
+            bits = stat.S_IMODE(done.written[step.path].status.st_mode)
+            on_disk[step.path] = File(step.new, step.conversion, bits)
     if begun is not None:
         rest = (path for path in begun.paths if path not in on_disk and not path.endswith(ALONE))
         return Written(on_disk | files_on_disk(wanted, rest, tree, Contents(store)))

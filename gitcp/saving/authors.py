@@ -199,6 +199,10 @@ class _Evidence:
 
     def claims(self, changes: Iterable[FileChange]) -> dict[bytes, SessionClaim]:
         """Return who made each change."""
+        if not self._commands and not self._by_path:
+            return dict.fromkeys(
+                (change.path for change in changes), (frozenset((SOMEBODY,)), NONE)
+            )
         claims: dict[bytes, SessionClaim] = {}
         moved: dict[Oid, SessionClaim] = {}
         gone: list[FileChange] = []

@@ -64,7 +64,8 @@ class SaveRequest(Value):
     A restore passes its `choice` of session and conversation; `stored`, a conversation already in
     the store; `words`, a note that replaces the inherited one; `steps_of`, the checkpoint whose
     step results apply; and `since`, to scan only what the restore changed. `complete` adds to a
-    snapshot what the scan could not see.
+    snapshot what the scan could not see. Without `remember` the scan is not stored: the caller
+    continues from it (`since`) and stores both, or calls `taken.remember()`.
 
     `outputs` are files that are never left out, `appends` those that are only appended to. `run` is
     the command that was run, `step` the one that ended, `results` are those of steps, and
@@ -100,6 +101,7 @@ class SaveRequest(Value):
     parent: Checkpoint | None = None
     since: Since | None = None
     complete: Callable[[Taken], Taken] | None = None
+    remember: bool = True
     change_scope: ChangeScope = ChangeScope.ALL
     patience: float = 0.0
 
@@ -159,7 +161,8 @@ def save(store: Store, request: SaveRequest) -> Saved:
     except BaseException:
         store.writer.discard()
         raise
-    saved.taken.remember()
+    if request.remember:
+        saved.taken.remember()
     if request.files is None:
         session.set_current(store, saved.checkpoint.id.session)
     _set_tags(store, request.tags, saved.checkpoint)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp import progress
 from gitcp.errors import StoreDamaged
@@ -18,9 +18,10 @@ from gitcp.fastpath.stat_check import UNSETTLED
 from gitcp.git.index import STAGE, Index, Slot, git_mode
 from gitcp.git.trees import lookup
 from gitcp.model import SYMLINK, Oid, SkipReason
+from gitcp.value import EMPTY
 from gitcp.worktree.attributes import Attributes, ConversionHints
 from gitcp.worktree.reading import Unstable, blocks, consume, read, reason, settled
-from gitcp.worktree.records import RAW, SEGMENTS, File, Record
+from gitcp.worktree.records import RAW, SEGMENTS, File, Record, stamp_of
 
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
@@ -43,6 +44,27 @@ LFS = ("", False, "", True)
 
 class _Shorter(Exception):
     """A file has fewer bytes than it had."""
+
+
+class WrittenFile(NamedTuple):
+    """A file that this process wrote: its status just after it got its name, the blob that it was
+    written from, and the bytes of both if they are the same and in memory.
+    """
+
+    status: os.stat_result
+    oid: Oid
+    content: bytes | None
+
+    def is_still(self, status: os.stat_result) -> bool:
+        """Return whether a file with this status has the bytes that were written.
+
+        The rename gave it its ctime. A write in that same clock tick shows only in the mtime, so
+        the file must have been written in an earlier one.
+        """
+        own = self.status
+        return own.st_mtime_ns == status.st_mtime_ns < own.st_ctime_ns and (
+            stamp_of(own) == stamp_of(status)
+        )
 
 
 class Job:
@@ -81,7 +103,8 @@ class Job:
 class Blobs:
     """Captures files into the object store. `index` is passed if this scan read it with its stat
     data. `appends` are files that programs only append to; `trusted` returns whether all that a
-    remembered file needs is stored. `has_new_links` tells whether a file got a name more.
+    remembered file needs is stored. `has_new_links` tells whether a file got a name more; `written`
+    are files that this process has just written.
     """
 
     def __init__(
@@ -95,8 +118,10 @@ class Blobs:
         started: int,
         appends: frozenset[bytes],
         trusted: Callable[[File], bool],
+        written: Mapping[bytes, WrittenFile] = EMPTY,
     ) -> None:
         self._repo = repo
+        self._written = written
         self._objects = objects
         self._hints = hints
         self._index = index
@@ -122,7 +147,8 @@ class Blobs:
         """Capture every file: add it to its record, or the reason why it was skipped. Raises
         DiskFull, GitFailed.
         """
-        unproven = list(self._unproven(list(jobs)))
+        jobs = [job for job in jobs if not self._capture_written(job)]
+        unproven = list(self._unproven(jobs))
         total = sum(job.status.st_size for job in unproven)
         with progress.task("storing files", progress.BYTES, total) as self._advance:
             suspects = [
@@ -130,6 +156,20 @@ class Blobs:
             ]
             for job in self._with_attributes(suspects):
                 self._try_capture(job, self._capture_converted)
+
+    def _capture_written(self, job: Job) -> bool:
+        """Capture a file by what was written, if nobody changed it since and git would store these
+        bytes; return whether it was captured.
+        """
+        written = self._written.get(job.path) if self._written else None
+        if written is None or written.content is None or not written.is_still(job.status):
+            return False
+        if self._hints.may_convert(written.content):
+            return False
+        if not self._objects.freshener.freshen(written.oid):
+            return False
+        self._record(job, job.status, bytes.fromhex(written.oid))
+        return True
 
     # ------------------------------------------------------------ known from the index
 

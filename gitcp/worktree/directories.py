@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from errno import ELOOP, ENOTDIR
 from typing import NamedTuple
 
@@ -53,6 +53,8 @@ class Directories:
 
     def __init__(self, root: Root) -> None:
         self._levels: list[Level] = []
+        self._holding = False
+        self._held: bytes | None = None
         self._append(b"", os.open(root, DIRECTORY))
 
     def open(self, directory: bytes, made: list[bytes] | None = None) -> int:
@@ -61,11 +63,26 @@ class Directories:
         With `made`, create missing directories and append them to it. Raises FileNotFoundError and
         PathBlocked.
         """
+        if directory == self._held:
+            return self._levels[-1].descriptor
+        self._held = None
         names = directory.split(b"/") if directory else []
         self._drop(1 + self._count_unmoved(names))
         for depth in range(len(self._levels), len(names) + 1):
             self._enter(b"/".join(names[:depth]), made)
+        self._held = directory if self._holding else None
         return self._levels[-1].descriptor
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """While the block runs, look once whether a directory is still in its place, not for each
+        of the calls that follow each other for that same directory.
+        """
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding, self._held = False, None
 
     def close(self) -> None:
         self._drop(0)

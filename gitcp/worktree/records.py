@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 GITIGNORE = b".gitignore"
-CACHED = 1000
+CACHED = 4096
 """Up to this number of directories are kept decoded."""
 
 USUAL_BITS = frozenset((0o644, 0o755, 0o664, 0o775))
@@ -494,12 +494,18 @@ class Record:
 class Past:
     """The remembered directories, decoded one by one; `read` returns a node, `root` names that of
     the root (None: nothing is remembered). Some are kept, so that memory does not grow with the
-    tree.
+    tree. `scanned` are those of which the records are still in memory; they are not changed.
     """
 
-    def __init__(self, read: Callable[[Ref], Line] | None = None, root: Ref | None = None) -> None:
+    def __init__(
+        self,
+        read: Callable[[Ref], Line] | None = None,
+        root: Ref | None = None,
+        scanned: Mapping[bytes, Record] | None = None,
+    ) -> None:
         self._read = read
         self._root = root
+        self._scanned = scanned or {}
         self._lines: dict[bytes, Line] = {}
         self._records: dict[bytes, Record] = {}
 
@@ -513,7 +519,7 @@ class Past:
 
     def record(self, path: bytes) -> Record | None:
         """Return the previous record of a directory, None if unknown. Raises Damaged."""
-        record = self._records.get(path)
+        record = self._scanned.get(path) or self._records.get(path)
         line = self.line(path) if record is None else None
         return record if line is None else _add(self._records, path, Record.of(path, line))
 

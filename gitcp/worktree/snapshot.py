@@ -8,14 +8,15 @@ whole tree is scanned. Never writes git's own files; the caller flushes the obje
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.fastpath import nodes, stat_check, watched
 from gitcp.fastpath.fingerprint import CTIME
 from gitcp.git import index as git_index
 from gitcp.model import Oid, Snapshot
-from gitcp.value import Value, replace
+from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree import nested, outputs, state
 from gitcp.worktree.assembly import Assembly
 from gitcp.worktree.basis import Basis, basis_of
@@ -32,11 +33,14 @@ if TYPE_CHECKING:
     from gitcp.git.objects import Objects
     from gitcp.git.repo import Repository
     from gitcp.worktree.attributes import ConversionHints
-    from gitcp.worktree.blobs import Blobs
+    from gitcp.worktree.blobs import Blobs, WrittenFile
     from gitcp.worktree.scan import Scan
     from gitcp.worktree.state import Memory, Nodes
 
 _UNSETTLED_INDEX = (0,)
+
+STAMPS = 16_384
+"""Stamps of a snapshot that are held: a restore asks several times for those of each path."""
 
 
 class Limits(Value):
@@ -71,14 +75,15 @@ class Taken(NamedTuple):
 
 
 class Since(NamedTuple):
-    """A snapshot that this process has just taken and remembered, and every path that it changed
-    since.
+    """A snapshot that this process has just taken, every path that it changed since, and the files
+    that it wrote among them.
 
     Nothing else is scanned: changes by others are left for the next snapshot.
     """
 
     taken: Taken
     paths: frozenset[bytes]
+    written: Mapping[bytes, WrittenFile] = EMPTY
 
     def touched(self) -> dict[bytes, Touched]:
         """Return the changed entries by directory: the parent of each path, and the path itself if
@@ -158,6 +163,7 @@ def known(snapshot: Snapshot) -> Taken:
 def _stamps(memory: Memory) -> Callable[[bytes], Stamp | None]:
     past = memory.past()
 
+    @lru_cache(maxsize=STAMPS)
     def stamp(path: bytes) -> Stamp | None:
         directory, _, name = path.rpartition(b"/")
         try:
@@ -201,6 +207,7 @@ class _Snapshotter:
         self._started = started
         self._look = look
         self._is_live = is_live
+        self._written: Mapping[bytes, WrittenFile] = EMPTY
         self._root = os.fsencode(repo.root)
 
     def take(
@@ -219,6 +226,7 @@ class _Snapshotter:
     ) -> Memory:
         """Return the remembered scan, updated."""
         index = None if index_file == memory.index_file else git_index.read(self._repo)
+        self._written = since.written if since is not None else EMPTY
         past = memory.past()
         touched = self._changed_directories(memory) if since is None else since.touched()
         touched |= dict.fromkeys(self._moved_repositories(memory), stat_check.ANYTHING)
@@ -240,7 +248,8 @@ class _Snapshotter:
             # a write through one name of a file is not reported where it has the other
             scan.scan_changed(dict(self._compare(memory, None)))
         assembly.update(scan.records)
-        return self._memory(hints, assembly.root(), memory.file, index_file)
+        updated = self._memory(hints, assembly.root(), memory.file, index_file)
+        return updated._replace(scanned=None if scan.gone else scan.records)
 
     def _changed_directories(self, memory: Memory) -> dict[bytes, Touched]:
         # import these while the child processes scan
@@ -380,4 +389,5 @@ class _Snapshotter:
             started=self._started,
             appends=frozenset(outputs.read(self._repo, outputs.GROWING)),
             trusted=self._is_trusted,
+            written=self._written,
         )

@@ -14,7 +14,7 @@ import fcntl
 import marshal
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gitcp.fastpath.fingerprint import Fingerprint
+    from gitcp.fastpath.nodes import Node
+    from gitcp.fastpath.nodes import Ref as NodeRef
     from gitcp.git.repo import Repository
     from gitcp.worktree.basis import Basis
+    from gitcp.worktree.records import Record
 
 NAME = "worktree-state"
 
@@ -41,7 +44,7 @@ SPILL = 1 << 20
 """Bytes of new nodes that are held in memory before they go to a temporary file."""
 
 
-_Level = tuple[bytes, Line, Iterator[tuple[bytes, Ref]], dict[bytes, Ref]]
+_Level = tuple[bytes, "NodeRef", "Node", Iterator[tuple[bytes, "NodeRef"]], dict[bytes, "NodeRef"]]
 """A directory that is being copied, those in it that are not copied yet, and those that are."""
 
 
@@ -91,12 +94,21 @@ class Nodes:
 
     def put(self, path: bytes, line: Line) -> Ref:
         """Add a node and return its reference."""
-        data = marshal.dumps(line.node())
+        return line.ref(path, *self._add(line.node()))
+
+    def add(self, node: Node, ref: NodeRef) -> Ref:
+        """Add the node that another file has under `ref`, and return its reference in this one."""
+        weight, captured, flags, tree = ref[3:]
+        return Ref(*self._add(node), weight, captured, flags, tree)
+
+    def _add(self, node: Node) -> tuple[int, int, int]:
+        """Return the offset, size and checksum of a node that was added."""
+        data = marshal.dumps(node)
         offset = self._start + self._spilled_size + len(self._new)
         self._new += data
         if len(self._new) > SPILL:
             self._spill()
-        return line.ref(path, offset, len(data), zlib.crc32(data))
+        return offset, len(data), zlib.crc32(data)
 
     def _spill(self) -> None:
         with suppress(OSError):  # else it stays in memory
@@ -108,7 +120,7 @@ class Nodes:
         """Return a node. Raises Damaged."""
         return Line.of(self.node(ref))
 
-    def node(self, ref: Ref) -> Any:
+    def node(self, ref: NodeRef) -> Any:
         """Return a node as it is stored. Raises Damaged."""
         if ref[0] < self._start and self._state is not None:
             return self._state.node(ref)
@@ -186,27 +198,31 @@ class Nodes:
 
 def copied(source: Nodes, target: Nodes, root: Ref) -> Ref:
     """Copy a node and all below it, and return its new reference. Raises Damaged."""
-    line = source.line(root)
-    levels: list[_Level] = [(b"", line, iter(line.children.items()), {})]
+    levels: list[_Level] = [_level(source, b"", root)]
     while True:
-        path, line, pending, children = levels[-1]
+        name, ref, node, pending, children = levels[-1]
         child = next(pending, None)
         if child is not None:
-            path, line = below(path, child[0]), source.line(child[1])
-            levels.append((path, line, iter(line.children.items()), {}))
+            levels.append(_level(source, *child))
             continue
-        ref = target.put(path, line._replace(children=children))
+        copy = target.add((*node[:4], children, node[5]), ref)
         levels.pop()
         if not levels:
-            return ref
-        levels[-1][3][path.rpartition(b"/")[2]] = ref
+            return copy
+        levels[-1][-1][name] = (*copy,)
+
+
+def _level(source: Nodes, name: bytes, ref: NodeRef) -> _Level:
+    node = source.node(ref)
+    return name, ref, node, iter(node[4].items()), {}
 
 
 class Memory(NamedTuple):
     """The remembered result of a scan.
 
     `tree` is the captured tree, `index_file` the index it was compared with. `words` are all
-    attributes named anywhere. `root` names the node of the root in `file`.
+    attributes named anywhere. `root` names the node of the root in `file`. `scanned` are the
+    records of the directories that this process has just scanned, none of which is gone.
     """
 
     tree: bytes
@@ -216,10 +232,11 @@ class Memory(NamedTuple):
     contents: tuple[str, ...]
     root: Ref
     file: Nodes
+    scanned: Mapping[bytes, Record] | None = None
 
     def past(self) -> Past:
         """Return the directories, to be looked up one by one."""
-        return Past(self.file.line, self.root)
+        return Past(self.file.line, self.root, self.scanned)
 
     def flagged(self, flag: int) -> Iterator[tuple[bytes, Line]]:
         """Yield the directories with a flag here or below. Raises Damaged."""

@@ -13,7 +13,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from errno import EEXIST, EINVAL, ENOENT, ENOTDIR, ENOTEMPTY
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -55,6 +55,12 @@ class Prepared(NamedTuple):
     directory: int
     descriptor: int
     made: tuple[bytes, ...]
+
+    def status(self, name: bytes) -> os.stat_result:
+        """Return the status of the file, or of the link, which has this name now."""
+        if self.descriptor >= 0:
+            return os.fstat(self.descriptor)
+        return os.stat(name, dir_fd=self.directory, follow_symlinks=False)
 
     def close(self) -> None:
         """Close the descriptors."""
@@ -151,6 +157,12 @@ class Writer:
                 raise error
         return self.place(prepared)
 
+    def holding(self) -> AbstractContextManager[None]:
+        """While the block runs, whether a directory was moved is looked at once for the calls that
+        follow each other for paths in it, not for each of them.
+        """
+        return self._directories.holding()
+
     def prepare(
         self,
         path: bytes,
@@ -207,16 +219,15 @@ class Writer:
                 replaced = lstat_in(directory, name)
                 _require(_FILE + _LINK, replaced, prepared.path)
                 admit(replaced)
-                fresh = os.stat(prepared.temporary, dir_fd=directory, follow_symlinks=False)
                 os.rename(prepared.temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
                 self._mark_changed(prepared.path)
-                placed = lstat_in(directory, name)
+                # after the rename, which changes the ctime
+                placed = prepared.status(name)
         except BaseException:
             self.drop(prepared)
             raise
         prepared.close()
-        # The rename changed the ctime; a stat from before it at worst looks like a change.
-        return placed if placed and identity(placed) == identity(fresh) else fresh
+        return placed
 
     def drop(self, prepared: Prepared) -> None:
         """Remove what `prepare` created, including directories that are now empty. Never raises."""

@@ -33,13 +33,14 @@ from back import (
 from gitcp.errors import BadValue, DiskFull, Refused, StoreBusy, StoreDamaged
 from gitcp.fastpath import answer, stat_check
 from gitcp.git import trees
-from gitcp.model import Checkpoint, NestedRepository, Note, Skip, SkipReason, Trigger
+from gitcp.model import Checkpoint, NestedRepository, Note, Oid, Skip, SkipReason, Trigger
 from gitcp.restoring import restore as op
 from gitcp.restoring.apply import BATCH
 from gitcp.restoring.plan import Side
 from gitcp.restoring.restore import RestoreRequest
 from gitcp.state import journal
 from gitcp.value import replace
+from gitcp.worktree.blobs import WrittenFile
 from gitcp.worktree.paths import problem
 from gitcp.worktree.snapshot import Limits
 from gitcp.worktree.writer import Prepared, Writer
@@ -1472,6 +1473,25 @@ def test_redo_without_undo(project: Project) -> None:
 
     with pytest.raises(Refused, match="no undo to redo"):
         redo(project)
+
+
+def test_a_written_file_is_taken_for_the_same_only_if_nothing_changed_it(tmp_path: Path) -> None:
+    """The checkpoint after a restore trusts the status of what was written. A write in the clock
+    tick of the rename would show in no other way, so the file is read then.
+    """
+    path = tmp_path / "file"
+    path.write_bytes(b"old\n")
+    time.sleep(0.05)
+    path.rename(tmp_path / "named")
+    path = tmp_path / "named"
+    written = WrittenFile(path.lstat(), Oid("0" * 40), b"old\n")
+    if written.status.st_ctime_ns > written.status.st_mtime_ns:  # the rename gave it a ctime
+        assert written.is_still(path.lstat())
+    time.sleep(0.05)
+    path.write_bytes(b"new\n")
+    assert not written.is_still(path.lstat())
+    fresh = WrittenFile(path.lstat(), Oid("0" * 40), b"new\n")
+    assert not fresh.is_still(path.lstat())
 
 
 def test_two_thousand_random_names(project: Project) -> None:
