@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import repeat
 from typing import Any
 
 NATURAL = range(1 << 63)
@@ -104,19 +105,22 @@ def misfit(value: Any, shape: Any = CHECKPOINT, path: str = "metadata") -> str |
     A shape is a type, a range of integers, a pattern, a tuple of alternatives, a list with the
     shape of every item, a dict with the shapes of named fields, or `PAIRS`.
     """
-    inner: Iterable[tuple[Any, Any, str]]
     if type(shape) is list and isinstance(value, list):
-        inner = ((item, shape[0], f"[{number}]") for number, item in enumerate(value))
+        shapes: Iterable[Any] = repeat(shape[0])
+        inner: Iterable[tuple[Any, Any]] = enumerate(value)
     elif type(shape) is dict and isinstance(value, dict):
-        inner = (
-            (item, shape.get(str) or shape.get(name), f".{name}") for name, item in value.items()
-        )
+        shapes = repeat(shape[str]) if str in shape else map(shape.get, value)
+        inner = value.items()
     else:
         return None if _fits(value, shape) else path
-    for item, item_shape, step in inner:
-        # An unknown field, or a plain type, the most common case: no call needed.
-        if item_shape is None or type(item) is item_shape:
+    for (name, item), item_shape in zip(inner, shapes, strict=False):
+        # An unknown field, or a plain type, the most common cases: no call needed.
+        kind = type(item)
+        if item_shape is None or kind is item_shape:
             continue
+        if type(item_shape) is tuple and kind in item_shape:
+            continue
+        step = f"[{name}]" if type(shape) is list else f".{name}"
         if problem := misfit(item, item_shape, path + step):
             return problem
     return None

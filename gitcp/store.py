@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from itertools import islice
@@ -447,8 +447,27 @@ class Store:
         self.reader.read_ahead(entry.oid for entry in reserved if entry.name == METADATA)
 
     def _checkpoint(self, summary: Summary) -> Checkpoint:
-        commit = summary.commit
-        entries = {e.name: e for e in self._reserved(summary.root)}
+        commit, root = summary.commit, summary.root
+        return self._decode(
+            commit, root, summary.parent, self._reserved(root), lambda: self.files_tree(root)
+        )
+
+    def decode(self, commit: Oid, root: Oid, parent: Oid | None, reserved: Oid) -> Checkpoint:
+        """Return the checkpoint of a commit that has this tree and parent, and whose `.gitcp` is
+        the tree `reserved`; `snapshot.tree` is the whole tree, which is not read. Raises
+        StoreDamaged and FormatTooNew.
+        """
+        return self._decode(commit, root, parent, self.reader.read_tree(reserved), lambda: root)
+
+    def _decode(
+        self,
+        commit: Oid,
+        root: Oid,
+        parent: Oid | None,
+        reserved: Iterable[TreeEntry],
+        tree: Callable[[], Oid],
+    ) -> Checkpoint:
+        entries = {e.name: e for e in reserved}
         if METADATA not in entries:
             raise StoreDamaged(
                 f"commit {commit[:10]} has no {METADATA.decode()}", hint="gitcp check"
@@ -456,9 +475,9 @@ class Store:
         return wire.decode_checkpoint(
             self.reader.read_blob(entries[METADATA].oid),
             commit=commit,
-            root=summary.root,
-            parent=summary.parent,
-            tree=self.files_tree(summary.root),
+            root=root,
+            parent=parent,
+            tree=tree(),
             held={
                 name: entries[name].oid for name in (CONVERSATION, STEPS, STATE) if name in entries
             },

@@ -104,16 +104,29 @@ def read_segments(reader: trees.TreeReader, tree: Oid, size: int) -> tuple[Segme
 
     Raises StoreDamaged if the names do not cover the stream without gap or overlap.
     """
-    listed = [(_start(path, tree), entry.oid) for path, entry in trees.walk(reader, tree)]
-    starts = [start for start, _ in listed]
-    ends = [*starts[1:], size]
-    complete = starts[:1] == [0] and all(
-        start < end for start, end in zip(starts, ends, strict=True)
+    listed = [(path, entry.oid) for path, entry in trees.walk(reader, tree)]
+    return in_order(tree, listed, 0, size)
+
+
+def in_order(
+    tree: Oid, listed: Sequence[tuple[bytes, Oid]], begin: int, size: int
+) -> tuple[Segment, ...]:
+    """Return the segments of a stream of this tree from the offset `begin` on; `listed` are their
+    paths and blobs. Raises StoreDamaged as `read_segments` does.
+    """
+    starts = [_start(path, tree) for path, _ in listed]
+    ends = [*starts, size][1:]
+    complete = (
+        (begin > 0 or bool(starts))
+        and [*starts, size][0] == begin
+        and all(start < end for start, end in zip(starts, ends, strict=True))
     )
-    if not complete and (size, listed) != (0, [(0, format_of(tree).empty_blob)]):
+    is_empty = (begin, size, starts) == (0, 0, [0]) and listed[0][1] == format_of(tree).empty_blob
+    if not complete and not is_empty:
         raise _damaged(tree)
     return tuple(
-        Segment(oid, start, end - start) for (start, oid), end in zip(listed, ends, strict=True)
+        Segment(oid, start, end - start)
+        for (_, oid), start, end in zip(listed, starts, ends, strict=True)
     )
 
 

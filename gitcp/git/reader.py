@@ -66,6 +66,10 @@ class ObjectReader:
         packed = [oid for oid in wanted if self._stored.is_packed(oid)]
         self._ahead = dict(self._repo.cat_file.read_many(packed)) if packed else {}
 
+    def expect(self, oid: Oid, kind: str, data: bytes) -> None:
+        """Let the one `read` of an object that is about to follow return what was read of it."""
+        self._ahead[oid] = kind, data
+
     def read_each(
         self, oids: Iterable[Oid]
     ) -> Iterator[tuple[Oid, tuple[str, bytes] | StoreDamaged]]:

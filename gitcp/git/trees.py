@@ -74,16 +74,25 @@ class TreeStore(Protocol):
     def writer(self) -> TreeWriter: ...
 
 
+def raw_entries(data: bytes, object_format: ObjectFormat) -> list[tuple[bytes, bytes, bytes]]:
+    """Return the mode, the name and the raw id of each entry of a raw tree object, in its order.
+    Raises StoreDamaged if it is invalid.
+    """
+    fields: list[tuple[bytes, bytes, bytes]] = _ENTRIES[object_format.raw].findall(data)
+    fixed = (object_format.raw + 2) * len(fields)  # the names of objects, a space and a NUL each
+    if sum([len(mode) + len(name) for mode, name, _ in fields]) + fixed != len(data):
+        raise StoreDamaged("a tree object does not parse")
+    return fields
+
+
 def parse(data: bytes, object_format: ObjectFormat) -> list[TreeEntry]:
     """Return the entries of a raw tree object, in its order. Raises StoreDamaged if it is
     invalid.
     """
-    fields = _ENTRIES[object_format.raw].findall(data)
-    entries = [TreeEntry(name, int(mode, 8), Oid(oid.hex())) for mode, name, oid in fields]
-    fixed = (object_format.raw + 2) * len(fields)  # the names of objects, a space and a NUL each
-    if sum(len(mode) + len(name) for mode, name, _ in fields) + fixed != len(data):
-        raise StoreDamaged("a tree object does not parse")
-    return entries
+    return [
+        TreeEntry(name, int(mode, 8), Oid(oid.hex()))
+        for mode, name, oid in raw_entries(data, object_format)
+    ]
 
 
 def in_order(entries: list[TreeEntry]) -> list[TreeEntry]:

@@ -14,24 +14,32 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from enum import Enum, auto
 from itertools import islice
 from typing import NamedTuple
 
 from gitcp import progress
-from gitcp.conversation import segments
 from gitcp.conversation.sums import Sums
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import damage, loose, promised, refs, trees, verify
 from gitcp.git.repo import Repository
 from gitcp.lifecycle import verified
 from gitcp.lifecycle.verified import Verified
-from gitcp.model import TREE, Checkpoint, CheckpointId, Conversation, Oid, Stream
-from gitcp.store import Store, parse_summary
+from gitcp.model import RESERVED, TREE, Checkpoint, CheckpointId, Conversation, Oid, Stream
+from gitcp.store import CONVERSATION, METADATA, Store, parse_summary
 from gitcp.value import Value
 from gitcp.worktree.paths import display
 
-TOGETHER = 128
-"""Number of checkpoints that are read together, with a new reader: it caches every tree it read."""
+TOGETHER = 1024
+"""Number of checkpoints that are read together, with a new reader, which caches trees of theirs."""
+
+HELD = 32 << 20
+"""Maximum bytes of metadata and conversations that are held from when they are read until their
+checkpoint is compared with them; what is beyond is read again.
+"""
+
+PARSED = 8
+"""A parsed tree takes about so many times its bytes."""
 
 MOST = 4096
 """Maximum number of objects that are asked for at once."""
@@ -132,6 +140,35 @@ class _Link(NamedTuple):
     forked: bool
 
 
+class _Part(Enum):
+    """The part of a checkpoint that an object belongs to: its tree, the tree of `.gitcp`, its
+    metadata, its conversation, anything else.
+    """
+
+    ROOT = auto()
+    RESERVED = auto()
+    METADATA = auto()
+    CONVERSATION = auto()
+    FILES = auto()
+
+
+class _Wanted(NamedTuple):
+    """An object to read, its kind and its part."""
+
+    oid: Oid
+    kind: str
+    part: _Part
+
+
+def _part(above: _Part, name: bytes) -> _Part:
+    """Return the part to which an entry of a tree belongs."""
+    if above is _Part.ROOT and name == RESERVED:
+        return _Part.RESERVED
+    if above is _Part.RESERVED and name in {METADATA, CONVERSATION}:
+        return _Part.METADATA if name == METADATA else _Part.CONVERSATION
+    return above if above is _Part.CONVERSATION else _Part.FILES
+
+
 class _Check:
     """One run.
 
@@ -139,7 +176,7 @@ class _Check:
     wrong. `lost` are unreadable commits with the checkpoint after them. `doubts` are
     problems that count only if no damaged object explains them. `changed` are objects
     (raw names) that differ between packs. `unchanged_commits` are those of checkpoints
-    that were intact `before`.
+    that were intact `before`. `reserved` is the tree of `.gitcp` in each tree that was read.
     """
 
     def __init__(self, repo: Repository, changed: frozenset[bytes], before: Verified) -> None:
@@ -148,6 +185,7 @@ class _Check:
         self.before = before
         self.unchanged_commits: frozenset[bytes] = frozenset()
         self.store = self._new_store()
+        self.reserved: dict[Oid, Oid] = {}
         self.commits: dict[Oid, _Link | None] = {}
         self.links: dict[Oid, _Link] = {}
         self.loose = {
@@ -306,9 +344,8 @@ class _Check:
         )
         session = None
         while some := dict(islice(links, TOGETHER)):
-            self.store = self._new_store()
+            self.store, self.reserved = self._new_store(), {}
             self._read_below(link.root for link in some.values())
-            self._read_ahead(some)
             for oid, link in some.items():
                 if link.id.session != session:
                     session, self.sums = link.id.session, Sums()
@@ -318,26 +355,54 @@ class _Check:
                 if checkpoint is not None:
                     self._segments(link, checkpoint)
 
-    def _read_ahead(self, commits: Iterable[Oid]) -> None:
-        """Read again together what makes up the checkpoints; if that fails, each is read alone."""
-        self.store.reader.read_ahead(commits)
-        with suppress(StoreDamaged):
-            self.store.read_ahead([self.store.summary(oid) for oid in commits])
-
     def _read_below(self, roots: Iterable[Oid]) -> None:
-        """Read all objects of trees that have not been read yet, many together."""
-        pending = [(root, "tree") for root in roots]
+        """Read all objects of trees that have not been read yet, many together. What their
+        checkpoints are decoded from can then be read from the store's cache.
+        """
+        pending = [_Wanted(root, "tree", _Part.ROOT) for root in roots]
+        left = HELD
         while pending:
             some = {
-                oid: kind for oid, kind in pending[-MOST:] if bytes.fromhex(oid) not in self.seen
+                each.oid: each
+                for each in pending[-MOST:]
+                if bytes.fromhex(each.oid) not in self.seen
             }
             del pending[-MOST:]
-            for oid, kind, data in self._read_each(some):
+            for oid, kind, data in self._read_each({oid: each.kind for oid, each in some.items()}):
+                part = some[oid].part
+                is_held = part not in {_Part.ROOT, _Part.FILES} and left > 0
                 if kind == "tree":
-                    pending += [
-                        (e.oid, "tree" if e.mode == TREE else "blob")
-                        for e in self._entries(oid, data)
-                    ]
+                    pending += self._unread(oid, data, part)
+                if is_held:
+                    left -= self._hold(oid, kind, data)
+
+    def _hold(self, oid: Oid, kind: str, data: bytes) -> int:
+        """Keep an object for its checkpoint. Return about how many bytes that takes."""
+        if kind == "blob":
+            self.store.reader.expect(oid, kind, data)
+            return len(data)
+        with suppress(StoreDamaged):  # it is recorded
+            self.store.reader.cache_tree(
+                oid, trees.parse(data, self.repo.object_format), stored=True
+            )
+        return PARSED * len(data)
+
+    def _unread(self, oid: Oid, data: bytes, part: _Part) -> Iterator[_Wanted]:
+        """Yield what is in a tree and was not read."""
+        object_format, seen = self.repo.object_format, self.seen
+        try:
+            entries = trees.raw_entries(data, object_format)
+        except StoreDamaged as error:
+            self.damaged[oid] = str(error)
+            return
+        if part is _Part.CONVERSATION and len({name for _, name, _ in entries}) < len(entries):
+            self.damaged[oid] = "the tree has two entries of one name"
+        for mode, name, raw in entries:
+            below = part if part is _Part.FILES else _part(part, name)
+            if below is _Part.RESERVED and int(mode, 8) == TREE:
+                self.reserved[oid] = Oid(raw.hex())
+            if raw not in seen and trees.is_content(number := int(mode, 8)):
+                yield _Wanted(Oid(raw.hex()), "tree" if number == TREE else "blob", below)
 
     def _entries(self, oid: Oid, data: bytes) -> Iterator[trees.TreeEntry]:
         try:
@@ -382,7 +447,12 @@ class _Check:
 
     def _checkpoint(self, oid: Oid, link: _Link) -> Checkpoint | None:
         try:
-            checkpoint = self.store.read(oid)
+            reserved = self.reserved.get(link.root)
+            checkpoint = (
+                self.store.decode(oid, link.root, link.parent, reserved)
+                if reserved
+                else self.store.read(oid)
+            )
         except StoreDamaged as error:
             self.doubts.append((link, oid, str(error)))
             return None
@@ -418,8 +488,7 @@ class _Check:
         )
         if entry is None or entry.mode != TREE:
             raise StoreDamaged(f"stream {stream.name} is missing")
-        stored = segments.read_segments(self.store.reader, entry.oid, stream.bytes)
-        return self.sums.of(self.store.reader, stream.name, stored)
+        return self.sums.of_tree(self.store.reader, stream.name, entry.oid, stream.bytes)
 
     # ------------------------------------------------------------ problems
 

@@ -148,10 +148,14 @@ def test_every_object_of_a_pack(history: Project, started: list[int]) -> None:
     assert len(started) == 1
 
 
-def test_many_at_once(history: Project, started: list[int]) -> None:
-    """Objects that are read together are the same; one that is missing ends it, without an error,
-    and those before it are read.
+@pytest.mark.parametrize("many", [1, 10**6])
+def test_many_at_once(
+    history: Project, started: list[int], monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    """Objects that are read together are the same, whether git gets their names one by one or in a
+    list; one that is missing ends it, without an error, and those before it are read.
     """
+    monkeypatch.setattr(catfile, "MANY", many)
     expected = every_object(history)
     names = sorted(expected)
     assert len(names) > 2 * AT_ONCE

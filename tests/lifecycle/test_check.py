@@ -702,6 +702,27 @@ def test_a_grown_stream_is_checked_to_its_end(kept: Kept) -> None:
     assert problem.checkpoints == ("grown@6",)
 
 
+def test_a_segment_twice(project: Project) -> None:
+    """A conversation's tree with two entries of one name is damage, wherever the second one is."""
+    store = open_store(project)
+    save(store, "alpha", streams={"main": b"".join(LINES)})
+    before = store.read(store.sessions()["alpha"])
+    assert before.conversation is not None
+    (main,) = store.reader.read_tree(before.conversation.tree)
+    (level,) = store.reader.read_tree(main.oid)
+    entries = store.reader.read_tree(level.oid)
+    twice = store.writer.write("tree", trees.serialise([*entries, entries[-1]]))
+    for name in (level.name, main.name):
+        twice = store.writer.write_tree([trees.TreeEntry(name, TREE, twice)])
+    talked = replace(before.conversation, tree=twice)
+    draft = replace(before, id=CheckpointId("alpha", 2), parent=before.commit)
+    store.advance(store.commit(replace(draft, conversation=talked), "", None))
+
+    report = check(open_store(project))
+    assert [each.what for each in report.problems] == ["the tree has two entries of one name"]
+    assert report.problems[0].checkpoints == ("alpha@2",)
+
+
 def test_an_empty_conversation(project: Project) -> None:
     """A conversation without a byte is whole, and so are those that go on from it."""
     store = open_store(project)
