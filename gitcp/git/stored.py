@@ -82,19 +82,13 @@ class StoredObjects:
         return any(True for _ in self._near(bytes.fromhex(oid)))
 
     def paths(self, oid: Oid) -> Iterator[str]:
-        """Yield the path that a loose copy would have in each directory, then each pack that has
-        the object.
+        """Yield the path of each pack that has the object, then the path that a loose copy would
+        have in each directory.
         """
-        yield from self.loose_paths(oid)
-        yield from self.packs_with(oid)
-
-    def loose_paths(self, oid: Oid) -> list[str]:
-        """Return the path that a loose copy would have in each directory."""
-        return [f"{directory}/{oid[:2]}/{oid[2:]}" for directory in self.directories]
-
-    def packs_with(self, oid: Oid) -> Iterator[str]:
-        """Yield the path of each pack that has the object."""
-        return (index.pack_name for index in self._near(bytes.fromhex(oid)))
+        for index in self._near(bytes.fromhex(oid)):
+            yield index.pack_name
+        for directory in self.directories:
+            yield f"{directory}/{oid[:2]}/{oid[2:]}"
 
     def add_pack(self, index: PackIndex) -> None:
         """Remember a pack that was written just now."""
