@@ -16,7 +16,6 @@ from gitcp.adapters import base, installed
 from gitcp.adapters.base import Adapter, Found, Listed, Origin, Running, Stored
 from gitcp.errors import BadValue
 from gitcp.model import Host
-from gitcp.value import replace
 
 if TYPE_CHECKING:
     from gitcp.adapters.conversion import Converter
@@ -111,27 +110,19 @@ def converter(name: str) -> Converter:
 
 
 def mended(name: str, stored: Stored) -> tuple[Stored, Mapping[str, int]]:
-    """Return a stored conversation as its agent resumes it, and what was wrong with the main
-    stream, by description: `stored` itself and nothing, if its agent accepts it.
+    """Return a stored conversation as its agent resumes it, and what was wrong with its
+    transcripts, by description: `stored` itself and nothing, if its agent accepts it.
     """
-    mend = getattr(converter(name), "mend", None) if name in CONVERTIBLE else None
+    module = converter(name) if name in CONVERTIBLE else None
+    mend = getattr(module, "mend", None)
     names = [stream.name for stream, _ in stored.streams]
     if mend is None or MAIN not in names:
         return stored, {}
     from gitcp.adapters import mending  # only to place a conversation
 
-    at = names.index(MAIN)
-    main, read = stored.streams[at]
-    transcript = mending.Transcript(read)
-    edits, faults = mending.planned(mend, transcript, main, stored)
-    if not faults:
-        return stored, {}
-    streams = (
-        *stored.streams[:at],
-        (main, lambda: transcript.edited(edits)),
-        *stored.streams[at + 1 :],
-    )
-    return replace(stored, streams=streams), faults
+    of_agents = tuple(getattr(module, "MENDED", ()))
+    names = [each for each in names if each == MAIN or each.startswith(of_agents)]
+    return mending.repaired(mend, stored, names)
 
 
 def model(name: str, cwd: Path, host: Host) -> str | None:

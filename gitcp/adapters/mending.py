@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -17,7 +18,9 @@ from gitcp.adapters import base
 from gitcp.adapters.base import Reader, Stored
 from gitcp.adapters.conversion import line
 from gitcp.model import Stream
+from gitcp.value import replace
 
+MAIN = "main"
 BOM = b"\xef\xbb\xbf"
 
 MOST_OBJECTS = 1000
@@ -70,27 +73,49 @@ class Transcript:
         return (text for text, _ in records)
 
 
-Mend = Callable[[Transcript, Stored], tuple[list[Edit], Faults]]
-"""Plans the repairs of an agent's transcript. Reads it to its end, once if nothing is wrong."""
+Plan = tuple[list[Edit], Faults]
+"""The repairs of a transcript, and what is wrong with it."""
 
-_last: dict[tuple[Mend, str | None, Stream], tuple[list[Edit], Faults]] = {}
+Mend = Callable[[Transcript, Stored, Stream], Plan]
+"""Plans the repairs of a transcript: the main one, or a sub-agent's. Reads it to its end, once if
+nothing is wrong; one that it does not read is left as it is.
+"""
+
+_last: dict[Any, dict[str, Plan]] = {}
 
 
-def planned(
-    mend: Mend, transcript: Transcript, main: Stream, stored: Stored
-) -> tuple[list[Edit], Faults]:
-    """Return the repairs of a transcript, and what is wrong with it. Those of the last content with
-    a checksum are remembered: a restore plans several times.
+def repaired(mend: Mend, stored: Stored, names: Sequence[str]) -> tuple[Stored, Faults]:
+    """Return a conversation with the streams of these names repaired, and what was wrong with them.
+    A fault of a sub-agent's stream is followed by the name of the stream.
     """
-    key = mend, stored.agent.session_id, main
-    if key not in _last:
-        edits, faults = mend(transcript, stored)
-        faults.update(transcript.faults)
-        _last.clear()
-        if not main.sha256:
-            return edits, faults
-        _last[key] = edits, faults
-    return _last[key]
+    plans = _planned(mend, stored, names)
+    faults: Faults = Counter()
+    streams = []
+    for stream, read in stored.streams:
+        edits, found = plans.get(stream.name, ([], Counter()))
+        where = "" if stream.name == MAIN else f" in {stream.name}"
+        faults.update({f"{what}{where}": count for what, count in found.items()})
+        streams.append((stream, partial(Transcript(read).edited, edits) if found else read))
+    return (replace(stored, streams=tuple(streams)) if faults else stored), faults
+
+
+def _planned(mend: Mend, stored: Stored, names: Sequence[str]) -> dict[str, Plan]:
+    """Return the repairs by stream. Those of the last conversation with checksums are remembered: a
+    restore plans several times.
+    """
+    chosen = [(stream, read) for stream, read in stored.streams if stream.name in names]
+    key = mend, stored.agent.session_id, tuple(stream for stream, _ in chosen)
+    if key in _last:
+        return _last[key]
+    plans = {}
+    for stream, read in chosen:
+        transcript = Transcript(read)
+        edits, faults = mend(transcript, stored, stream)
+        plans[stream.name] = edits, faults + transcript.faults
+    _last.clear()
+    if all(stream.sha256 for stream, _ in chosen):
+        _last[key] = plans
+    return plans
 
 
 def first_rebuilt(first: dict[str, Any]) -> tuple[list[Edit], Faults]:

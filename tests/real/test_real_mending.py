@@ -14,8 +14,9 @@ import transcripts
 from damages import DAMAGES
 from scripted_gemini import ScriptedGemini
 from test_real_converting import PROGRAMS, RUNS, entries
+from transcripts import INNER
 
-from gitcp.adapters.mending import FIRST, MARK, NOT_UTF8
+from gitcp.adapters.mending import FIRST, GLUED, MARK, NOT_UTF8, TORN
 
 from driver import Project
 from scripted_model import ScriptedModel
@@ -105,3 +106,51 @@ def test_it_goes_on(project: Project, tmp_path: Path, agent: str, what: str) -> 
     assert transcripts.LISTED in texts
     assert OTHER not in texts
     assert transcripts.FAILED in texts or what == NOT_UTF8
+
+
+SEEN, REPORT, GO_ON = "seen.txt", "the sub-agent saw it", "sub-agent, go on"
+AGENT_DAMAGES = [GLUED, TORN, UNCALLED, UNCHAINED]
+
+
+def agent_damaged(data: bytes, what: str) -> bytes:
+    """The sub-agent's transcript with this damage."""
+    lines = data.splitlines(keepends=True)
+    if what == GLUED:
+        return b"".join(lines[:-2]) + lines[-2].rstrip() + lines[-1]
+    if what == TORN:
+        return b"".join(lines[:-1]) + lines[-1][: len(lines[-1]) // 2] + lines[-1]
+    nodes = [json.loads(line) for line in lines]
+    if what == UNCALLED:
+        nodes = [node for node in nodes if "'tool_use'" not in str(node)]
+    else:
+        nodes = [{**node, "parentUuid": None} for node in nodes]
+    return b"".join(json.dumps(node).encode() + b"\n" for node in nodes)
+
+
+@pytest.mark.parametrize("what", AGENT_DAMAGES)
+def test_a_sub_agent_goes_on(project: Project, tmp_path: Path, what: str) -> None:
+    """Claude Code's sub-agent, saved broken, restored in another home, and sent a message."""
+    project.write(SEEN, "one\n")
+    project.commit()
+    first, second = tmp_path / "first-home", tmp_path / "second-home"
+    asked = {"description": "look", "prompt": INNER, "subagent_type": "general-purpose"}
+    listed = {"command": "ls", "description": "list"}
+    steps = [{"tool": "Agent", "input": asked}, {"tool": "Bash", "input": listed}]
+    with ScriptedModel(*steps, {"text": REPORT}, {"text": "Done."}) as model:
+        session_id = real_agents.claude(first, project.root, model, "go")
+    (path,) = first.rglob("agent-*.jsonl")
+    path.write_bytes(agent_damaged(path.read_bytes(), what))
+    main = path.parents[1].with_suffix(".jsonl")
+    assert main.stem == session_id
+    given = ("--agent", "claude-code", "--conversation", str(main))
+    project.gitcp("save", "broken", *given, env={"HOME": str(first)}, check=0)
+    resume = real_agents.restore(project, second, "@")["resume"]
+    assert all(fault.endswith(f" in agents/{path.stem[6:]}") for fault in resume["repaired"])
+    assert resume["repaired"]
+
+    message = {"to": path.stem[6:], "summary": "go on", "message": GO_ON}
+    with ScriptedModel({"tool": "SendMessage", "input": message}) as model:
+        real_agents.claude(second, project.root, model, *resume["command"][1:], "and then?")
+    (heard,) = (each for each in model.requests if GO_ON in str(each["messages"][-1]))
+    texts = [text for kind, _, text in entries(heard) if kind in ("text", "result")]
+    assert real_agents.in_order([INNER, SEEN, REPORT, GO_ON], texts), texts

@@ -254,6 +254,11 @@ def test_a_repaired_copy_is_whole(steps: list[tuple[str, int]]) -> None:
     """However prompts, calls and results are mixed, with parents and calls that are there, come
     later or never: repaired once, nothing is left to repair.
     """
+    claude(*mixed(steps))
+
+
+def mixed(steps: list[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Lines of these kinds, each with a parent so many lines before it."""
     kinds = {n: "a" if kind == "c" else kind for n, (kind, _) in enumerate(steps)}
     lines = []
     for n, (kind, back) in enumerate(steps):
@@ -261,7 +266,98 @@ def test_a_repaired_copy_is_whole(steps: list[tuple[str, int]]) -> None:
         id = f"c{n if kind == 'c' else n - back}"
         part = {"u": node(uuid, parent), "c": call(uuid, parent, id), "r": result(uuid, parent, id)}
         lines.append(part[kind])
-    claude(*lines)
+    return lines
+
+
+PLACE = "{session}/subagents/agent-sub1.jsonl"
+
+
+def mend_agent(data: bytes, place: str = PLACE) -> tuple[bytes, dict[str, int]]:
+    """What is placed of this transcript of a sub-agent, and what was wrong with it. The main one
+    stays, byte for byte.
+    """
+    main = _line(node("u1", None))
+    stored = Stored(
+        Agent("claude-code", transcripts.SESSION),
+        (
+            (Stream("main", len(main), ""), lambda: iter([main])),
+            (Stream("agents/sub1", len(data), "", place), lambda: iter([data])),
+        ),
+    )
+    result, faults = mended("claude-code", stored)
+    assert b"".join(result.streams[0][1]()) == main
+    assert all(what.endswith(" in agents/sub1") for what in faults)
+    named = {what.removesuffix(" in agents/sub1"): count for what, count in faults.items()}
+    return b"".join(result.streams[1][1]()), named
+
+
+def aside(*nodes: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """What is placed of these lines of a sub-agent, and the faults. Each line keeps its mark, and
+    what is placed has no faults.
+    """
+    data = b"".join(_line({**each, "isSidechain": True, "agentId": "sub1"}) for each in nodes)
+    mended_once, faults = mend_agent(data)
+    assert mend_agent(mended_once) == (mended_once, {})
+    assert faults or mended_once == data
+    placed = [json.loads(line) for line in mended_once.splitlines()]
+    assert all(each["isSidechain"] and each["agentId"] == "sub1" for each in placed)
+    return placed, faults
+
+
+TURN = (*BEGIN, call("a2", "a1", "c2"), result("r2", "a2", "c2"), node("a3", "r2", "größer"))
+
+
+def test_a_whole_sub_agent_stays() -> None:
+    """Wherever it ends, continued, and with a beginning that is elsewhere."""
+    for end in range(1, len(TURN) + 1):
+        assert aside(*TURN[:end])[1] == {}
+    assert aside(*TURN, node("u4", "a3"), node("a4", "u4"))[1] == {}
+    assert aside(*TURN[1:])[1] == {}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_damage_of_a_sub_agent_is_named_and_repaired(what: str) -> None:
+    """As in the main transcript, with the name of the stream."""
+    nodes = (*TURN, node("u4", "a3"))
+    lines = [_line({**each, "isSidechain": True}) for each in nodes]
+    result, faults = mend_agent(DAMAGES[what](lines))
+
+    assert faults == ({} if what == FIRST else {what: 1})
+    assert all(isinstance(json.loads(line), dict) for line in result.splitlines())
+    assert mend_agent(result) == (result, {})
+
+
+def test_calls_results_and_parents_of_a_sub_agent() -> None:
+    """A record that is cut loses a call, or a result, and the parent of what follows."""
+    placed, faults = aside(*BEGIN, result("r2", "a2", "c2"), node("a3", "r2"))
+    assert faults == {ORPHANS: 1, UNLINKED: 1}
+    assert [each["parentUuid"] for each in placed] == [None, *ids(placed)[:-1]]
+    assert "result of c2" in str(placed[2]["message"]["content"])
+
+    placed, faults = aside(*BEGIN, call("a2", "a1", "c2"), node("a3", "a2"))
+    assert faults == {"calls without a result (answered as interrupted)": 1}
+    assert placed[3]["message"]["content"][0]["tool_use_id"] == "c2"
+
+    placed, faults = aside(*({**each, "parentUuid": None} for each in TURN))
+    assert faults == {"messages without a parent (chained)": len(TURN) - 1}
+
+
+def test_sub_agents_of_other_kinds() -> None:
+    """A fork begins with the result of a call in the main transcript. The log of a workflow is no
+    transcript.
+    """
+    fork = {"type": "fork-context-ref", "agentId": "sub1", "parentLastUuid": "a1"}
+    lines = (fork, result("r1", "a1", "c1"), node("a2", "r1"))
+    data = b"".join(map(_line, lines))
+    assert mend_agent(data) == (data, {})
+    assert list(mend_agent(data + b'{"to')[1]) == [TORN]
+    assert mend_agent(b"[1]\n", "{session}/subagents/workflows/w/journal.jsonl") == (b"[1]\n", {})
+
+
+@given(st.lists(st.tuples(st.sampled_from("ucr"), st.integers(1, 25)), max_size=25))
+def test_a_repaired_sub_agent_is_whole(steps: list[tuple[str, int]]) -> None:
+    """As a main transcript, however prompts, calls and results are mixed."""
+    aside(*mixed(steps))
 
 
 def test_it_is_read_once(tmp_path: Path) -> None:
@@ -333,3 +429,39 @@ def test_a_copy_is_repaired(project: Project, tmp_path: Path) -> None:
     stored = project.gitcp("export", "1", "-f", "transcript", "-o", "../it", env=env, check=0)
     assert stored
     assert (project.root.parent / "it").read_bytes() == broken
+
+
+def test_a_sub_agent_is_repaired_in_the_copy(project: Project, tmp_path: Path) -> None:
+    """The checkpoint and the agent's own file keep what was there; doctor, check and restore name
+    the stream.
+    """
+    project.write("a.txt", "one\n")
+    project.commit()
+    home = tmp_path / "agents-home"
+    transcripts.write("claude-code", home, project.root)
+    (path,) = home.rglob("agent-sub1.jsonl")
+    whole = path.read_bytes()
+    broken = whole + whole[:60] + b"\n"
+    path.write_bytes(broken)
+    env = {"HOME": str(home)}
+    project.gitcp("save", "broken", env=env, check=0)
+
+    id, what = project.json("log")["id"], f"1 {TORN} in agents/sub1"
+    problem = f"the conversation of {id} is damaged: {what}; a restore repairs its copy"
+    assert problem in project.gitcp("doctor", env=env, check=1).out
+    checked = project.gitcp("check", "--all", env=env, check=0).out
+    assert f"note: the conversation of {id}: {what}; a restore repairs its copy" in checked
+
+    done = project.gitcp("restore", "1", "--yes", env=env, check=0).out
+    assert f"session {transcripts.SESSION} was kept; the restored conversation is a repai" in done
+    assert f"repaired in the conversation: {what}\n" in done
+    again = project.gitcp("restore", "1", "--yes", "--json", env=env, check=0).out
+    resume = json.loads(again)["resume"]
+    assert resume["session_id"] in done
+    assert resume["repaired"] == {f"{TORN} in agents/sub1": 1}
+    copy = Path(resume["path"]).with_suffix("") / "subagents" / path.name
+    assert copy.read_bytes() == whole
+    assert path.read_bytes() == broken
+    streams = project.json("show", "1")["conversation"]["streams"]
+    sums = {stream["name"]: stream["sha256"] for stream in streams}
+    assert sums["agents/sub1"] == sha256(broken).hexdigest()

@@ -37,6 +37,9 @@ from gitcp.value import replace
 mend = repairs.mend
 
 AGENTS = "agents/"
+MENDED = (AGENTS,)
+"""Beginnings of the names of streams that are repaired as the main one is."""
+
 VERSION = "2.1.197"
 """The version whose format is written."""
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from gitcp import wire
 from gitcp.adapters import base, mending
 from gitcp.adapters.base import Stored
-from gitcp.adapters.claude_code import NAME
+from gitcp.adapters.claude_code import MAIN, NAME, SUBAGENT
 from gitcp.adapters.claude_code.tree import (
     Node,
     answer_id,
@@ -26,8 +26,9 @@ from gitcp.adapters.claude_code.tree import (
     part_ids,
 )
 from gitcp.adapters.conversion import Ids
-from gitcp.adapters.mending import Edit, Faults, Record, Transcript
+from gitcp.adapters.mending import Edit, Faults, Plan, Record, Transcript
 from gitcp.dialogue import UNANSWERED
+from gitcp.model import Stream
 
 UNCHAINED = "messages without a parent (chained)"
 UNLINKED = "messages whose parent is missing (linked to the one before)"
@@ -35,8 +36,11 @@ DUPLICATES = "messages with the id of another one (given their own, or left out 
 OTHERS = "messages of an interleaved second process (left out)"
 UNANSWERED_CALLS = "calls without a result (answered as interrupted)"
 
+FORK = "fork-context-ref"
+"""Type of the line that names what a forked sub-agent's transcript continues."""
+
 PART = ("type", "id", "tool_use_id")
-OUTLINE = ("uuid", "parentUuid", "type", "subtype", "isSidechain", "isMeta")
+OUTLINE = ("uuid", "parentUuid", "type", "subtype", "isMeta")
 
 
 class _Repair(NamedTuple):
@@ -47,14 +51,25 @@ class _Repair(NamedTuple):
     edit: Edit
 
 
-def mend(transcript: Transcript, stored: Stored) -> tuple[list[Edit], Faults]:  # noqa: ARG001
-    """Plan the repairs of what Claude Code itself loses, or of what its provider refuses."""
+def mend(transcript: Transcript, stored: Stored, stream: Stream) -> Plan:  # noqa: ARG001
+    """Plan the repairs of what Claude Code itself loses, or of what its provider refuses.
+
+    In a sub-agent's transcript, all lines are of a side chain, which is what counts there. One
+    process writes it. A fork answers calls of the transcript that it was forked from.
+    """
+    is_main = stream.name == MAIN
+    if not is_main and SUBAGENT.fullmatch(stream.place.rpartition("/")[2]) is None:
+        return [], Counter()  # the log of a workflow
     edits: list[Edit] = []
     faults: Faults = Counter()
-    if not _may_be_damaged(transcript):
+    if not _may_be_damaged(transcript, is_main=is_main):
         return edits, faults
-    outline = [_outline(node) for _, node in transcript if base.string(node, "uuid")]
-    for step in STEPS:
+    steps = STEPS if is_main else AGENT_STEPS
+    if not is_main and any(node.get("type") == FORK for _, node in transcript):
+        steps = FORK_STEPS
+    fields = (*OUTLINE, "isSidechain") if is_main else OUTLINE
+    outline = [_outline(node, fields) for _, node in transcript if base.string(node, "uuid")]
+    for step in steps:
         repair = step(outline)
         if repair is not None:
             edits.append(repair.edit)
@@ -63,10 +78,10 @@ def mend(transcript: Transcript, stored: Stored) -> tuple[list[Edit], Faults]:  
     return edits, faults
 
 
-def _outline(node: Node) -> Node:
-    """Return a line without its texts."""
+def _outline(node: Node, names: tuple[str, ...]) -> Node:
+    """Return these fields of a line, and its message without its texts."""
     message = base.message_of(node)
-    fields = {name: _interned(node[name]) for name in OUTLINE if name in node}
+    fields = {name: _interned(node[name]) for name in names if name in node}
     parts = [
         {name: _interned(part[name]) for name in PART if name in part}
         for part in base.objects(message.get("content"))
@@ -88,7 +103,7 @@ def _interned(value: Any) -> Any:
 # ---------------------------------------------------------------- first pass
 
 
-def _may_be_damaged(transcript: Transcript) -> bool:
+def _may_be_damaged(transcript: Transcript, *, is_main: bool) -> bool:
     """Return whether a repair may be necessary. Reads the transcript to its end."""
     turns, running = _Turns(), set[str]()
     suspicious, chained, count = False, False, 0
@@ -97,7 +112,7 @@ def _may_be_damaged(transcript: Transcript) -> bool:
             continue
         count += 1
         chained = chained or bool(node.get("parentUuid", "none is named"))
-        if node.get("isSidechain"):
+        if is_main and node.get("isSidechain"):
             continue
         suspicious = suspicious or turns.knows(node["uuid"])
         suspicious = suspicious or not turns.knows(base.string(node, "parentUuid"))
@@ -249,8 +264,7 @@ def _moved(records: Iterator[Record], parents: dict[str, str]) -> Iterator[Recor
     """Yield the records with these parents."""
     for text, fields in records:
         parent = parents.get(base.string(fields, "uuid") or "")
-        is_moved = parent is not None and not fields.get("isSidechain")
-        yield mending.record({**fields, "parentUuid": parent}) if is_moved else (text, fields)
+        yield mending.record({**fields, "parentUuid": parent}) if parent else (text, fields)
 
 
 # ---------------------------------------------------------------- two processes
@@ -297,7 +311,7 @@ def _called(nodes: list[Node]) -> _Repair | None:
 def _as_text(records: Iterator[Record], lost: set[str]) -> Iterator[Record]:
     for text, fields in records:
         ids = part_ids(fields, "tool_result", "tool_use_id")
-        if fields.get("isSidechain") or not lost.intersection(ids):
+        if not lost.intersection(ids):
             yield text, fields
             continue
         message = base.message_of(fields)
@@ -371,3 +385,6 @@ STEPS: tuple[Callable[[list[Node]], _Repair | None], ...] = (
     _answered,
 )
 """The repairs, each planned on what the one before leaves."""
+
+AGENT_STEPS = tuple(step for step in STEPS if step is not _of_one_process)
+FORK_STEPS = tuple(step for step in AGENT_STEPS if step is not _called)

@@ -19,7 +19,7 @@ from gitcp.adapters.codex.placing import MAIN
 from gitcp.adapters.codex.rollouts import PACKED
 from gitcp.adapters.codex.transcript import NOT_TYPED, payload_of
 from gitcp.adapters.conversion import Clock, Target, Written
-from gitcp.adapters.mending import Edit, Faults, Transcript
+from gitcp.adapters.mending import Edit, Faults, Plan, Transcript
 from gitcp.dialogue import (
     NOTICES,
     SEALED,
@@ -35,7 +35,7 @@ from gitcp.dialogue import (
     Text,
     Thinking,
 )
-from gitcp.model import Agent, Capture, Source
+from gitcp.model import Agent, Capture, Source, Stream
 
 AGENTS, PARENTS = "agents/", "parents/"
 VERSION = "0.169.0"
@@ -206,11 +206,11 @@ def _asides(stored: Stored) -> Iterator[Aside]:
 ORDINALS = "records without a number (numbers left out)"
 
 
-def mend(transcript: Transcript, stored: Stored) -> tuple[list[Edit], Faults]:
+def mend(transcript: Transcript, stored: Stored, main: Stream) -> Plan:
     """Rebuild a lost first record, and leave out the numbers of records where one is missing: Codex
     refuses such a rollout whole.
     """
-    if any(stream.place.endswith(PACKED) for stream, _ in stored.streams if stream.name == MAIN):
+    if main.place.endswith(PACKED):
         return [], Counter()  # stored as Codex compressed it
     first: Fields | None = None
     cwd, numbered = None, Counter[bool]()

@@ -14,7 +14,7 @@ from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Ids, Target, Written
 from gitcp.adapters.copilot import EVENTS, MAIN, NAME, SESSION, is_typed
-from gitcp.adapters.mending import Edit, Faults, Transcript
+from gitcp.adapters.mending import Plan, Transcript
 from gitcp.dialogue import (
     NOTICES,
     SEALED,
@@ -30,7 +30,7 @@ from gitcp.dialogue import (
     Text,
     Thinking,
 )
-from gitcp.model import Agent, Capture, Source
+from gitcp.model import Agent, Capture, Source, Stream
 
 VERSION = "1.0.102"
 """The version whose format is written."""
@@ -134,7 +134,7 @@ def _result(data: Fields) -> Result:
 # ---------------------------------------------------------------- mending
 
 
-def mend(transcript: Transcript, stored: Stored) -> tuple[list[Edit], Faults]:
+def mend(transcript: Transcript, stored: Stored, main: Stream) -> Plan:  # noqa: ARG001
     """Rebuild a lost first event, without which Copilot refuses the session."""
     first: Fields | None = None
     for _, fields in transcript:

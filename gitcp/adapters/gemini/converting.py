@@ -16,7 +16,7 @@ from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Ids, Target, Written
 from gitcp.adapters.gemini import CHATS, DOCUMENT, MAIN, NAME, SESSION
 from gitcp.adapters.gemini.lines import NOT_TYPED, history, id_set, replaced_by
-from gitcp.adapters.mending import Edit, Faults, Record, Transcript
+from gitcp.adapters.mending import Edit, Faults, Plan, Record, Transcript
 from gitcp.dialogue import (
     NOTICES,
     Aside,
@@ -31,7 +31,7 @@ from gitcp.dialogue import (
     Text,
     Thinking,
 )
-from gitcp.model import Agent, Capture, Source
+from gitcp.model import Agent, Capture, Source, Stream
 
 AGENTS = "agents/"
 COMMANDS = ("/", "?")
@@ -196,11 +196,11 @@ def _contents(part: Any) -> Iterator[Content]:
 # ---------------------------------------------------------------- mending
 
 
-def mend(transcript: Transcript, stored: Stored) -> tuple[list[Edit], Faults]:
+def mend(transcript: Transcript, stored: Stored, main: Stream) -> Plan:
     """Rebuild a lost header, without which Gemini CLI deletes the chat, and keep results without a
     call as text: Gemini's API refuses them.
     """
-    if any(stream.place.endswith(DOCUMENT) for stream, _ in stored.streams if stream.name == MAIN):
+    if main.place.endswith(DOCUMENT):
         return [], Faults()  # not made of lines
     first: Fields | None = None
     time, calls, results = "", set[str](), set[str]()
