@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -33,7 +33,8 @@ TRASH = PREFIX + "trash/"
 REMOTES = PREFIX + "remotes/"
 SHARED = PREFIX + "shared/"
 """Sessions on a remote. Nothing is here in the repository that pushes them."""
-CATALOGUE = SHARED + "catalogue"
+CATALOGUE_NAME = "catalogue"
+CATALOGUE = SHARED + CATALOGUE_NAME
 """What a list of a remote's sessions shows: no checkpoint, and written anew by any push."""
 
 HEX = re.compile(FULL_NAME + r"\Z")
@@ -285,6 +286,13 @@ def delete_ref(common_dir: Path, name: str, old: Oid) -> bool:
         return True
     finally:
         _remove(lock)
+
+
+def tips(listed: Mapping[str, Oid]) -> dict[str, Oid]:
+    """Return those of gitcp's refs, by full name, that lead to checkpoints: all except the
+    catalogue, which a repository has that others push to, and a mirror of it.
+    """
+    return {name: oid for name, oid in listed.items() if name != CATALOGUE}
 
 
 def check_name(name: str, what: str) -> str:

@@ -474,7 +474,7 @@ def _commits(store: Store, text: str) -> list[Oid]:
     """
     if not HEX.fullmatch(text):
         return []
-    tips = store.repo.refs.list(refs.PREFIX).values()
+    tips = refs.tips(store.repo.refs.list(refs.PREFIX)).values()
     listed = store.repo.git(
         "rev-list", "--ignore-missing", "--stdin", input="\n".join(tips).encode()
     )

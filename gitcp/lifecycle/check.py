@@ -12,6 +12,7 @@ Memory: the name of each object, one blob, and the listing of each checkpoint.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum, auto
@@ -22,6 +23,7 @@ from gitcp import progress
 from gitcp.conversation.sums import Sums
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import damage, loose, promised, refs, trees, verify
+from gitcp.git.object_format import FULL_NAME
 from gitcp.git.repo import Repository
 from gitcp.lifecycle import verified
 from gitcp.lifecycle.verified import Verified
@@ -45,6 +47,8 @@ MOST = 4096
 """Maximum number of objects that are asked for at once."""
 
 FOLDERS = (refs.SESSIONS, refs.TAGS, refs.REMOTES, refs.TRASH, refs.SHARED)
+CATALOGUE_TREE = re.compile(rb"tree (%s)\n" % FULL_NAME.encode("ascii"))
+CATALOGUE_PARENT = re.compile(rb"^parent (%s)$" % FULL_NAME.encode("ascii"), re.MULTILINE)
 MOST_LOST = 1000
 UNKNOWN = 0
 """The number of a checkpoint whose commit, which contains it, cannot be read."""
@@ -177,6 +181,8 @@ class _Check:
     problems that count only if no damaged object explains them. `changed` are objects
     (raw names) that differ between packs. `unchanged_commits` are those of checkpoints
     that were intact `before`. `reserved` is the tree of `.gitcp` in each tree that was read.
+    `catalogue` is the commit of the catalogue in a repository that others push to, and
+    `in_catalogue` are the damaged objects that were found in it.
     """
 
     def __init__(self, repo: Repository, changed: frozenset[bytes], before: Verified) -> None:
@@ -201,6 +207,8 @@ class _Check:
         self.doubts: list[tuple[_Link, Oid, str]] = []
         self.sums = Sums()
         self.reaching: dict[Oid, frozenset[Oid]] = {}
+        self.catalogue: Oid | None = None
+        self.in_catalogue: frozenset[Oid] | set[Oid] = frozenset()
 
     def _new_store(self) -> Store:
         """Return a store with empty caches."""
@@ -222,11 +230,12 @@ class _Check:
     def walk_refs(self) -> None:
         """Read every ref and every commit that refs reach."""
         scan = verify.read_refs(self.repo, refs.PREFIX)
-        scan.refs.pop(refs.CATALOGUE, None)
-        self._read_commits(frozenset(scan.refs.values()))
+        tips = refs.tips(scan.refs)
+        self._read_catalogue(scan.refs.get(refs.CATALOGUE))
+        self._read_commits(frozenset(tips.values()))
         for ref, problem in scan.faults:
             self.problems.append(Problem(ref, problem, tuple(map(_format_id, _last_id(ref)))))
-        for name, oid in scan.refs.items():
+        for name, oid in tips.items():
             if not name.startswith(FOLDERS):
                 self._report(name, "is not a ref of gitcp's")
             tip = self._peel(name, oid)
@@ -246,6 +255,22 @@ class _Check:
                     "packed-refs",
                     f"{name} points to a checkpoint and is one letter away from {refs.PREFIX}",
                 )
+
+    def _read_catalogue(self, commit: Oid | None) -> None:
+        """Read the catalogue that others' pushes wrote, with its earlier versions, which it has
+        where the host lets refs move only forward.
+        """
+        before = set(self.damaged)
+        self.catalogue = commit
+        while commit is not None and bytes.fromhex(commit) not in self.seen:
+            data = self._read(commit, "commit") or b""
+            tree, parent = CATALOGUE_TREE.match(data), CATALOGUE_PARENT.search(data)
+            if tree is not None:
+                self._read_below([Oid(tree[1].decode())])
+            elif data:
+                self.damaged[commit] = "the commit has no tree"
+            commit = Oid(parent[1].decode()) if parent else None
+        self.in_catalogue = self.damaged.keys() - before
 
     def _peel(self, name: str, oid: Oid) -> Oid | None:
         """Return the commit of a ref, None if it cannot be read. A tag object must have the ref's
@@ -497,7 +522,9 @@ class _Check:
         number.
         """
         missing = [oid for oid, problem in self.damaged.items() if problem.endswith(" is missing")]
-        if not missing or not promised.is_all_that_is_missing(self.repo, self.links):
+        if not missing or not promised.is_all_that_is_missing(
+            self.repo, [*self.links, *filter(None, [self.catalogue])]
+        ):
             return 0
         for oid in missing:
             del self.damaged[oid]
@@ -517,7 +544,9 @@ class _Check:
         for oid, after in self.lost:
             affected[oid] |= self._lost_before(after)
         for damaged, problem in self.damaged.items():
-            yield Problem(damaged, problem, tuple(map(_format_id, sorted(affected[damaged]))))
+            suffix = "; the catalogue of sessions needs it" if damaged in self.in_catalogue else ""
+            checkpoints = tuple(map(_format_id, sorted(affected[damaged])))
+            yield Problem(damaged, problem + suffix, checkpoints)
         for link, object_id, problem in self.doubts:
             if not self._damaged_below(object_id, link):
                 yield Problem(object_id, problem, (str(link.id),))

@@ -111,7 +111,7 @@ def _remaining_tip(store: Store, session: str, tip: Oid) -> Oid | None:
 
 def _reached(store: Store, session: str) -> set[Oid]:
     """Return the commits of a session that any ref of gitcp reaches."""
-    tips = store.repo.refs.list(refs.PREFIX, refs.NOTHING).values()
+    tips = refs.tips(store.repo.refs.list(refs.PREFIX, refs.NOTHING)).values()
     return {
         summary.commit
         for tip in set(tips)

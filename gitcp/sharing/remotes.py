@@ -45,7 +45,7 @@ class Remote(Value):
     @property
     def catalogue(self) -> str:
         """The ref of the catalogue on the remote."""
-        return self.shared + "catalogue"
+        return self.shared + refs.CATALOGUE_NAME
 
     @property
     def flat_sessions(self) -> str:

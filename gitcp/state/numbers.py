@@ -20,7 +20,7 @@ def first(store: Store, session: str) -> int:
 
     Unreadable checkpoints are skipped: a damaged chain must not block saving.
     """
-    tips = sorted(set(store.repo.refs.list(refs.PREFIX, refs.NOTHING).values()))
+    tips = _tips(store)
     if not tips:
         return _highest_quarantined(store, session) + 1
     try:
@@ -34,7 +34,7 @@ def highest(store: Store) -> dict[str, int]:
     """Return the highest number of every session that any ref of gitcp has, or that was quarantined
     as damaged. Unreadable checkpoints are skipped.
     """
-    tips = sorted(set(store.repo.refs.list(refs.PREFIX, refs.NOTHING).values()))
+    tips = _tips(store)
     numbers: dict[str, int] = {}
     for summary in _all_readable(store, tips):
         known = numbers.get(summary.id.session, 0)
@@ -44,6 +44,10 @@ def highest(store: Store) -> dict[str, int]:
             for session, runs in operation.dropped.items():
                 numbers[session] = max(numbers.get(session, 0), *(last for _, last in runs), 0)
     return numbers
+
+
+def _tips(store: Store) -> list[Oid]:
+    return sorted(set(refs.tips(store.repo.refs.list(refs.PREFIX, refs.NOTHING)).values()))
 
 
 def _all_readable(store: Store, tips: Sequence[Oid]) -> list[Summary]:

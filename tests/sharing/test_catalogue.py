@@ -13,14 +13,22 @@ from git_server import GitServer, serving
 from test_share import ALPHA, CATALOGUE, TOKEN, refs_of
 
 from gitcp import wire
+from gitcp.errors import RevisionNotFound
 from gitcp.git import remote
 from gitcp.git.remote import Update
+from gitcp.git.repo import Repository
+from gitcp.history import revisions
+from gitcp.lifecycle.check import check
+from gitcp.model import Oid
+from gitcp.saving import quarantine
 from gitcp.secrets.checkpoint_scan import Sieve
 from gitcp.sharing import catalogue, delivery, fetch, push, remote_refs, remotes
 from gitcp.sharing.fetch import Fetched
 from gitcp.sharing.push import Report
 from gitcp.sharing.remotes import Remote
-from gitcp.store import Store
+from gitcp.state import numbers
+from gitcp.store import Store, Summary
+from gitcp.value import replace
 
 from driver import Project
 from samples import open_store, save
@@ -353,3 +361,108 @@ def test_over_ssh(
 
     assert titles(stores[1]) == {"alpha": "over ssh"}
     assert fetch.fetch(stores[1], hub_of(stores[1]), ["alpha"])[0].tip == made.commit
+
+
+@pytest.fixture
+def copy(ada: Store, hub: Path, tmp_path: Path) -> Store:
+    """A mirror clone of the remote, which has the catalogue and two checkpoints of alpha."""
+    save(ada, "alpha", {b"a.txt": b"two\n"}, label="the second try")
+    send(ada, "alpha")
+    subprocess.run(["git", "clone", "--quiet", "--mirror", hub, tmp_path / "m.git"], check=True)
+    assert set(refs_of(tmp_path / "m.git")) == {ALPHA, CATALOGUE}
+    return Store(Repository.at(tmp_path / "m.git", tmp_path / "m.git", ada.repo.host))
+
+
+def test_a_catalogue_is_no_tip(copy: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All checkpoints of a mirror are read at once, none is reached from the catalogue, and its
+    commit cannot be restored.
+    """
+    listing = copy.repo.refs.read(CATALOGUE)
+    assert listing is not None
+    with pytest.raises(RevisionNotFound):
+        revisions.resolve(copy, listing[:12], current=None)
+
+    read_alone: list[Oid | None] = []
+    readable = copy.readable
+
+    def noted(tip: Oid | None) -> Iterator[Summary]:
+        read_alone.append(tip)
+        return readable(tip)
+
+    monkeypatch.setattr(copy, "readable", noted)
+    assert numbers.highest(copy) == {"alpha": 2}
+    assert numbers.first(copy, "alpha") == 3
+    assert read_alone == []
+    assert len(quarantine._reached(copy, "alpha")) == 2
+    assert read_alone == [copy.repo.refs.read(ALPHA)]
+
+
+def test_a_lost_catalogue_slows_nothing(copy: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers are read at once where the catalogue's objects are missing."""
+    listing = copy.repo.refs.read(CATALOGUE)
+    assert listing is not None
+    assert copy.repo.refs.update(CATALOGUE, Oid("1" * len(listing)), listing)
+    monkeypatch.setattr(copy, "readable", lambda _: pytest.fail("a chain was read by itself"))
+    assert (numbers.first(copy, "alpha"), numbers.first(copy, "beta")) == (3, 1)
+
+
+def objects_of(store: Store) -> list[Oid]:
+    """The catalogue's objects: its commit, its tree and its blobs."""
+    listed = store.repo.git("rev-list", "--objects", CATALOGUE).decode().splitlines()
+    return [Oid(line.partition(" ")[0]) for line in listed]
+
+
+def damage_each(store: Store) -> Iterator[Oid]:
+    """Damage one object of the catalogue after the other, and repair it."""
+    directory = store.repo.common_dir / "objects"
+    for pack in directory.glob("pack/*.pack"):
+        data = pack.read_bytes()
+        for path in directory.glob(f"pack/{pack.stem}.*"):
+            path.unlink()
+        store.repo.git("unpack-objects", "-q", input=data)
+    for oid in objects_of(store):
+        path = directory / oid[:2] / oid[2:]
+        data = path.read_bytes()
+        path.unlink()
+        path.write_bytes(data[:-1])
+        yield oid
+        path.write_bytes(data)
+
+
+def test_check_reads_the_catalogue(copy: Store) -> None:
+    """Each of its objects is counted, and damage in it is reported, though no checkpoint is
+    affected, by the first check and by later ones.
+    """
+    copy.repo.git("repack", "-adq")
+    report = check(copy)
+    assert report.ok
+    assert report.checkpoints == 2
+    listed = copy.repo.git("rev-list", "--objects", "--all").splitlines()
+    assert report.objects == len(set(listed))
+    assert check(Store(copy.repo)).unchanged == report.objects
+
+    for oid in damage_each(copy):
+        for everything in (False, True):
+            (problem,) = check(Store(copy.repo), everything=everything).problems
+            assert (problem.object, problem.checkpoints) == (oid, ())
+            assert problem.what.endswith("; the catalogue of sessions needs it")
+    assert check(Store(copy.repo)).ok
+
+
+def test_check_reads_earlier_catalogues(copy: Store) -> None:
+    """A host that lets refs move only forward has the history of the catalogue."""
+    before = copy.repo.refs.read(CATALOGUE)
+    assert before is not None
+    lines = catalogue.read(copy, before)
+    changes = {"alpha": replace(lines["alpha"], title="later")}
+    after = catalogue.write(copy, lines, changes, before, parent=before)
+    assert copy.repo.refs.update(CATALOGUE, after, before)
+    for oid in damage_each(copy):
+        assert [each.object for each in check(Store(copy.repo)).problems] == [oid]
+
+
+def test_check_of_a_catalogue_that_is_none(copy: Store) -> None:
+    """Its ref names a tree."""
+    copy.repo.git("update-ref", CATALOGUE, f"{CATALOGUE}^{{tree}}")
+    (problem,) = check(copy).problems
+    assert "is a tree instead of a commit" in problem.what
