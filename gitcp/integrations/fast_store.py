@@ -36,7 +36,7 @@ class FastStore(Store):
         self, repo: Repository, gathering: Gathering, log: WriteAheadLog | None = None
     ) -> None:
         self.log: WriteAheadLog | None = None  # the first lock settles what an earlier run left
-        self.committed: list[Checkpoint] = []
+        self.committed: list[tuple[Write, Checkpoint]] = []
         self._made: list[Checkpoint] = []
         self._saved: dict[Oid | None, Checkpoint] = {}
         self._writes: tuple[Write, ...] = ()
@@ -109,7 +109,8 @@ class FastStore(Store):
             self.objects.writer.place(packs)
 
         moved = self.repo.refs.update(name, checkpoint.commit, old, make_durable)
-        self._made, self.committed = [], made if moved else []
+        self.committed = [*zip(self._writes, made, strict=True)] if made and moved else []
+        self._made = []
         if moved:  # the next one of the session follows it
             self._saved.pop(old, None)
             self._saved[checkpoint.commit] = checkpoint

@@ -9,6 +9,7 @@ time, so that there are few pieces and each byte is rewritten at most three time
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from threading import Lock
 from typing import NamedTuple
 
 from gitcp.model import Oid
@@ -20,6 +21,8 @@ LARGEST = 256 << 10
 FAN = 8
 PROBE = 64
 NEAR = 4 << 10
+RECENT = 1 << 20
+"""Maximum bytes of a thread's pieces in memory."""
 
 WriteBlob = Callable[[bytes], Oid]
 
@@ -39,6 +42,43 @@ class Value(NamedTuple):
 
 
 NONE = Value((), b"")
+
+
+class RecentPieces:
+    """The content of the pieces of one thread that were used last, `RECENT` bytes at most. For any
+    thread of the program.
+    """
+
+    def __init__(self) -> None:
+        self._changing = Lock()
+        self._contents: dict[Oid, bytes] = {}
+        self._size = 0
+
+    def get(self, oid: Oid) -> bytes | None:
+        """Return the content of a piece, None if it is not in memory."""
+        with self._changing:
+            content = self._contents.pop(oid, None)
+            if content is not None:
+                self._contents[oid] = content  # the one used last comes last
+            return content
+
+    def add(self, oid: Oid, content: bytes) -> None:
+        """Keep the content of a piece, in place of those not used for longest."""
+        with self._changing:
+            self._size += len(content) - len(self._contents.pop(oid, b""))
+            self._contents[oid] = content
+            while self._size > RECENT:
+                self._size -= len(self._contents.pop(next(iter(self._contents))))
+
+    def adding(self, write_blob: WriteBlob) -> WriteBlob:
+        """Return a `write_blob` that also keeps what it writes."""
+
+        def write(content: bytes) -> Oid:
+            oid = write_blob(content)
+            self.add(oid, content)
+            return oid
+
+        return write
 
 
 def cut(write_blob: WriteBlob, before: Value, body: bytes) -> Value:

@@ -1,19 +1,23 @@
-"""Convert stored records to LangGraph's checkpoint tuples, with writes in the order they apply."""
+"""Convert stored records to LangGraph's checkpoint tuples, with writes in the order they apply.
+
+First `stored_of` collects the bytes of a checkpoint, from memory if it can; `tuple_of` deserializes
+them, which needs neither the store nor the thread's index.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langgraph.checkpoint.base import CheckpointTuple, writes_sort_key
 
 from gitcp.errors import BadValue, StoreDamaged
 from gitcp.git import trees
-from gitcp.git.objects import Objects
 from gitcp.langgraph import pieces, record
 from gitcp.langgraph.keys import config_of
-from gitcp.langgraph.record import Loaded, StoredValue
-from gitcp.langgraph.threads import CheckpointRef, Thread
+from gitcp.langgraph.record import Loaded, StoredValue, Typed
+from gitcp.langgraph.threads import CheckpointRef, RecordedWrites, Thread
 from gitcp.model import RESERVED, Oid
 from gitcp.store import STATE, Store
 
@@ -27,57 +31,106 @@ RECORDS = 32
 Task = tuple[str, int]
 
 
-def tuple_of(
-    store: Store, serde: SerializerProtocol, thread: Thread, ref: CheckpointRef
-) -> CheckpointTuple:
-    """Return a checkpoint with its channels and writes. Raises StoreDamaged, and
-    BadValue if the serializer fails.
+class NotInMemory(Exception):
+    """A read without the store needs something of it."""
+
+
+class View(NamedTuple):
+    """A thread as one call sees it, with the writes to it that no commit has. Without a `store`,
+    only what is in memory is read.
     """
-    loaded = record_of(store, thread, ref)
-    assert loaded is not None
-    read = _Reader(store.objects, serde, thread, ref)
-    checkpoint = read.value(CHECKPOINT, loaded.values[CHECKPOINT])
+
+    thread: Thread
+    recorded: RecordedWrites
+    store: Store | None
+
+    def on_disk(self) -> Store:
+        """Return the store. Raises NotInMemory."""
+        if self.store is None:
+            raise NotInMemory
+        return self.store
+
+
+class Stored(NamedTuple):
+    """A checkpoint as it is stored: its values by name, and the task, the channel and the value of
+    each write.
+    """
+
+    ref: CheckpointRef
+    thread: str
+    parent: str
+    values: dict[str, Typed]
+    writes: list[tuple[str, str, Typed]]
+
+
+def tuple_of(serde: SerializerProtocol, stored: Stored) -> CheckpointTuple:
+    """Return a checkpoint with its channels and writes. Raises BadValue if the serializer fails."""
+    (ns, id), name, parent = stored.ref, stored.thread, stored.parent
+    read = partial(_deserialized, serde, id)
+    checkpoint = read(CHECKPOINT, stored.values[CHECKPOINT])
     channels = {
-        n.removeprefix(CHANNEL): read.value(n, h)
-        for n, h in loaded.values.items()
+        n.removeprefix(CHANNEL): read(n, value)
+        for n, value in stored.values.items()
         if n.startswith(CHANNEL)
     }
-    name, parent = thread.name or "", thread.puts[ref][1].parent
     return CheckpointTuple(
-        config=config_of(name, *ref),  # type: ignore[arg-type]
+        config=config_of(name, ns, id),  # type: ignore[arg-type]
         checkpoint=checkpoint | {"channel_values": channels},
-        metadata=read.value(METADATA, loaded.values[METADATA]),
-        parent_config=config_of(name, ref[0], parent) if parent else None,  # type: ignore[arg-type]
-        pending_writes=list(_writes(store, serde, thread, ref)),
+        metadata=read(METADATA, stored.values[METADATA]),
+        parent_config=config_of(name, ns, parent) if parent else None,  # type: ignore[arg-type]
+        pending_writes=[
+            (task, channel, read("a write", value)) for task, channel, value in stored.writes
+        ],
     )
 
 
-def metadata_of(
-    store: Store, serde: SerializerProtocol, thread: Thread, ref: CheckpointRef
-) -> dict[str, Any]:
-    """Return the metadata of a checkpoint."""
-    loaded = record_of(store, thread, ref)
-    assert loaded is not None
-    metadata: dict[str, Any] = _Reader(store.objects, serde, thread, ref).value(
-        METADATA, loaded.values[METADATA]
-    )
+def _deserialized(serde: SerializerProtocol, id: str, name: str, value: Typed) -> Any:
+    try:
+        return serde.loads_typed(value)
+    except MemoryError:
+        raise
+    except Exception as error:
+        message = f"cannot read {name} of checkpoint {id}, stored as {value.type!r}: {error}"
+        raise BadValue(message, hint="use the serde it was saved with") from error
+
+
+def stored_of(view: View, ref: CheckpointRef) -> Stored:
+    """Return a checkpoint that the thread has, with its writes, as bytes. Raises StoreDamaged and
+    NotInMemory.
+    """
+    loaded = _record_at(view, ref)
+    values = {name: _typed(view, ref, name, value) for name, value in loaded.values.items()}
+    parent = view.thread.puts[ref][1].parent
+    return Stored(ref, view.thread.name or "", parent, values, list(_writes(view, ref)))
+
+
+def metadata_of(view: View, serde: SerializerProtocol, ref: CheckpointRef) -> dict[str, Any]:
+    """Return the metadata of a checkpoint. Raises as `stored_of` and `tuple_of` do."""
+    value = _typed(view, ref, METADATA, _record_at(view, ref).values[METADATA])
+    metadata: dict[str, Any] = _deserialized(serde, ref[1], METADATA, value)
     return metadata
 
 
-def record_of(store: Store, thread: Thread, ref: CheckpointRef) -> Loaded | None:
-    """Return the record of a checkpoint, None if the thread does not have it."""
-    entry = thread.puts.get(ref)
-    return _record(store, thread, entry[0]) if entry else None
+def record_of(view: View, ref: CheckpointRef) -> Loaded | None:
+    """Return the record of a checkpoint, None if the thread does not have it. Raises StoreDamaged
+    and NotInMemory.
+    """
+    return _record_at(view, ref) if ref in view.thread.puts else None
 
 
-def _record(store: Store, thread: Thread, commit: Oid) -> Loaded:
-    cached = thread.records.get(commit)
+def _record_at(view: View, ref: CheckpointRef) -> Loaded:
+    return _record(view, view.thread.puts[ref][0])
+
+
+def _record(view: View, commit: Oid) -> Loaded:
+    cached = view.thread.records.get(commit)
     if cached is not None:
         return cached
+    store = view.on_disk()
     entry = trees.lookup(store.reader, store.summary(commit).root, RESERVED + b"/" + STATE)
     if entry is None:
         raise StoreDamaged(f"commit {commit[:10]} has no graph state", hint="gitcp check")
-    return remember(thread, commit, record.read(store.objects, entry.oid))
+    return remember(view.thread, commit, record.read(store.objects, entry.oid))
 
 
 def remember(thread: Thread, commit: Oid, loaded: Loaded) -> Loaded:
@@ -88,81 +141,62 @@ def remember(thread: Thread, commit: Oid, loaded: Loaded) -> Loaded:
     return loaded
 
 
-def _writes(
-    store: Store, serde: SerializerProtocol, thread: Thread, ref: CheckpointRef
-) -> Iterator[tuple[str, str, Any]]:
+def _writes(view: View, ref: CheckpointRef) -> Iterator[tuple[str, str, Typed]]:
     """Yield the writes to a checkpoint. For the same task and index the first one
     wins; for special indexes the last.
     """
     writes: dict[Task, tuple[str, str, StoredValue]] = {}
-    committed = (_record(store, thread, commit) for commit in thread.writes.get(ref, ()))
-    for loaded in (*committed, *thread.recorded_writes(ref)):
+    committed = (_record(view, commit) for commit in [*view.thread.writes.get(ref, ())])
+    recorded = (loaded for key, loaded in view.recorded.values() if (key.ns, key.id) == ref)
+    for loaded in (*committed, *recorded):
         task, path, listed = (loaded.fields[name] for name in ("task", "path", "writes"))
         replaces = all(idx < 0 for idx, _ in listed)
         for n, (idx, channel) in enumerate(listed):
             if replaces or (task, idx) not in writes:
                 writes[task, idx] = (path, channel, loaded.values[str(n)])
-    read = _Reader(store.objects, serde, thread, ref)
     for (task, _), (_, channel, stored) in sorted(
         writes.items(), key=lambda item: writes_sort_key(item[1][0], *item[0])
     ):
-        yield task, channel, read.value(None, stored)
+        yield task, channel, _typed(view, ref, None, stored)
 
 
-class _Reader:
-    """Deserializes values of one checkpoint, and caches the latest one's bytes for the next put."""
-
-    def __init__(
-        self, objects: Objects, serde: SerializerProtocol, thread: Thread, ref: CheckpointRef
-    ) -> None:
-        self._objects = objects
-        self._serde = serde
-        self._ref = ref
-        self._known = thread.known.setdefault(ref[0], {})
-        self._is_latest = thread.latest(ref[0]) == ref
-
-    def value(self, name: str | None, stored: StoredValue) -> Any:
-        """Return a value; `name` is its cache key, None if it is not cached."""
-        try:
-            return self._serde.loads_typed((stored.type, self._bytes(name, stored)))
-        except (StoreDamaged, MemoryError):
-            raise
-        except Exception as error:
-            message = (
-                f"cannot read {name or 'a write'} of checkpoint {self._ref[1]}, stored as "
-                f"{stored.type!r}: {error}"
-            )
-            raise BadValue(message, hint="use the serde it was saved with") from error
-
-    def _bytes(self, name: str | None, stored: StoredValue) -> bytes:
-        if not stored.directory:
-            return stored.data
-        cached = self._known.get(name) if name else None
-        if cached is None or cached.pieces != stored.pieces:
-            cached = pieces.Value(stored.pieces, record.body(self._objects, stored))
-            if name and self._is_latest:
-                self._known[name] = cached
-        return stored.data + cached.body
+def _typed(view: View, ref: CheckpointRef, name: str | None, stored: StoredValue) -> Typed:
+    """Return all of a value. `name` is its cache key, None if it is not cached: the next put shares
+    the pieces of the last version that was read.
+    """
+    if not stored.directory:
+        return Typed(stored.type, stored.data)
+    known = view.thread.known.get(ref[0], {})
+    cached = known.get(name) if name else None
+    if cached is None or cached.pieces != stored.pieces:
+        cached = pieces.Value(stored.pieces, record.body(partial(_blob, view), stored))
+        if name and view.store and view.thread.latest(ref[0]) == ref:
+            view.thread.known.setdefault(ref[0], {})[name] = cached
+    return Typed(stored.type, stored.data + cached.body)
 
 
-def needed(
-    store: Store, serde: SerializerProtocol, thread: Thread, ref: CheckpointRef
-) -> Iterator[CheckpointRef]:
+def _blob(view: View, oid: Oid) -> bytes:
+    content = view.thread.recent.get(oid)
+    if content is None:
+        content = view.on_disk().objects.reader.read_blob(oid)
+        view.thread.recent.add(oid, content)
+    return content
+
+
+def needed(view: View, serde: SerializerProtocol, ref: CheckpointRef) -> Iterator[CheckpointRef]:
     """Yield a checkpoint, and the earlier ones whose writes its delta channels need."""
     yield ref
-    counters = metadata_of(store, serde, thread, ref).get("counters_since_delta_snapshot") or {}
-    lacking = _missing_channels(store, thread, ref, set(counters))
-    for ancestor in thread.ancestors(ref):
+    counters = metadata_of(view, serde, ref).get("counters_since_delta_snapshot") or {}
+    lacking = _missing_channels(view, ref, set(counters))
+    for ancestor in view.thread.ancestors(ref):
         if not lacking:
             return
         yield ancestor
-        lacking = _missing_channels(store, thread, ancestor, lacking)
+        lacking = _missing_channels(view, ancestor, lacking)
 
 
-def _missing_channels(
-    store: Store, thread: Thread, ref: CheckpointRef, channels: set[str]
-) -> set[str]:
-    loaded = record_of(store, thread, ref)
+def _missing_channels(view: View, ref: CheckpointRef, channels: set[str]) -> set[str]:
+    loaded = record_of(view, ref)
     return {
         channel for channel in channels if loaded is None or CHANNEL + channel not in loaded.values
     }

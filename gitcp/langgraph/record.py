@@ -10,8 +10,7 @@ scanned for secrets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol
 
@@ -62,16 +61,12 @@ class Known(Protocol):
 
 
 def store_value(
-    objects: Objects, known: dict[str, pieces.Value], name: str, value: Typed
+    write_blob: pieces.WriteBlob, known: dict[str, pieces.Value], name: str, value: Typed
 ) -> StoredValue:
     """Store a value: in the record if small, else in pieces shared with the version in `known`."""
     if len(value.data) <= INLINE:
         return StoredValue(value.type, value.data)
-    cut = known[name] = pieces.cut(
-        partial(objects.writer.write_blob, new=True),
-        known.get(name, pieces.NONE),
-        value.data[HEAD:],
-    )
+    cut = known[name] = pieces.cut(write_blob, known.get(name, pieces.NONE), value.data[HEAD:])
     return StoredValue(value.type, value.data[:HEAD], _directory(name), cut.pieces)
 
 
@@ -196,9 +191,9 @@ def _read_value(
     )
 
 
-def body(objects: Objects, stored: StoredValue) -> bytes:
-    """Return the bytes of a large value after its head."""
-    blobs = [objects.reader.read_blob(piece.oid) for piece in stored.pieces]
+def body(read_blob: Callable[[Oid], bytes], stored: StoredValue) -> bytes:
+    """Return the bytes of a large value after its head. Raises StoreDamaged."""
+    blobs = [read_blob(piece.oid) for piece in stored.pieces]
     if [len(data) for data in blobs] != [piece.size for piece in stored.pieces]:
         raise StoreDamaged(
             f"value {stored.directory} of a state does not have its recorded size",

@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache, partial
 from os import PathLike
 from typing import Any, TypeVar, cast
 
@@ -22,7 +24,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from gitcp.langgraph.keys import checkpoint_id, requested
-from gitcp.langgraph.thread_store import ThreadStore
+from gitcp.langgraph.reading import NotInMemory, tuple_of
+from gitcp.langgraph.thread_store import ThreadStore, Views, drafted, written
 from gitcp.langgraph.turns import Turns
 from gitcp.model import Host
 from gitcp.restoring.restore import Report
@@ -62,11 +65,21 @@ class GitSaver(BaseCheckpointSaver[str]):
         with self._turns:
             return do(self.serde, *args)
 
+    def _read(self, do: Callable[[Views], R]) -> R:
+        """Read from memory, without waiting for the turn of this thread; in its turn if that is not
+        enough.
+        """
+        with suppress(NotInMemory):
+            return do(cache(self.threads.view_in_memory))
+        with self._turns:
+            return do(cache(self.threads.view))
+
     # ------------------------------------------------------------ synchronous
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint in the config, or the last one of its thread and namespace."""
-        return self._call(self.threads.one, requested(config), _is_run(config))
+        stored = self._read(partial(self.threads.one, requested(config), _is_run(config)))
+        return tuple_of(self.serde, stored) if stored else None
 
     def list(
         self,
@@ -81,21 +94,17 @@ class GitSaver(BaseCheckpointSaver[str]):
         """
         ask = requested(config) if config else None
         until = checkpoint_id(before) if before else None
-        refs: Iterator[Any] | None = None
-
-        def page(serde: SerializerProtocol) -> Sequence[CheckpointTuple | None]:
-            nonlocal refs
-            refs = refs or iter(self.threads.list_refs(ask, until))
-            return self.threads.page(
-                serde, refs, filter, min(PAGE, PAGE if limit is None else limit)
-            )
-
-        while limit is None or limit > 0:
-            results = self._call(page)
-            matching = [result for result in results if result is not None]
-            limit = None if limit is None else limit - len(matching)
-            yield from matching
-            if not results:
+        if limit is not None and limit <= 0:
+            return
+        listed = self._read(partial(self.threads.list_refs, ask, until))
+        while listed:
+            size = PAGE if limit is None else min(PAGE, limit)
+            page = self._read(partial(self.threads.page, self.serde, listed[:size], filter))
+            listed = listed[size:]
+            for stored in page:
+                yield tuple_of(self.serde, stored)
+            limit = None if limit is None else limit - len(page)
+            if limit == 0:
                 return
 
     def put(
@@ -109,10 +118,8 @@ class GitSaver(BaseCheckpointSaver[str]):
         nothing.
         """
         serializable = get_serializable_checkpoint_metadata(config, metadata)
-        return cast(
-            "RunnableConfig",
-            self._call(self.threads.put, requested(config), checkpoint, serializable, new_versions),
-        )
+        draft = drafted(self.serde, requested(config), checkpoint, serializable, new_versions)
+        return cast("RunnableConfig", self._call(self.threads.put, draft))
 
     def put_writes(
         self,
@@ -124,9 +131,9 @@ class GitSaver(BaseCheckpointSaver[str]):
         """Store a task's writes. Without files they are one commit when the next checkpoint is
         stored, or when somebody else opens the repository.
         """
-        ask = requested(config)
-        if not self.threads.record_writes(self.serde, ask, writes, task_id, task_path):
-            self._call(self.threads.put_writes, ask, writes, task_id, task_path)
+        given = written(self.serde, requested(config), writes, task_id, task_path)
+        if not self.threads.record_writes(given):
+            self._call(lambda _: self.threads.put_writes(given))
 
     def delete_thread(self, thread_id: str) -> None:
         """Move a thread to the trash; `gitcp undo` restores it."""

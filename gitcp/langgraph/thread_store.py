@@ -1,22 +1,24 @@
 """GitSaver's operations on sessions and checkpoints: put, read, drop and copy threads, restore
 files.
 
-The serializer is an argument of each call: a graph may pass a stricter one. Not thread-safe.
+The serializer is an argument of each call: a graph may pass a stricter one. One thread at a time
+may call these functions, and any at the same time those that are said to be for any thread: they
+read what is in memory, and record writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 from gitcp import api
 from gitcp.api.opened import start_housekeeping
-from gitcp.errors import BadValue, Refused, RevisionNotFound
+from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound
 from gitcp.git import refs
 from gitcp.git.gathering import MANY, Gathering
 from gitcp.integrations.fast_store import FastStore
@@ -31,11 +33,13 @@ from gitcp.langgraph.keys import (
     parse_key,
     session_name,
 )
+from gitcp.langgraph.reading import NotInMemory, Stored, View
 from gitcp.langgraph.record import Loaded, StoredValue, Typed
 from gitcp.langgraph.threads import CheckpointRef, Thread
 from gitcp.lifecycle import delete, drop, fork
 from gitcp.model import (
     Agent,
+    Checkpoint,
     Conversation,
     Host,
     Note,
@@ -55,10 +59,9 @@ from gitcp.worktree.snapshot import Limits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from langgraph.checkpoint.base import CheckpointTuple
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from gitcp.git.write_ahead_log import WriteAheadLog
+    from gitcp.git.write_ahead_log import Write, WriteAheadLog
     from gitcp.restoring.restore import Report
     from gitcp.store import Store
 
@@ -66,8 +69,32 @@ AGENT = "langgraph"
 USES = 256
 """Number of calls after which the store is reopened: it caches every tree it reads."""
 THREADS = 64
+WHOLE = 16 << 10
+"""Maximum bytes of a task's writes that stay in memory when they become a commit."""
 NOBODY_RAN = ("update", "fork")
 """Sources of checkpoints made without running a node: they keep the previous checkpoint's files."""
+
+Views = Callable[[str], View]
+"""What returns a session's thread, as one call sees it: the same whenever it asks again."""
+
+
+class Draft(NamedTuple):
+    """A checkpoint to be put: its values serialized, except channels that are not new."""
+
+    key: Key
+    checkpoint: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    new_versions: Mapping[str, Any]
+    values: dict[str, Typed]
+
+
+class TaskWrites(NamedTuple):
+    """A task's writes as a record."""
+
+    key: Key
+    task: str
+    fields: dict[str, Any]
+    values: dict[str, Typed]
 
 
 class ThreadStore:
@@ -88,6 +115,7 @@ class ThreadStore:
         self._saves = 0
         self._log: WriteAheadLog | None = None
         self._store = self._open()
+        self._refs = self._store.repo.refs
         if (
             worktree
             and path
@@ -112,37 +140,57 @@ class ThreadStore:
 
     def thread(self, name: str) -> Thread:
         """Return the current index of a thread."""
-        return self._indexed(session_name(name))
+        return self.view(session_name(name)).thread
 
-    def _indexed(self, session: str) -> Thread:
-        thread = self._threads.pop(session, None) or Thread(session)
+    def view(self, session: str) -> View:
+        """Return what is in a session now. Raises StoreDamaged."""
+        # first, as a checkpoint may get them now
+        writes = self._log.writes(refs.SESSIONS + session) if self._log else ()
+        store = self.store()
+        thread = (self._threads.get(session) or Thread(session)).follow(store)
+        self._threads.pop(session, None)
         self._threads[session] = thread  # the one used last comes last
         while len(self._threads) > THREADS:
             del self._threads[next(iter(self._threads))]
-        writes = self._log.writes(refs.SESSIONS + session) if self._log else ()
-        thread.follow(self.store(), writes)
-        return thread
+        return View(thread, thread.parse(writes), store)
+
+    def view_in_memory(self, session: str) -> View:
+        """Return the same without the store, for any thread. Raises NotInMemory if the session has
+        moved since it was read or saved here last.
+        """
+        name = refs.SESSIONS + session
+        try:
+            writes = self._log.writes(name) if self._log else ()
+            tip = self._refs.read(name)
+        except GitcpError:
+            raise NotInMemory from None
+        thread = self._threads.get(session)
+        if thread is None or thread.tip != tip:
+            raise NotInMemory
+        return View(thread, thread.parse(writes), None)
 
     # ------------------------------------------------------------ read
 
-    def one(self, serde: SerializerProtocol, ask: Requested, runs: bool) -> CheckpointTuple | None:
+    def one(self, ask: Requested, runs: bool, views: Views) -> Stored | None:
         """Return the requested checkpoint. If a graph `runs` from a checkpoint by
         id, its files are restored first.
         """
-        thread = self.thread(ask.thread)
+        view = views(session_name(ask.thread))
+        thread = view.thread
         ref = (ask.ns or "", ask.id) if ask.id else thread.latest(ask.ns or "")
         if ref is None or ref not in thread.puts:
             return None
         if runs and ask.id and not ask.ns and self.has_files:
+            view.on_disk()
             self._restore_for_run(thread, ref)
-        return reading.tuple_of(self.store(), serde, thread, ref)
+        return reading.stored_of(view, ref)
 
     def list_refs(
-        self, ask: Requested | None, before: str | None
+        self, ask: Requested | None, before: str | None, views: Views
     ) -> list[tuple[str, CheckpointRef]]:
         """Return the sessions and checkpoints of a listing, greatest ids first."""
-        names = [session_name(ask.thread)] if ask else threads.sessions(self.store())
-        in_sessions = [(name, ref) for name in names for ref in self._indexed(name).puts]
+        names = [session_name(ask.thread)] if ask else threads.sessions(self._store)
+        in_sessions = [(name, ref) for name in names for ref in [*views(name).thread.puts]]
         if ask is not None:
             in_sessions = [
                 (name, at)
@@ -155,53 +203,29 @@ class ThreadStore:
     def page(
         self,
         serde: SerializerProtocol,
-        refs: Iterator[tuple[str, CheckpointRef]],
+        listed: Sequence[tuple[str, CheckpointRef]],
         filter: Mapping[str, Any] | None,
-        size: int,
-    ) -> list[CheckpointTuple | None]:
-        """Return the next checkpoints of a listing, as many as `size` unless it ends; None for one
-        that the filter does not match, or that was dropped in the meantime.
+        views: Views,
+    ) -> list[Stored]:
+        """Return these checkpoints of a listing, except those that the filter does not match, or
+        that were dropped in the meantime.
         """
-        return [self._listed(serde, *each, filter) for each in islice(refs, size)]
-
-    def _listed(
-        self,
-        serde: SerializerProtocol,
-        session: str,
-        ref: CheckpointRef,
-        filter: Mapping[str, Any] | None,
-    ) -> CheckpointTuple | None:
-        thread = self._indexed(session)
-        if ref not in thread.puts:
-            return None
-        metadata = reading.metadata_of(self.store(), serde, thread, ref) if filter else {}
-        if filter and any(
-            name not in metadata or metadata[name] != value for name, value in filter.items()
-        ):
-            return None
-        return reading.tuple_of(self.store(), serde, thread, ref)
+        found = ((views(session), ref) for session, ref in listed)
+        return [
+            reading.stored_of(view, ref)
+            for view, ref in found
+            if ref in view.thread.puts and _matches(view, serde, ref, filter or {})
+        ]
 
     # ------------------------------------------------------------ put
 
-    def put(
-        self,
-        serde: SerializerProtocol,
-        ask: Requested,
-        checkpoint: Mapping[str, Any],
-        metadata: Mapping[str, Any],
-        new_versions: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    def put(self, serde: SerializerProtocol, draft: Draft) -> dict[str, Any]:
         """Save a checkpoint as one commit, and return its config."""
-        thread, ns, id = self.thread(ask.thread), ask.ns or "", str(checkpoint["id"])
-        key = Key(PUT, ask.thread, ns, id, ask.id or "", str(metadata.get("run_id") or ""))
+        key, checkpoint, metadata, _, _ = draft
+        view, ns, id = self.view(session_name(key.thread)), key.ns, key.id
+        thread = view.thread
         with self._writing(thread) as store:
-            values = self._values(store, serde, thread, key, checkpoint, new_versions)
-            rest = {name: value for name, value in checkpoint.items() if name != "channel_values"}
-            cache = thread.known.setdefault(ns, {})
-            for name, value in ((reading.CHECKPOINT, rest), (reading.METADATA, dict(metadata))):
-                values[name] = record.store_value(
-                    store.objects, cache, name, dumped(serde, value, name, key)
-                )
+            values = self._values(store, serde, view, draft)
             fields = {**key._asdict(), "versions": dict(checkpoint["channel_versions"])}
             files = self._files(store, thread, key, metadata)
             tree = record.write(store.objects, fields, values)
@@ -219,47 +243,44 @@ class ThreadStore:
                 store, thread, key, tree, position, Trigger.TURN, files, conversation
             )
             reading.remember(thread, commit, Loaded(fields, values))
-        return config_of(ask.thread, ns, id)
+        return config_of(key.thread, ns, id)
 
     def _values(
         self,
         store: Store,
         serde: SerializerProtocol,
-        thread: Thread,
-        key: Key,
-        checkpoint: Mapping[str, Any],
-        new_versions: Mapping[str, Any],
+        view: View,
+        draft: Draft,
     ) -> dict[str, StoredValue]:
-        """Return the channels' values: new ones stored, the others shared with the parent."""
-        new_values, values = checkpoint["channel_values"], {}
-        parent = reading.record_of(store, thread, (key.ns, key.parent))
+        """Return the values by name: new ones stored, other channels shared with the parent."""
+        key, new_values = draft.key, draft.checkpoint["channel_values"]
+        parent = reading.record_of(view, (key.ns, key.parent))
         versions = parent.fields["versions"] if parent else {}
-        cache = thread.known.setdefault(key.ns, {})
-        for channel, version in checkpoint["channel_versions"].items():
+        typed, values = dict(draft.values), {}
+        for channel, version in draft.checkpoint["channel_versions"].items():
             name = reading.CHANNEL + channel
-            if channel not in new_versions and parent and versions.get(channel) == version:
+            if name in typed or channel in draft.new_versions:
+                continue
+            if parent and versions.get(channel) == version:
                 if name in parent.values:
                     values[name] = parent.values[name]
             elif channel in new_values:
-                values[name] = record.store_value(
-                    store.objects, cache, name, dumped(serde, new_values[channel], channel, key)
-                )
-        return values
+                typed[name] = dumped(serde, new_values[channel], channel, key)
+        cache, write_blob = view.thread.known.setdefault(key.ns, {}), _writer(store, view.thread)
+        new = {
+            name: record.store_value(write_blob, cache, name, value)
+            for name, value in typed.items()
+        }
+        return {**values, **new}
 
-    def put_writes(
-        self,
-        serde: SerializerProtocol,
-        ask: Requested,
-        writes: Sequence[tuple[str, Any]],
-        task: str,
-        path: str,
-    ) -> None:
+    def put_writes(self, given: TaskWrites) -> None:
         """Save a task's writes as one commit."""
-        key, fields, typed = _written(serde, ask, writes, task, path)
-        thread = self.thread(ask.thread)
+        key, task, fields, typed = given
+        thread = self.thread(key.thread)
         with self._writing(thread) as store:
+            write_blob = _writer(store, thread)
             values = {
-                name: record.store_value(store.objects, {}, name, value)
+                name: record.store_value(write_blob, {}, name, value)
                 for name, value in typed.items()
             }
             files = self._files(store, thread, key, {})
@@ -269,26 +290,19 @@ class ThreadStore:
             )
             reading.remember(thread, commit, Loaded(fields, values))
 
-    def record_writes(
-        self,
-        serde: SerializerProtocol,
-        ask: Requested,
-        writes: Sequence[tuple[str, Any]],
-        task: str,
-        path: str,
-    ) -> bool:
+    def record_writes(self, given: TaskWrites) -> bool:
         """Record a task's writes for a commit that is made later. Return False, with nothing
         recorded, if they must be one at once: they have files, or much content. For any thread.
         """
         if self.has_files or self._log is None:
             return False
-        key, fields, values = _written(serde, ask, writes, task, path)
+        key, task, fields, values = given
         state = record.files(fields, values)
         if state is None:
             return False
         now, agent = self.opened.host.now(), Agent(AGENT, key.thread)
-        given = Recorded(now, Trigger.TOOLS, agent, _position(key, task), str(key), state)
-        self._log.write(refs.SESSIONS + session_name(key.thread), encode(given))
+        content = encode(Recorded(now, Trigger.TOOLS, agent, _position(key, task), str(key), state))
+        self._log.write(refs.SESSIONS + session_name(key.thread), content)
         return True
 
     @contextmanager
@@ -333,8 +347,9 @@ class ThreadStore:
         self._saves += 1
         if self._saves % MANY == 0:  # as many as make a pack
             start_housekeeping(store, checkpoint.id)
-        made = [*store.committed, checkpoint]
+        made = [*(each for _, each in store.committed), checkpoint]
         if made[0].parent == thread.tip:
+            _remember_writes(thread, store.committed)
             for each in made:
                 assert each.state is not None
                 thread.add(each.commit, parse_key(each.state.key))
@@ -376,7 +391,7 @@ class ThreadStore:
     def delete_runs(self, runs: set[str]) -> None:
         """Move the checkpoints of these runs to the trash."""
         for session in threads.sessions(self.store()) if runs else ():
-            thread = self._indexed(session)
+            thread = self.view(session).thread
             self._drop(thread, {ref for ref, (_, key) in thread.puts.items() if key.run in runs})
 
     def prune(self, serde: SerializerProtocol, names: Sequence[str], strategy: str) -> None:
@@ -390,14 +405,10 @@ class ThreadStore:
             if strategy == "delete":
                 self.delete(name)
                 continue
-            thread = self.thread(name)
+            view = self.view(session_name(name))
+            thread = view.thread
             latest = {thread.latest(ns) for ns, _ in thread.puts}
-            needed = {
-                at
-                for ref in latest
-                if ref
-                for at in reading.needed(self.store(), serde, thread, ref)
-            }
+            needed = {at for ref in latest if ref for at in reading.needed(view, serde, ref)}
             self._drop(thread, thread.puts.keys() - needed)
 
     def _drop(self, thread: Thread, dropped: set[CheckpointRef]) -> None:
@@ -467,14 +478,58 @@ class ThreadStore:
         )
 
 
-def _written(
+def drafted(
+    serde: SerializerProtocol,
+    ask: Requested,
+    checkpoint: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+    new_versions: Mapping[str, Any],
+) -> Draft:
+    """Return a checkpoint to be put, for any thread. Raises BadValue if it cannot be serialized."""
+    run = str(metadata.get("run_id") or "")
+    key = Key(PUT, ask.thread, ask.ns or "", str(checkpoint["id"]), ask.id or "", run)
+    rest = {name: value for name, value in checkpoint.items() if name != "channel_values"}
+    values = {
+        reading.CHANNEL + channel: dumped(serde, value, channel, key)
+        for channel, value in checkpoint["channel_values"].items()
+        if channel in new_versions and channel in checkpoint["channel_versions"]
+    }
+    for name, value in ((reading.CHECKPOINT, rest), (reading.METADATA, dict(metadata))):
+        values[name] = dumped(serde, value, name, key)
+    return Draft(key, checkpoint, metadata, new_versions, values)
+
+
+def _writer(store: Store, thread: Thread) -> Callable[[bytes], Oid]:
+    """Return what writes the pieces of new values, and keeps them in memory."""
+    return thread.recent.adding(partial(store.objects.writer.write_blob, new=True))
+
+
+def _remember_writes(thread: Thread, committed: Sequence[tuple[Write, Checkpoint]]) -> None:
+    """Keep what was recorded and became commits, as far as it is small."""
+    loaded = thread.parse([write for write, _ in committed])
+    for write, checkpoint in committed:
+        if len(write.content) <= WHOLE:
+            reading.remember(thread, checkpoint.commit, loaded[write][1])
+
+
+def _matches(
+    view: View, serde: SerializerProtocol, ref: CheckpointRef, filter: Mapping[str, Any]
+) -> bool:
+    """Return whether the metadata of a checkpoint has all of this."""
+    metadata = reading.metadata_of(view, serde, ref) if filter else {}
+    return all(name in metadata and metadata[name] == value for name, value in filter.items())
+
+
+def written(
     serde: SerializerProtocol,
     ask: Requested,
     writes: Sequence[tuple[str, Any]],
     task: str,
     path: str,
-) -> tuple[Key, dict[str, Any], dict[str, Typed]]:
-    """Return a task's writes as a record: its key, its fields and its values."""
+) -> TaskWrites:
+    """Return a task's writes as a record, for any thread. Raises BadValue if they cannot be
+    serialized.
+    """
     if ask.id is None:
         raise BadValue("the config has no checkpoint_id for these writes; nothing was saved")
     key = Key(WRITES, ask.thread, ask.ns or "", ask.id)
@@ -482,7 +537,8 @@ def _written(
         str(n): dumped(serde, value, channel, key) for n, (channel, value) in enumerate(writes)
     }
     listed = [[WRITES_IDX_MAP.get(channel, n), channel] for n, (channel, _) in enumerate(writes)]
-    return key, {**key._asdict(), "task": task, "path": path, "writes": listed}, values
+    fields = {**key._asdict(), "task": task, "path": path, "writes": listed}
+    return TaskWrites(key, task, fields, values)
 
 
 def _position(key: Key, task: str) -> dict[str, str]:

@@ -1,11 +1,14 @@
 """The index of a thread: which commits of its session contain which checkpoint, and writes to it.
 
 Built from commit trailers only, and extended as the session grows. Not stored.
+
+One thread of the program at a time extends it. Others may read it meanwhile: nothing is removed,
+and each attribute is complete whenever it is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from gitcp.git.write_ahead_log import Write
@@ -24,51 +27,56 @@ NEAR = 32
 CheckpointRef = tuple[str, str]
 """A checkpoint within its thread: namespace and id."""
 
+RecordedWrites = Mapping[Write, tuple[Key, Loaded]]
+"""Writes that no commit has yet, in order."""
+
 
 class Thread:
     """The index of one session. `name` is the thread's id, None if nothing has been put yet."""
 
     def __init__(self, session: str) -> None:
         self.session = session
-        self.clear()
-
-    def clear(self) -> None:
-        """Reset the index."""
         self.tip: Oid | None = None
         self.name: str | None = None
         self.puts: dict[CheckpointRef, tuple[Oid, Key]] = {}
         self.writes: dict[CheckpointRef, list[Oid]] = {}
-        self.recorded: dict[Write, tuple[Key, Loaded]] = {}
+        self._parsed: RecordedWrites = {}
         self._latest: dict[str, CheckpointRef] = {}
         self.forget()
 
     def forget(self) -> None:
-        """Clear the caches: last values' bytes, records, and messages."""
+        """Clear the caches: last values' bytes, pieces, records, and messages."""
         self.known: dict[str, dict[str, pieces.Value]] = {}
+        self.recent = pieces.RecentPieces()
         self.records: dict[Oid, Loaded] = {}
         self.last: Checkpoint | None = None
         self.talk = Talk()
 
-    def follow(self, store: Store, recorded: Iterable[Write]) -> None:
-        """Update the index to the session's last checkpoint, and to the writes that were recorded
-        and are in none. They must have been read before: a checkpoint may get them now. Reads only.
+    def follow(self, store: Store) -> Thread:
+        """Return the index at the session's last checkpoint: this one, extended, or a new one if
+        that does not follow on what this one has. Reads only.
         """
-        self._follow(store)
-        self.recorded = {write: self.recorded.get(write) or _parsed(write) for write in recorded}
-
-    def _follow(self, store: Store) -> None:
         tip = store.tip(self.session)
         if tip == self.tip:
-            return
+            return self
         fresh = None if tip is None or self.tip is None else _since(store, tip, self.tip)
-        if fresh is None:
-            self.clear()
-            fresh = list(store.history(tip)) if tip else []
+        if fresh is not None:
+            return self._extended(fresh, tip)
+        return Thread(self.session)._extended(list(store.history(tip)) if tip else [], tip)
+
+    def _extended(self, fresh: list[Summary], tip: Oid | None) -> Thread:
         for summary in reversed(fresh):
             text = summary.trailers.get(STATE)
             if text is not None:  # others are not the graph's: restores, manual saves
                 self.add(summary.commit, parse_key(text))
         self.tip = tip
+        return self
+
+    def parse(self, writes: Iterable[Write]) -> RecordedWrites:
+        """Parse writes to this thread; those of the last call are not parsed again."""
+        known = self._parsed
+        parsed = self._parsed = {write: known.get(write) or _parsed(write) for write in writes}
+        return parsed
 
     def add(self, commit: Oid, key: Key) -> None:
         """Add a checkpoint, the newest."""
@@ -79,12 +87,6 @@ class Thread:
             self._latest[key.ns] = max(ref, self._latest.get(key.ns, ref))
         elif key.kind == WRITES:
             self.writes.setdefault(ref, []).append(commit)
-
-    def recorded_writes(self, ref: CheckpointRef) -> Iterator[Loaded]:
-        """Yield the writes to a checkpoint that no commit has yet, in order."""
-        for key, loaded in self.recorded.values():
-            if (key.ns, key.id) == ref:
-                yield loaded
 
     def latest(self, ns: str) -> CheckpointRef | None:
         """Return the checkpoint with the greatest id in a namespace, regardless of order."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -28,8 +29,9 @@ from langgraph.graph import START, StateGraph
 from gitcp import wire
 from gitcp.errors import BadValue, FormatTooNew, Refused, StoreDamaged
 from gitcp.git.reader import ObjectReader
-from gitcp.langgraph import GitSaver, keys, record
+from gitcp.langgraph import GitSaver, keys, pieces, record
 from gitcp.langgraph.turns import Turns
+from gitcp.model import Oid
 
 from driver import SOURCE, Project
 
@@ -105,6 +107,101 @@ def test_read_from_memory(project: Project, monkeypatch: pytest.MonkeyPatch) -> 
     latest = saver.get_tuple(thread())
     assert latest is not None
     assert latest.checkpoint["channel_values"] == {"n": 7}
+
+
+def test_reads_do_not_wait(project: Project) -> None:
+    """While another thread puts, what is in memory is read: the last states, their large values,
+    and writes, recorded or in a commit by now.
+    """
+    saver, config = graphs.saver(project), thread()
+    for step in range(4):
+        config = put(saver, config, state(step, n=step, text=f"{step}" * 5000))
+        saver.put_writes(config, [("n", step), ("text", "y" * 3000)], f"task {step}")
+    with ThreadPoolExecutor() as pool, saver._turns:
+        latest = pool.submit(saver.get_tuple, thread()).result(timeout=20)
+        listed = pool.submit(lambda: [*saver.list(thread(), limit=3)]).result(timeout=60)
+        found = pool.submit(lambda: [*saver.list(thread(), filter={"step": 7})]).result(timeout=60)
+        none = pool.submit(saver.get_tuple, thread(id="none")).result(timeout=60)
+
+    other = graphs.saver(project)
+    assert latest == other.get_tuple(thread())
+    assert listed == [*other.list(thread(), limit=3)]
+    assert [len(each.pending_writes or ()) for each in listed] == [2, 2, 2]
+    assert (found, none) == ([], None)
+
+
+def test_reads_see_what_others_do(project: Project) -> None:
+    """What is in memory is read only while the session is where it was: another program's state,
+    writes, dropped states and deletion are seen at once.
+    """
+    saver, other = graphs.saver(project), graphs.saver(project)
+    config = put(saver, thread(), state(1, n=1))
+    other.put_writes(config, [("n", 1)], "task")
+    first = saver.get_tuple(thread())
+    assert first is not None
+    assert first.pending_writes == [("task", "n", 1)]
+    put(other, config, state(2, n=2))
+    assert [each.checkpoint["channel_values"]["n"] for each in saver.list(thread())] == [2, 1]
+    other.prune(["t"])
+    assert [each.checkpoint["channel_values"]["n"] for each in saver.list(thread())] == [2]
+    assert saver.get_tuple(config) is None
+    project.gitcp("delete", "langgraph-t", "--yes", check=0)
+    assert saver.get_tuple(thread()) is None
+    assert [*saver.list(thread())] == []
+    project.gitcp("undo", "--yes", check=0)
+    assert saver.get_tuple(thread()) is not None
+
+
+def test_readers_beside_a_writer(project: Project) -> None:
+    """Threads that read all the time, while one puts, see each state whole, never one older than
+    they have seen or than was put before they asked, and each write once.
+    """
+    saver, put_so_far, ended = graphs.saver(project), [0], threading.Event()
+
+    def check(found: Any, least: int) -> int:
+        values = found.checkpoint["channel_values"]
+        assert values["text"] == f"{values['n']}" * 3000
+        assert values["n"] >= least
+        channels = [channel for _, channel, _ in found.pending_writes]
+        assert len(channels) == len(set(channels))
+        return int(values["n"])
+
+    def read() -> int:
+        seen = count = 0
+        while not ended.is_set():
+            seen = check(saver.get_tuple(thread()), max(seen, put_so_far[0]))
+            listed = [check(found, 0) for found in saver.list(thread(), limit=3)]
+            assert listed == list(range(listed[0], max(0, listed[0] - 3), -1))
+            assert listed[0] >= seen
+            count += 1
+        return count
+
+    config = put(saver, thread(), state(1, n=1, text="1" * 3000))
+    with ThreadPoolExecutor() as pool:
+        readers = [pool.submit(read) for _ in range(3)]
+        try:
+            for step in range(2, 60):
+                saver.put_writes(config, [("n", step), ("text", "x")], "task")
+                config = put(saver, config, state(step, n=step, text=f"{step}" * 3000))
+                put_so_far[0] = step
+        finally:
+            ended.set()
+        assert all(reader.result(timeout=60) for reader in readers)
+
+
+def test_recent_pieces_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pieces used last stay in memory, up to a limit of bytes."""
+    monkeypatch.setattr(pieces, "RECENT", 10)
+    recent = pieces.RecentPieces()
+    for name in "abc":
+        recent.add(Oid(name), name.encode() * 3)
+    assert recent.get(Oid("a")) == b"aaa"
+    recent.add(Oid("d"), b"ddd")
+    recent.add(Oid("d"), b"ddd")
+
+    assert [name for name in "abcd" if recent.get(Oid(name))] == ["a", "c", "d"]
+    recent.add(Oid("e"), b"e" * 11)
+    assert [name for name in "abcde" if recent.get(Oid(name))] == []
 
 
 def test_restore_leaves_files_that_are_not_held(project: Project) -> None:
