@@ -172,6 +172,19 @@ def lifetime(agent: str, host: Host) -> float | None:
     return lifetime_of(host) if lifetime_of else None
 
 
+def problems(host: Host) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the files of the agents that were used on this machine, each with a
+    command that helps. May read all of them.
+    """
+    for adapter in _present(host):
+        problem_of: Callable[[Host], tuple[str, str] | None] | None = getattr(
+            adapter, "problem", None
+        )
+        problem = problem_of(host) if problem_of else None
+        if problem is not None:
+            yield problem
+
+
 def origin(found: Found) -> Origin:
     """Return where a session ran, as its transcript says; nothing if that cannot be read."""
     try:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
+import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
@@ -270,6 +272,51 @@ def test_capture_of_what_is_not_there(project: Project, agent: Database, sealed:
     refused = project.gitcp("save", "--agent", "opencode", "--conversation", "chat.json")
     assert refused.code == 1
     assert "cannot read" in refused.err
+
+
+def test_a_damaged_database_is_named(project: Project, agent: Database, sealed: Path) -> None:
+    """A page that was not written: the save says to run doctor, and doctor what is wrong, with a
+    command that recovers the rest.
+    """
+    for number in range(60):
+        agent.say("user", text(f"{number:03}" + "x" * 500))
+    assert "no problems" in project.gitcp("doctor", check=0).out
+    whole = agent.path.read_bytes()
+    for at in range(4096, len(whole), 4096):
+        agent.path.write_bytes(whole[:at] + bytes(2048) + whole[at + 2048 :])
+        assert opencode.problem(host(sealed)) is not None, at
+    before = agent.path.read_bytes()
+
+    refused = project.gitcp("save", "--agent", "opencode", check=1).err
+    assert f"cannot read {agent.path}: database disk image is malformed" in refused
+    assert "hint: gitcp doctor" in refused
+    said = project.gitcp("doctor", check=1).out
+    page = len(whole) // 4096
+    assert f"opencode's database {agent.path} is damaged: Page {page}: " in said
+    assert "its conversations may not be saved" in said
+    assert f"sqlite3 -readonly {agent.path} .dump | " in said
+    assert agent.path.read_bytes() == before
+
+
+@pytest.mark.skipif(not shutil.which("sqlite3"), reason="needs the program sqlite3")
+def test_what_doctor_says_recovers_the_rest(
+    project: Project, agent: Database, sealed: Path
+) -> None:
+    """Without the page of some messages, the session and the other messages are read."""
+    for number in range(60):
+        agent.say("user", text(f"{number:03}" + "x" * 500))
+    whole = agent.path.read_bytes()
+    original = main_of(captured(project, sealed))
+    last = whole.rindex(b'"role":"user"') // 4096 * 4096
+    agent.path.write_bytes(whole[:last] + bytes(4096) + whole[last + 4096 :])
+    found = opencode.problem(host(sealed))
+    assert found is not None
+    subprocess.run(found[1], shell=True, check=True)
+
+    copy = agent.path.with_name("opencode.recovered.db")
+    rest = main_of(opencode.capture(Found("opencode", ID, copy, 0)))
+    assert 50 < len(rest) < len(original)
+    assert rest == original[: len(rest)]
 
 
 # ---------------------------------------------------------------- understanding

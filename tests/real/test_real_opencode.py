@@ -7,7 +7,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -188,3 +190,30 @@ def rows_of(home: Path) -> list[tuple[str, str, str]]:
     """What the agent has of conversations: each part, its message, and what it says."""
     with closing(sqlite3.connect(home / ".local/share/opencode/opencode.db")) as database:
         return database.execute("select id, message_id, data from part").fetchall()
+
+
+@pytest.mark.skipif(not shutil.which("sqlite3"), reason="needs the program sqlite3")
+def test_a_recovered_database(project: Project, session: tuple[str, Path]) -> None:
+    """A page is lost: with the database that the command of `gitcp doctor` writes, opencode goes
+    on.
+    """
+    session_id, home = session
+    path = home / ".local" / "share" / "opencode" / "opencode.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("pragma wal_checkpoint(truncate)")
+        query = "select rootpage from sqlite_master where type = 'index' and tbl_name = 'part'"
+        page = database.execute(query).fetchone()[0]
+    data = path.read_bytes()
+    at = (page - 1) * 4096
+    path.write_bytes(data[:at] + bytes(4096) + data[at + 4096 :])
+    report = json.loads(project.gitcp("doctor", "--json", env={"HOME": str(home)}, check=1).out)
+    (problem,) = (each for each in report["problems"] if "is damaged" in each["what"])
+    subprocess.run(problem["hint"], shell=True, check=True)
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        path.with_name(name).unlink(missing_ok=True)
+    path.with_name("opencode.recovered.db").rename(path)
+
+    command = ["opencode", "--session", session_id]
+    resume = {"prepare": [], "command": command, "session_id": session_id}
+    told = continue_as_told(home, project.root, resume, "third", {"text": "Going on."})
+    assert in_order(["first: write a file", "Written by tool.", "third"], told), told

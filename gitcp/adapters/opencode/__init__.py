@@ -38,6 +38,7 @@ __all__ = [
     "messages",
     "origin",
     "place",
+    "problem",
     "running",
     "watched",
 ]
@@ -130,6 +131,26 @@ def running(host: Host) -> str | None:  # noqa: ARG001 -- the protocol's
     return None
 
 
+def problem(host: Host) -> tuple[str, str] | None:
+    """Return what is wrong with the database, and a command that writes what can be read of it to
+    another one; None if nothing is. Reads all of it.
+
+    The dump of a damaged database ends with a ROLLBACK, so that it would create nothing. sqlite3's
+    `.recover` fails in some distributions.
+    """
+    path = database.path_of(host)
+    damage = database.damage(path) if path.exists() else ""
+    if not damage:
+        return None
+    import shlex  # only for the hint
+
+    old, new = (shlex.quote(str(each)) for each in (path, path.with_suffix(".recovered.db")))
+    return (
+        f"opencode's database {path} is damaged: {damage}; its conversations may not be saved",
+        f"sqlite3 -readonly {old} .dump | sed 's/^ROLLBACK;.*/COMMIT;/' | sqlite3 {new}",
+    )
+
+
 # ---------------------------------------------------------------- capturing
 
 
@@ -142,7 +163,7 @@ def capture(found: Found) -> Capture:
         sessions = database.read(found.path, found.session_id)
     except database.Unreadable as error:
         raise ConversationUnreadable(
-            f"cannot read {found.path}: {error}; no checkpoint was made"
+            f"cannot read {found.path}: {error}; no checkpoint was made", hint="gitcp doctor"
         ) from None
     if not sessions:
         raise ConversationUnreadable(

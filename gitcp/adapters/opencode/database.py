@@ -42,6 +42,10 @@ SIZES = """
 """
 
 
+HEADING = "*** in database main ***"
+"""Begins SQLite's list of what is wrong."""
+
+
 class Unreadable(Exception):
     """The database, or the file in its place, cannot be read."""
 
@@ -133,6 +137,16 @@ def last_model(path: Path) -> str | None:
             if fields.get("role") == "user" and isinstance(model, dict):
                 return f"{model.get('providerID')}/{model.get('modelID')}"
     return None
+
+
+def damage(path: Path) -> str:
+    """Return what SQLite finds wrong with the database, "" for nothing. Reads all of it."""
+    try:
+        with _open(path) as database:
+            (found,) = database.execute("pragma quick_check(1)").fetchone()
+    except Unreadable as error:
+        return str(error)
+    return "" if found == "ok" else " ".join(str(found).split()).removeprefix(HEADING).strip()
 
 
 def _messages(database: sqlite3.Connection, session_id: str) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from gitcp import adapters
 from gitcp.automation.install import command, plan
 from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
@@ -110,6 +111,7 @@ def examine(store: Store | None, host: Host) -> Health:
     agents = tuple(_agents(store, host))
     for agent in agents:
         problems += _agent_problems(agent, store, host)
+    problems += (Problem(what, hint) for what, hint in adapters.problems(host))
     store_health = None if store is None else _store(store, problems)
     warning = command.only_here(host)
     return Health(
