@@ -274,6 +274,22 @@ def test_capture_of_what_is_not_there(project: Project, agent: Database, sealed:
     assert "cannot read" in refused.err
 
 
+@pytest.mark.parametrize("value", ["null", "x'ff00'"])
+def test_rows_without_text(project: Project, agent: Database, sealed: Path, value: str) -> None:
+    """They have only their ids, and the rest of the session is saved."""
+    whole = main_of(captured(project, sealed))
+    with agent.open() as database:
+        database.execute(
+            f"update part set data = {value} where message_id = ?",
+            (message_id(3),),
+        )
+    *others, last = main_of(captured(project, sealed))
+    assert others == whole[:-1]
+    (part,) = json.loads(last)["parts"]
+    assert sorted(part) == ["id", "messageID", "sessionID"]
+    assert project.json("save")["saved"]
+
+
 def test_a_damaged_database_is_named(project: Project, agent: Database, sealed: Path) -> None:
     """A page that was not written: the save says to run doctor, and doctor what is wrong, with a
     command that recovers the rest.

@@ -164,9 +164,12 @@ def _messages(database: sqlite3.Connection, session_id: str) -> Iterator[bytes]:
         )
 
 
-def _with_ids(data: str, **ids: str) -> str:
-    """Return the text of an object with ids appended to it."""
-    inner = data.strip().removeprefix("{").removesuffix("}").strip()
+def _with_ids(data: object, **ids: str) -> str:
+    """Return the text of an object with ids appended to it: only the ids if it is no text, as a
+    damaged or edited row may be.
+    """
+    text = data if isinstance(data, str) else ""
+    inner = text.strip().removeprefix("{").removesuffix("}").strip()
     extra = wire.dumps(ids).decode().strip()[1:-1]
     return f"{{{inner},{extra}}}" if inner else f"{{{extra}}}"
 
