@@ -198,7 +198,7 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
             # a file that has its bytes already; one that is deleted when it was read
             "state/rename_state sharing/importing",
             # a log to which hooks append, before anything is loaded
-            "fastpath/tool_log",
+            "state/tool_log",
             # a socket, and an empty file for a moment; a cache of the first stage's
             "worktree/watching/server fastpath/watched",
         ),

@@ -14,10 +14,10 @@ import time
 
 from gitcp.cli import bounded
 from gitcp.cli.background import apart
-from gitcp.fastpath import answer, discovery, fingerprint, hook_memo, tool_log, watched
+from gitcp.fastpath import answer, discovery, fingerprint, hook_memo, watched
 from gitcp.git import shared
 from gitcp.policy import events, payload, triggers
-from gitcp.state import turn_start
+from gitcp.state import tool_log, turn_start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -236,7 +236,9 @@ class _Called:
         if self.event.kind != events.START:
             self._record(context, trigger, self.event.session_id, self.event.transcript)
             return
-        hook_memo.forget_old(self.git_dir)
+        from gitcp.saving import unchanged
+
+        unchanged.forget_old_hooks(self.git_dir)
         for session_id, transcript in self._behind():
             self._record(context, trigger, session_id, transcript, late=True)
 

@@ -24,18 +24,6 @@ STATE = "worktree-state"
 QUIET = ("-q", "--quiet")
 PIPED = ("-", "--conversation=-")
 DECIDING = ("CLAUDE", "CODEX", "COPILOT", "GEMINI", "GIT_", "GITCP_", "HOME", "OPENCODE", "XDG_")
-TICK_NS = 20_000_000
-"""More than a tick of the clock that stamps files: what is not older than the save by this much
-could change unseen.
-"""
-OPERATIONS = (
-    "MERGE_HEAD",
-    "CHERRY_PICK_HEAD",
-    "REVERT_HEAD",
-    "BISECT_LOG",
-    "rebase-merge",
-    "rebase-apply",
-)
 
 
 def begin(options: Sequence[str]) -> Look | None:

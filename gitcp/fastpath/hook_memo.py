@@ -8,7 +8,6 @@ any doubt the full save runs. Reading them loads nothing.
 from __future__ import annotations
 
 import os
-import time
 
 from gitcp.fastpath import answer, discovery, fingerprint, trusted_cache, watched
 from gitcp.policy import events
@@ -25,10 +24,7 @@ if TYPE_CHECKING:
     """Paths of files and the fingerprint of each; None where there was none."""
 
 POLICY = "policy"
-TEAM = ".gitcp.toml"
 SETTLING = ("GIT_ATTR", "GIT_CONFIG", "HOME", "XDG_")
-SETTLED_NS = 2_000_000_000
-FORGOTTEN = 30 * 86400
 BEHIND = 5
 MISSING = (-1,)
 TAIL = 1 << 16
@@ -115,7 +111,7 @@ def behind(git_dir: str, agent: str) -> list[tuple[str, str]]:
     save.
     """
     written = []
-    for name in _names(git_dir):
+    for name in names(git_dir):
         if name.startswith(f"{agent}."):
             session_id = name.removeprefix(f"{agent}.")
             known = last(git_dir, agent, session_id)
@@ -148,18 +144,8 @@ def variables() -> str:
     return answer.checksum("\0".join(named))
 
 
-def forget_old(git_dir: str) -> None:
-    """Remove what is remembered of sessions inactive for a month."""
-    for name in _names(git_dir):
-        path = os.path.join(git_dir, "gitcp", events.HOOKED, name)
-        try:
-            if os.stat(path).st_mtime < time.time() - FORGOTTEN:
-                os.unlink(path)
-        except OSError:
-            continue
-
-
-def _names(git_dir: str) -> Iterator[str]:
+def names(git_dir: str) -> Iterator[str]:
+    """Return the names of the files in which sessions are remembered."""
     try:
         names = os.listdir(os.path.join(git_dir, "gitcp", events.HOOKED))
     except OSError:
@@ -168,6 +154,7 @@ def _names(git_dir: str) -> Iterator[str]:
 
 
 def place(git_dir: str, agent: str, session_id: str) -> str:
+    """Return the file in which a session is remembered."""
     return os.path.join(git_dir, "gitcp", events.HOOKED, f"{agent}.{session_id}")
 
 

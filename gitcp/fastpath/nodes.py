@@ -57,7 +57,7 @@ class State:
         self.length = status.st_size
         magic = len(trusted_cache.MAGIC)
         docket = self.read(max(self.length - DOCKET, 0), DOCKET)
-        if self.read(0, magic) != trusted_cache.MAGIC or docket[16:] != _checksum(docket[:16]):
+        if self.read(0, magic) != trusted_cache.MAGIC or docket[16:] != checksum(docket[:16]):
             raise Damaged
         numbers = (docket[:8], docket[8:12], docket[12:16])
         offset, size, crc = (int.from_bytes(number, "big") for number in numbers)
@@ -179,11 +179,6 @@ def decoded(data: bytes, crc: int) -> Any:
         raise Damaged from None
 
 
-def docket(offset: int, data: bytes) -> bytes:
-    """Return the docket for a head with this data at `offset`."""
-    numbers = offset.to_bytes(8, "big") + len(data).to_bytes(4, "big") + _checksum(data)
-    return numbers + _checksum(numbers)
-
-
-def _checksum(data: bytes) -> bytes:
+def checksum(data: bytes) -> bytes:
+    """Return the checksum of a docket, or of a head as a docket has it."""
     return zlib.crc32(data).to_bytes(4, "big")

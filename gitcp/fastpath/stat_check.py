@@ -46,9 +46,6 @@ ANYTHING = (False, None)
 
 _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
-FORK_ABOVE = 5_000
-"""Names to compare from which on a second process pays."""
-
 LARGE = 6_000
 """Names to compare from which on two children start instead of one."""
 
@@ -77,13 +74,13 @@ class Look:
         self._answer = None
         try:
             state = self.load()
-            if state.head[0][0] == self.root and _may_fork():
+            if state.head[0][0] == self.root and may_fork():
                 count = 2 if self.only is None and state.root[3] > LARGE else 1
                 for part in range(count):
-                    self._children.append(_child(state, self.root, self.only, part, count))
+                    self._children.append(child(state, self.root, self.only, part, count))
         except (OSError, nodes.Damaged):
             while self._children:  # half a look is none
-                _ended(*self._children.pop())
+                ended(*self._children.pop())
 
     def load(self) -> State:
         """Return the state file, opened; it is not opened twice while it stays the same.
@@ -100,10 +97,11 @@ class Look:
         """What the children found: the directories in which something changed. None unless they
         looked by this very file.
         """
-        ended = [_ended(*child) for child in self._children]
+        ends = [ended(*process) for process in self._children]
         self._children.clear()
-        if ended and None not in ended and all(part[0] == ended[0][0] for part in ended):
-            self._answer = ended[0][0], [change for part in ended for change in part[1]]
+        parts = [part for part in ends if part is not None]
+        if parts and len(parts) == len(ends) and all(part[0] == parts[0][0] for part in parts):
+            self._answer = parts[0][0], [change for part in parts for change in part[1]]
         return self._answer[1] if self._answer is not None and self._answer[0] == file else None
 
 
@@ -139,36 +137,32 @@ def always(state: State) -> list[bytes]:
     return [path for path, _ in state.flagged(nodes.ALWAYS)]
 
 
-def _child(
+def child(
     state: State, root: bytes, only: Collection[bytes] | None, part: int, parts: int
 ) -> tuple[int, int]:
+    """Start a child process that compares these `places`; return it, and where `ended` reads what
+    it finds. Raises OSError.
+    """
     reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        for descriptor in (0, 1, 2):
-            os.close(descriptor)  # whoever waits for our output must not wait for this one
+    process = os.fork()
+    if process == 0:
+        os.closerange(0, 3)  # whoever waits for our output must not wait for this one
         chosen = places(state, only, part, parts)
-        _answer(writing, lambda: (state.fingerprint, _changed(root, chosen, alone=True)))
+        _answer(writing, lambda: (state.fingerprint, compared(root, chosen, alone=True)))
     os.close(writing)
-    return child, reading
+    return process, reading
 
 
-def _ended(child: int, reading: int) -> Any:
+def ended(process: int, reading: int) -> tuple[Fingerprint, list[Change]] | None:
+    """Wait for a child process; return the fingerprint of its state file and the directories in
+    which something changed. None if it failed.
+    """
     answer = _read_all(reading)
-    _, status = os.waitpid(child, 0)
+    _, status = os.waitpid(process, 0)
     return marshal.loads(answer) if status == 0 else None  # noqa: S302 -- our own child
 
 
-def changed(root: bytes, state: State, only: Collection[bytes] | None) -> list[Change]:
-    """Return the directories in which something is not as it was, of all or of `only` (see
-    `places`). Raises Damaged.
-    """
-    if only is not None or state.root[3] < FORK_ABOVE or not _may_fork():
-        return _changed(root, places(state, only))
-    return _in_two(root, state)
-
-
-def _changed(root: bytes, chosen: Iterable[Place], *, alone: bool = False) -> list[Change]:
+def compared(root: bytes, chosen: Iterable[Place], *, alone: bool = False) -> list[Change]:
     """Return those of these directories in which something is not as it was. A process of its own
     (`alone`) goes into each of them, which takes a tenth less than to look from outside.
     """
@@ -213,7 +207,7 @@ def _otherwise(
     return differing
 
 
-def _may_fork() -> bool:
+def may_fork() -> bool:
     """Whether a child process may run Python: there is a core for it, and no other thread that
     could hold a lock.
     """
@@ -225,25 +219,6 @@ def _may_fork() -> bool:
         )
     except OSError:
         return False
-
-
-def _in_two(root: bytes, state: State) -> list[Change]:
-    ours, theirs = places(state, None, 0, 2), places(state, None, 1, 2)
-    try:
-        reading, writing = os.pipe()
-        child = os.fork()
-    except OSError:
-        return _changed(root, places(state, None))
-    if child == 0:
-        _answer(writing, lambda: _changed(root, theirs, alone=True))
-    os.close(writing)
-    try:
-        changes = _changed(root, ours)
-    finally:
-        answer = _read_all(reading)
-        _, status = os.waitpid(child, 0)
-    # our own child
-    return changes + (marshal.loads(answer) if status == 0 else _changed(root, theirs))  # noqa: S302
 
 
 def _answer(writing: int, look: Callable[[], Any]) -> None:

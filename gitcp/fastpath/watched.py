@@ -114,11 +114,6 @@ class Watch:
         """Return which of PARTS is looked at whatever is reported."""
         return (self.known.part + 1) % PARTS
 
-    def reports(self, path: bytes) -> bool:
-        """Return whether a change in a directory was reported."""
-        below = path + b"/"
-        return path in self.shallow or any(below.startswith(top + b"/") for top in self.deep)
-
     def after(self, scan: Fingerprint) -> Watched:
         """Return what is known when the scan `scan` is stored, which began after the answer."""
         known = self.known

@@ -6,10 +6,10 @@ import os
 from datetime import datetime, timedelta
 
 from gitcp import adapters
-from gitcp.fastpath import tool_log
 from gitcp.model import Trigger
 from gitcp.policy import events
 from gitcp.saving import session as sessions
+from gitcp.state import tool_log
 from gitcp.store import Store
 
 RECENT = timedelta(minutes=10)

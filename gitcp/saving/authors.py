@@ -3,7 +3,7 @@
 The changes are those since the last checkpoint of the working tree, whichever session made that.
 Evidence, best first: a tool call that names the path; a tool call that may change anything, during
 which the file got its ctime; for a deleted file, those calls that could have done it. The calls are
-in the log of the hooks (`fastpath.tool_log`), and in transcripts where hooks say nothing. What no
+in the log of the hooks (`state.tool_log`), and in transcripts where hooks say nothing. What no
 call explains, a person or a script did. In doubt a change is either of several, never somebody's.
 """
 
@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gitcp.errors import StoreDamaged
-from gitcp.fastpath import tool_log
 from gitcp.fastpath.stat_check import UNSETTLED
 from gitcp.model import (
     GITLINK,
@@ -30,7 +29,7 @@ from gitcp.model import (
     Trigger,
 )
 from gitcp.saving import session
-from gitcp.state import latest
+from gitcp.state import latest, tool_log
 from gitcp.store import Store
 from gitcp.worktree.snapshot import Taken
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from gitcp import readme, wire
 from gitcp.errors import FormatTooNew, Refused, StoreBusy, StoreDamaged
-from gitcp.fastpath import tool_log
 from gitcp.git import damage, trees
 from gitcp.model import (
     Agent,
@@ -33,7 +32,7 @@ from gitcp.model import (
 )
 from gitcp.saving import authors, conversation, position, session
 from gitcp.saving.session import Choice
-from gitcp.state import journal, latest, note, numbers, tag
+from gitcp.state import journal, latest, note, numbers, tag, tool_log
 from gitcp.store import Store, one_line
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree.snapshot import Limits, Since, Taken, known, take

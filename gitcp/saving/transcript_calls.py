@@ -13,9 +13,9 @@ from datetime import datetime
 from gitcp import adapters, wire
 from gitcp.adapters.base import Found, Message
 from gitcp.errors import GitcpError
-from gitcp.fastpath import tool_log
-from gitcp.fastpath.tool_log import Line, changed_paths
 from gitcp.policy.events import Call
+from gitcp.state import tool_log
+from gitcp.state.tool_log import Line, changed_paths
 from gitcp.store import Store
 
 TAIL = 1 << 20

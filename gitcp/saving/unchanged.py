@@ -18,6 +18,7 @@ from gitcp import adapters
 from gitcp.fastpath import answer, fingerprint, hook_memo
 from gitcp.fastpath.fingerprint import CTIME
 from gitcp.git import config, fsync, refs, shared
+from gitcp.policy import events
 from gitcp.policy.settings import Settings
 from gitcp.saving.save import Saved
 from gitcp.store import Store
@@ -25,6 +26,25 @@ from gitcp.worktree import basis
 
 if TYPE_CHECKING:
     from gitcp.fastpath.hook_memo import Fingerprints
+
+TEAM = ".gitcp.toml"
+SETTLED_NS = 2_000_000_000
+FORGOTTEN = 30 * 86400
+"""Seconds without an event after which a session of a hook is forgotten."""
+
+TICK_NS = 20_000_000
+"""More than a tick of the clock that stamps files: what is not older than the save by this much
+could change unseen.
+"""
+
+OPERATIONS = (
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "BISECT_LOG",
+    "rebase-merge",
+    "rebase-apply",
+)
 
 
 def remember_answer(
@@ -45,7 +65,7 @@ def remember_answer(
     ):
         return
     files = [(path, fingerprint.at(path)) for path in sorted(set(_deciding(store, saved)))]
-    newest_allowed = started - answer.TICK_NS
+    newest_allowed = started - TICK_NS
     if any(seen is not None and seen[CTIME] > newest_allowed for _, seen in files):
         return
     scan = fingerprint.of(os.stat(state))
@@ -58,9 +78,9 @@ def remember_settings(store: Store, settings: Settings) -> None:
     """
     repo = store.repo
     own = config.fingerprints(repo.git_dir)
-    other_paths = [str(repo.root / hook_memo.TEAM), *repo.refs.files()]
+    other_paths = [str(repo.root / TEAM), *repo.refs.files()]
     files = [*own, *((path, fingerprint.at(path)) for path in other_paths)]
-    newest_allowed = time.time_ns() - hook_memo.SETTLED_NS
+    newest_allowed = time.time_ns() - SETTLED_NS
     if own and not any(seen is not None and seen[CTIME] > newest_allowed for _, seen in files):
         _write(
             os.path.join(repo.git_dir, "gitcp", hook_memo.POLICY),
@@ -74,13 +94,13 @@ def deciding(store: Store) -> Fingerprints:
     """
     repo = store.repo
     branch = repo.head().branch
-    own = ("index", "gitcp/note", *answer.OPERATIONS)
+    own = ("index", "gitcp/note", *OPERATIONS)
     common = ("info/exclude", "gitcp/damaged")
     paths: Iterable[str] = (
         *repo.refs.files(*([f"refs/heads/{branch}"] if branch else [])),
         *(str(repo.git_dir / name) for name in own),
         *(str(repo.common_dir / name) for name in common),
-        str(repo.root / hook_memo.TEAM),
+        str(repo.root / TEAM),
         *config.files(repo.git_dir),
         *basis.files(repo),
     )
@@ -119,6 +139,17 @@ def remember_hook(
     )
 
 
+def forget_old_hooks(git_dir: str) -> None:
+    """Remove what is remembered of sessions inactive for a month."""
+    for name in hook_memo.names(git_dir):
+        path = os.path.join(git_dir, "gitcp", events.HOOKED, name)
+        try:
+            if os.stat(path).st_mtime < time.time() - FORGOTTEN:
+                os.unlink(path)
+        except OSError:
+            continue
+
+
 def _deciding(store: Store, saved: Saved) -> Iterable[str]:
     """Yield the path of every file, existing or not, that affected the result."""
     repo = store.repo
@@ -127,12 +158,12 @@ def _deciding(store: Store, saved: Saved) -> Iterable[str]:
         f"gitcp/{name}"
         for name in (answer.STATE, "current", "manual", "note", "restore.json", "damaged")
     )
-    names = ("index", *answer.OPERATIONS, *state_names, "info/exclude")
+    names = ("index", *OPERATIONS, *state_names, "info/exclude")
     yield from (str(repo.git_dir / name) for name in names)
     session = refs.SESSIONS + saved.checkpoint.id.session
     # a JSON document names the tags
     yield from repo.refs.files(f"refs/heads/{base.branch}", session, refs.SESSIONS, refs.TAGS)
-    yield str(repo.root / ".gitcp.toml")
+    yield str(repo.root / TEAM)
     yield from config.files(repo.git_dir)
     yield from basis.files(repo)
     yield from map(str, adapters.watched(repo.root, repo.host))

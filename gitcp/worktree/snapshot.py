@@ -27,6 +27,7 @@ from gitcp.worktree.watching import choice
 
 if TYPE_CHECKING:
     from gitcp.fastpath.fingerprint import Fingerprint
+    from gitcp.fastpath.nodes import State
     from gitcp.fastpath.stat_check import Change, Look, Touched
     from gitcp.fastpath.watched import Watch
     from gitcp.git.index import Index
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from gitcp.worktree.state import Memory, Nodes
 
 _UNSETTLED_INDEX = (0,)
+
+FORK_ABOVE = 5_000
+"""Names to compare from which on a second process pays."""
 
 STAMPS = 16_384
 """Stamps of a snapshot that are held: a restore asks several times for those of each path."""
@@ -267,7 +271,7 @@ class _Snapshotter:
         return dict(changed)
 
     def _compare(self, memory: Memory, only: frozenset[bytes] | None) -> list[Change]:
-        return stat_check.changed(self._root, memory.file.stored(), only)
+        return compare(self._root, memory.file.stored(), only)
 
     def rescan(self, memory: Memory | None, index_file: Fingerprint | None) -> Memory:
         """Scan everything. Files that are as remembered are not read again if their blobs can be
@@ -391,3 +395,22 @@ class _Snapshotter:
             trusted=self._is_trusted,
             written=self._written,
         )
+
+
+def compare(root: bytes, stored: State, only: frozenset[bytes] | None) -> list[Change]:
+    """Return the directories in which something is not as it was, of all or of `only` (see
+    stat_check.places). Raises Damaged.
+    """
+    if only is not None or stored.root[3] < FORK_ABOVE or not stat_check.may_fork():
+        return stat_check.compared(root, stat_check.places(stored, only))
+    try:
+        child = stat_check.child(stored, root, None, 1, 2)
+    except OSError:
+        return stat_check.compared(root, stat_check.places(stored, None))
+    try:
+        ours = stat_check.compared(root, stat_check.places(stored, None, 0, 2))
+    finally:
+        theirs = stat_check.ended(*child)
+    if theirs is None:
+        return ours + stat_check.compared(root, stat_check.places(stored, None, 1, 2))
+    return ours + theirs[1]

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from gitcp.fastpath import fingerprint
-from gitcp.fastpath.nodes import Damaged, State, below, docket, flagged
+from gitcp.fastpath.nodes import Damaged, State, below, checksum, flagged
 from gitcp.fastpath.stat_check import Look
 from gitcp.fastpath.trusted_cache import MAGIC
 from gitcp.git.fsync import replacing, write_all
@@ -194,6 +194,12 @@ class Nodes:
         fresh = Nodes(None)
         fresh.save(path, head, copied(self, fresh, root))
         self.fingerprint = fresh.fingerprint
+
+
+def docket(offset: int, data: bytes) -> bytes:
+    """Return the docket for a head with this data at `offset`."""
+    numbers = offset.to_bytes(8, "big") + len(data).to_bytes(4, "big") + checksum(data)
+    return numbers + checksum(numbers)
 
 
 def copied(source: Nodes, target: Nodes, root: Ref) -> Ref:

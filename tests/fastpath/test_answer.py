@@ -156,10 +156,10 @@ def test_what_is_left_out_is_said_each_time(remembered: Project) -> None:
 
 ONCE = """
 import sys
-from gitcp.fastpath import stat_check
+from gitcp.worktree import snapshot
 def again(*_):
     raise AssertionError("the tree is looked at a second time")
-stat_check.changed = again
+snapshot.compare = again
 from gitcp.__main__ import main
 sys.argv = ["gitcp", *sys.argv[1:]]
 main()

@@ -24,7 +24,7 @@ from driver import Project
 @pytest.fixture
 def camera(project: Project, monkeypatch: pytest.MonkeyPatch) -> Camera:
     """A project of which a scan is remembered, in a process that may fork."""
-    monkeypatch.setattr(stat_check, "_may_fork", lambda: True)
+    monkeypatch.setattr(stat_check, "may_fork", lambda: True)
     for number in range(4):
         project.write(f"d{number}/file", "x")
     project.commit()
@@ -67,7 +67,7 @@ def test_another_state_file(camera: Camera) -> None:
 def test_half_a_look(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where only one of two children could be started, nobody looked at the rest."""
     monkeypatch.setattr(stat_check, "LARGE", 0)
-    child: Callable[..., tuple[int, int]] = stat_check._child
+    child: Callable[..., tuple[int, int]] = stat_check.child
     started: list[tuple[int, int]] = []
 
     def once(*args: Any) -> tuple[int, int]:
@@ -76,7 +76,7 @@ def test_half_a_look(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
         started.append(child(*args))
         return started[0]
 
-    monkeypatch.setattr(stat_check, "_child", once)
+    monkeypatch.setattr(stat_check, "child", once)
     look = look_at(camera)
     look.begin()
 
@@ -89,7 +89,7 @@ def test_again(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
     look = look_at(camera)
     look.begin()
     assert look.answer(seen(camera)) == []
-    monkeypatch.setattr(stat_check, "_may_fork", lambda: False)
+    monkeypatch.setattr(stat_check, "may_fork", lambda: False)
     look.begin()
 
     assert look.answer(seen(camera)) is None

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gitcp.errors import Refused
-from gitcp.fastpath import fingerprint, tool_log
+from gitcp.fastpath import fingerprint
 from gitcp.history import authors
 from gitcp.history.live import is_live
 from gitcp.model import NOBODY, Authors, CheckpointId, Claim, Trigger
 from gitcp.policy import events
-from gitcp.state import latest
+from gitcp.state import latest, tool_log
 
 from driver import Project
 from samples import START, open_store, save

@@ -1146,7 +1146,7 @@ def test_files_changed_while_it_asks(project: Project, monkeypatch: pytest.Monke
     time.sleep(0.02)  # until what is remembered is trusted
     save(project)
     store = open_store(project)
-    monkeypatch.setattr(stat_check, "_may_fork", lambda: True)
+    monkeypatch.setattr(stat_check, "may_fork", lambda: True)
     store.repo.look = answer.look_at(str(project.root), str(store.repo.git_dir))
     store.repo.look.begin()
     request = RestoreRequest(target, project.root)

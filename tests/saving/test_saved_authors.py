@@ -16,12 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitcp.fastpath import fingerprint, tool_log
+from gitcp.fastpath import fingerprint
 from gitcp.history.authors import Line
 from gitcp.model import NOBODY, Agent, Trigger
 from gitcp.policy import events
 from gitcp.saving.save import SaveRequest, save
 from gitcp.saving.session import Choice
+from gitcp.state import tool_log
 
 from driver import Project
 from samples import open_store

@@ -41,6 +41,7 @@ from gitcp.state.oplog import Operation
 from gitcp.store import Store
 from gitcp.worktree import attributes
 from gitcp.worktree.ignore import Ignore
+from gitcp.worktree.state import docket as docket_of
 
 from driver import Project
 from samples import open_store, plain
@@ -294,7 +295,7 @@ def in_memory() -> dict[str, Target]:
     node = marshal.dumps((1, 2, [], [], {}, ()))
     at = len(trusted_cache.MAGIC)
     head = marshal.dumps(((b"/",), b"t", (at, len(node), zlib.crc32(node), 1, 0, 0, b"")))
-    docket = nodes.docket(at + len(node), head)
+    docket = docket_of(at + len(node), head)
     state = trusted_cache.MAGIC + node + head + docket
     return {
         "metadata": Target(_metadata, (metadata,)),

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from gitcp.fastpath import stat_check
 from gitcp.git.repo import Repository
-from gitcp.worktree import rules, scan
+from gitcp.worktree import rules, scan, snapshot
 from gitcp.worktree.include import Include
 from gitcp.worktree.nested import git_dir_of, head_of
 from gitcp.worktree.snapshot import Limits
@@ -206,8 +206,8 @@ def test_like_git(monkeypatch: pytest.MonkeyPatch, forked: bool, rounds: list[li
     """After any edits the tree is the one `git add --all` makes, and the untracked files are those
     git sees.
     """
-    monkeypatch.setattr(stat_check, "FORK_ABOVE", 0 if forked else 1 << 30)
-    monkeypatch.setattr(stat_check, "_may_fork", lambda: True)
+    monkeypatch.setattr(snapshot, "FORK_ABOVE", 0 if forked else 1 << 30)
+    monkeypatch.setattr(stat_check, "may_fork", lambda: True)
     with tempfile.TemporaryDirectory() as directory:
         project = Project(Path(directory) / "project")
         project.commit()

@@ -1445,7 +1445,7 @@ def test_directory_that_changes_after_the_look(
     camera.project.write("dir/file", "x")
     time.sleep(0.02)
     camera.take()
-    looked = stat_check.changed
+    looked = snapshot_module.compare
 
     def changed(*args: Any) -> list[Any]:
         found = looked(*args)
@@ -1453,7 +1453,7 @@ def test_directory_that_changes_after_the_look(
         time.sleep(0.02)
         return found
 
-    monkeypatch.setattr(stat_check, "changed", changed)
+    monkeypatch.setattr(snapshot_module, "compare", changed)
     with open(camera.project.root / "dir/file", "a") as file:
         file.write("more")
     objects = Objects(camera.repo, dry=True)
@@ -1473,8 +1473,8 @@ def test_look_in_parts(camera: Camera, monkeypatch: pytest.MonkeyPatch, parts: i
         camera.project.write(f"d{number % 7}/sub/{number}", "x")
     time.sleep(0.02)
     camera.take()
-    monkeypatch.setattr(stat_check, "FORK_ABOVE", 0 if parts == 2 else 1 << 30)
-    monkeypatch.setattr(stat_check, "_may_fork", lambda: True)
+    monkeypatch.setattr(snapshot_module, "FORK_ABOVE", 0 if parts == 2 else 1 << 30)
+    monkeypatch.setattr(stat_check, "may_fork", lambda: True)
     for path in ("d0/sub/0", "d3/sub/3", "d6/sub/6"):
         camera.project.write(path, "edited\n")
     camera.project.remove("d5")
@@ -1490,13 +1490,35 @@ def test_child_that_dies(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> Non
     camera.project.write("dir/file", "x")
     time.sleep(0.02)
     camera.take()
-    monkeypatch.setattr(stat_check, "FORK_ABOVE", 0)
-    monkeypatch.setattr(stat_check, "_may_fork", lambda: True)
+    monkeypatch.setattr(snapshot_module, "FORK_ABOVE", 0)
+    monkeypatch.setattr(stat_check, "may_fork", lambda: True)
     monkeypatch.setattr(stat_check, "_answer", lambda *_: os._exit(1))
     camera.project.write("dir/file", "edited\n")
     camera.project.write("tracked", "edited\n")
 
     assert camera.take().blob(b"dir/file") == b"edited\n"
+
+
+def test_child_without_standard_streams(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that has no standard streams sees every change, whether the second process can
+    answer or not.
+    """
+    camera.project.write("dir/file", "x")
+    time.sleep(0.02)
+    camera.take()
+    monkeypatch.setattr(snapshot_module, "FORK_ABOVE", 0)
+    monkeypatch.setattr(stat_check, "may_fork", lambda: True)
+    camera.project.write("dir/file", "edited\n")
+    held = [os.dup(descriptor) for descriptor in (0, 1, 2)]
+    try:
+        os.closerange(0, 3)
+        taken = take(camera.repo, Objects(camera.repo, dry=True), Limits(), camera.live)
+    finally:
+        for descriptor, copy in enumerate(held):
+            os.dup2(copy, descriptor)
+            os.close(copy)
+
+    assert taken.snapshot.tree == git_tree(camera.project)
 
 
 def test_no_fork_beside_threads() -> None:
@@ -1505,7 +1527,7 @@ def test_no_fork_beside_threads() -> None:
     thread = threading.Thread(target=done.wait)
     thread.start()
     try:
-        assert not stat_check._may_fork()
+        assert not stat_check.may_fork()
     finally:
         done.set()
         thread.join()

@@ -93,7 +93,7 @@ def missed(repo: Repository, watch: Watch, changes: Iterable[Change]) -> bytes |
     suspects = [
         path
         for path, (_, names) in changes
-        if not watch.reports(path) and _is_newer(repo, watch, path, names)
+        if not _is_reported(watch, path) and _is_newer(repo, watch, path, names)
     ]
     if not suspects:
         return None
@@ -103,7 +103,13 @@ def missed(repo: Repository, watch: Watch, changes: Iterable[Change]) -> bytes |
     exact = watch.known.watcher == OWN
     shallow, deep = watched.directories(answer.paths, exact=exact)
     watch.shallow, watch.deep = watch.shallow | shallow, (*watch.deep, *deep)
-    return next((path for path in suspects if not watch.reports(path)), None)
+    return next((path for path in suspects if not _is_reported(watch, path)), None)
+
+
+def _is_reported(watch: Watch, path: bytes) -> bool:
+    """Return whether a change in a directory was reported."""
+    below = path + b"/"
+    return path in watch.shallow or any(below.startswith(top + b"/") for top in watch.deep)
 
 
 def _is_newer(repo: Repository, watch: Watch, path: bytes, names: Iterable[bytes] | None) -> bool:
@@ -115,7 +121,7 @@ def _is_newer(repo: Repository, watch: Watch, path: bytes, names: Iterable[bytes
         above = path
         while above:
             above = above.rpartition(b"/")[0]
-            if watch.reports(above):
+            if _is_reported(watch, above):
                 return False
         return True
     files = [full, *(os.path.join(full, name) for name in names or ())]

@@ -8,8 +8,8 @@ incomplete one costs the information in it, and nothing else. Commands are not s
 from __future__ import annotations
 
 import os
-import stat
 
+from gitcp.git import shared
 from gitcp.policy import events, risk
 
 TYPE_CHECKING = False
@@ -157,20 +157,14 @@ def _append(git_dir: str, *lines: bytes) -> None:
     if not lines or os.path.islink(directory):
         return
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-    descriptor = os.open(os.path.join(directory, NAME), flags, 0o600)
+    path = os.path.join(directory, NAME)
+    descriptor = os.open(path, flags, 0o600)
     try:
         if not os.fstat(descriptor).st_size:
-            _share(descriptor, directory)
+            shared.share_like_directory(descriptor, path)
         os.write(descriptor, b"".join(b"\n" + line for line in lines) + b"\n")
     finally:
         os.close(descriptor)
-
-
-def _share(descriptor: int, directory: str) -> None:
-    """Let the group use a new file, if it may use the directory (see gitcp.git.shared)."""
-    mode = os.stat(directory).st_mode
-    if mode & stat.S_ISGID and mode & stat.S_IWGRP:
-        os.fchmod(descriptor, 0o660)
 
 
 def _content(path: str) -> bytes:
