@@ -27,11 +27,16 @@ def safe(text: str) -> str:
     """Return `text` with everything escaped that a terminal would act on. Line feeds stay, tabs
     become spaces.
     """
-    if text.isprintable() and text.isascii():
+    if is_plain(text):
         return text
     if "\t" in text:
         text = text.expandtabs(TAB)
     return re.sub(UNSAFE, _escape, text)
+
+
+def is_plain(text: str) -> bool:
+    """Return whether `text` is printable ASCII, in which nothing has to be escaped."""
+    return text.isascii() and text.isprintable()
 
 
 def flat(text: str) -> str:

@@ -63,6 +63,15 @@ SEGMENT = re.compile(
 HEAD = re.compile(rb"tree (%s)\n(?:parent (%s)\n)?author ([^\n]*)" % (_OID, _OID))
 OBJECT = re.compile(rb"object (%s)\n" % _OID)
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+TRAILER = re.compile(r"^(Gitcp-[A-Za-z-]+): (.*)$", re.MULTILINE)
+GENERATED = (
+    ("restored ", "Gitcp-Restored-From"),
+    ("forked from ", "Gitcp-Forked-From"),
+    ("reverted ", "Gitcp-Reverted"),
+    ("step ", "Gitcp-Step"),
+)
+"""How a generated subject begins that ends with the value of this trailer."""
+
 LISTED = (
     "rev-list",
     "--first-parent",
@@ -94,10 +103,7 @@ class Summary(Value):
     created: datetime
     subject: str
     trailers: dict[str, str]
-
-    @property
-    def id(self) -> CheckpointId:
-        return CheckpointId(self.trailers["Gitcp-Session"], int(self.trailers["Gitcp-Number"]))
+    id: CheckpointId
 
 
 class Store:
@@ -686,15 +692,14 @@ def subject(checkpoint: Checkpoint) -> str:
 
 def is_generated(summary: Summary) -> bool:
     """Return whether gitcp generated a checkpoint's subject, as opposed to a label."""
-    trailer, trigger = summary.trailers.get, summary.trailers.get("Gitcp-Trigger", "")
-    generated = {
-        f"restored {trailer('Gitcp-Restored-From')}",
-        f"forked from {trailer('Gitcp-Forked-From')}",
-        f"reverted {trailer('Gitcp-Reverted')}",
-        f"step {trailer('Gitcp-Step')}",
-        f"{trigger} {summary.id}",
-    }
-    return summary.subject in generated or summary.subject.startswith(f"{trigger}: ")
+    subject, trailers = summary.subject, summary.trailers
+    trigger = trailers.get("Gitcp-Trigger", "")
+    if subject.startswith(f"{trigger}: ") or subject == f"{trigger} {summary.id}":
+        return True
+    return any(
+        subject.startswith(words) and subject.removeprefix(words) == trailers.get(name)
+        for words, name in GENERATED
+    )
 
 
 def _index_entries(files: Snapshot) -> dict[bytes, dict[bytes, Entry]]:
@@ -729,14 +734,13 @@ def parse_summary(commit: Oid, data: bytes) -> Summary:
 
 
 def _summary(commit: Oid, tree: str, parents: str, created: datetime, body: str) -> Summary:
-    trailers = dict(
-        re.findall(r"^(Gitcp-[A-Za-z-]+): (.*)$", body.rstrip().rpartition("\n\n")[2], re.MULTILINE)
-    )
+    trailers = dict(TRAILER.findall(body.rstrip().rpartition("\n\n")[2]))
     session, number = trailers.get("Gitcp-Session", ""), trailers.get("Gitcp-Number", "")
     if not refs.NAME.match(session) or not NUMBER.fullmatch(number) or " " in parents:
         raise _not_a_checkpoint(commit)
-    first = body.partition("\n")[0]
-    return Summary(commit, Oid(tree), Oid(parents) if parents else None, created, first, trailers)
+    first, id = body.partition("\n")[0], CheckpointId(session, int(number))
+    parent = Oid(parents) if parents else None
+    return Summary(commit, Oid(tree), parent, created, first, trailers, id)
 
 
 def _not_a_checkpoint(commit: Oid) -> StoreDamaged:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gitcp import humanize
 from gitcp.cli import filters, rendering
@@ -35,6 +35,10 @@ from gitcp.model import Oid
 from gitcp.store import Summary
 from gitcp.value import replace
 from gitcp.worktree.paths import display
+
+if TYPE_CHECKING:
+    from gitcp.cli.log_view import View
+    from gitcp.history.rows import Counted
 
 CHUNK = 500
 TABLE_ROWS = 20
@@ -228,13 +232,25 @@ def _print(
             _print_texts(context, row, given)
         return
     view = log_view.View(context, current)
-    for number, counted in enumerate(rows_of.counted(context.store, shown)):
-        if number and (given["stat"] or given["patch"]):
-            context.output.line()
-        view.show(counted)
-        _print_texts(context, counted.row, given)
-        folded += len(counted.row.folded)
+    for number, page in enumerate(rows_of.pages(context.store, shown)):
+        if given["stat"] or given["patch"]:
+            _print_changes(context, view, page, given, first=not number)
+        else:
+            view.show(page)
+        folded += sum(len(counted.row.folded) for counted in page)
     _mention_folded(context, folded)
+
+
+def _print_changes(
+    context: Context, view: View, page: Iterable[Counted], given: Mapping[str, Any], *, first: bool
+) -> None:
+    """Print rows with their stat and patch, an empty line between two of them."""
+    for counted in page:
+        if not first:
+            context.output.line()
+        first = False
+        view.show([counted])
+        _print_texts(context, counted.row, given)
 
 
 def _rows(

@@ -4,7 +4,7 @@ of one prompt are one row, and so are consecutive restores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from gitcp import humanize
@@ -32,18 +32,24 @@ class View:
         self._context = context
         self._current = current
         self._now = context.host.now()
+        self._width = context.output.width or UNLIMITED
         self._indent = 0
 
-    def show(self, counted: Counted) -> None:
-        """Print one row."""
+    def show(self, rows: Iterable[Counted]) -> None:
+        """Print rows, all with one write."""
+        self._context.output.text("".join(map(self._text, rows)))
+
+    def _text(self, counted: Counted) -> str:
+        """Return the two lines of a row."""
         context, summary = self._context, counted.row.newest
         id = self._id(summary)
         self._indent = max(self._indent, len(id) + 2)
         tags = rendering.decoration(context.shown_tags.get(summary.commit, ()))
-        room = (context.output.width or UNLIMITED) - self._indent - len(tags.text)
+        room = self._width - self._indent - len(tags.text)
         title = _title(summary, room)
-        context.output.line(Styled(id.ljust(self._indent), YELLOW), title, tags)
-        context.output.line(" " * self._indent, *_details(counted, self._now))
+        head = context.output.joined((Styled(id.ljust(self._indent), YELLOW), title, tags))
+        details = context.output.joined([*_details(counted, self._now)])
+        return f"{head}\n{' ' * self._indent}{details}\n"
 
     def _id(self, summary: Summary) -> str:
         id = self._context.id_of(summary.commit, summary.id)
@@ -92,7 +98,6 @@ def _extent(counted: Counted) -> Iterator[Part]:
 
 def _origins(summary: Summary) -> Iterator[str]:
     """Yield the origin of a checkpoint, unless its subject contains it."""
-    for trailer, words in ORIGINS:
-        origin = summary.trailers.get(trailer)
-        if origin and not is_generated(summary):
-            yield f"{words} {origin}"
+    origins = [(words, summary.trailers.get(trailer)) for trailer, words in ORIGINS]
+    if any(origin for _, origin in origins) and not is_generated(summary):
+        yield from (f"{words} {origin}" for words, origin in origins if origin)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from gitcp import wire
 from gitcp.cli.failure import writing
 from gitcp.progress import shown_by
-from gitcp.safe import safe
+from gitcp.safe import is_plain, safe
 
 if TYPE_CHECKING:
     from gitcp.cli.progress import Bars
@@ -63,7 +63,11 @@ class Output:
 
     def line(self, *parts: Part) -> None:
         """Print the parts as a line to stdout."""
-        self.data(encoded("".join(map(self.shown, parts)) + "\n", sys.stdout))
+        self.text(self.joined(parts) + "\n")
+
+    def text(self, text: str) -> None:
+        """Print text that `joined` returned to stdout."""
+        self.data(encoded(text, sys.stdout))
 
     def data(self, data: bytes) -> None:
         """Write bytes unchanged to stdout."""
@@ -133,6 +137,14 @@ class Output:
     def shown(self, part: Part) -> str:
         """Return a part as it is written."""
         return _painted(part, colour=self.colour)
+
+    def joined(self, parts: Sequence[Part]) -> str:
+        """Return parts as they are written, one after the other."""
+        if not self.colour:
+            text = "".join([part if isinstance(part, str) else part.text for part in parts])
+            if is_plain(text):
+                return text
+        return "".join(map(self.shown, parts))
 
     @contextmanager
     def paged(self, core_pager: str | None) -> Iterator[None]:

@@ -45,7 +45,7 @@ def fold(summaries: Iterable[Summary], tagged: Container[Oid]) -> Iterator[Row]:
                 continue
             if row is not None:
                 yield row
-            row, group = Row(summary), next_group
+            row, group = Row(summary, ()), next_group
     except GitcpError:  # a damaged chain: list what was read
         if row is not None:
             yield row
@@ -58,7 +58,7 @@ def prompt(summary: Summary) -> str | None:
     """Return the last prompt, as quoted in a generated subject; None for any other subject."""
     trigger, colon, text = summary.subject.partition(": ")
     own = colon and trigger == summary.trailers.get("Gitcp-Trigger")
-    return text if own and is_generated(summary) else None
+    return text if own else None
 
 
 def _group(summary: Summary, tagged: Container[Oid]) -> tuple[str, str] | None:

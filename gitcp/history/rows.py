@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from gitcp.errors import GitcpError, StoreDamaged
@@ -16,8 +17,8 @@ from gitcp.store import Store, Summary
 PAGE = 20
 """Rows whose changed lines are counted together: the first page appears before the rest is read."""
 
-LARGEST_PAGE = 640
-"""So many of them at most; a log of 10,000 checkpoints then starts 20 processes instead of 500."""
+LARGEST_PAGE = 2560
+"""So many of them at most; a log of 10,000 checkpoints then starts 10 processes instead of 500."""
 
 NO_LABEL = "(no label)"
 
@@ -50,10 +51,15 @@ def changed_files(summary: Summary) -> int:
 
 def changed_in(row: Row) -> int:
     """Return the sum of the files changed by each checkpoint of a row."""
-    return sum(changed_files(each) for each in (row.newest, *row.folded))
+    return changed_files(row.newest) + sum(map(changed_files, row.folded))
 
 
 def counted(store: Store, rows: Iterable[Row]) -> Iterator[Counted]:
+    """Count what each row changed, as `pages` does."""
+    return chain.from_iterable(pages(store, rows))
+
+
+def pages(store: Store, rows: Iterable[Row]) -> Iterator[list[Counted]]:
     """Count what each row changed, a page of rows at a time. Where reading a chain fails, the rows
     before that come first; a row is not counted where what it is compared with is damaged.
     """
@@ -65,9 +71,8 @@ def counted(store: Store, rows: Iterable[Row]) -> Iterator[Counted]:
                 if changed_in(row) <= MOST_FILES:
                     pairs[id(row)] = _trees(store, row, listed)
         found = totals(store, pairs.values())
-        for row in page:
-            pair = pairs.get(id(row))
-            yield Counted(row, found.get(pair) if pair else None)
+        each_pair = ((row, pairs.get(id(row))) for row in page)
+        yield [Counted(row, found.get(pair) if pair else None) for row, pair in each_pair]
 
 
 def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:

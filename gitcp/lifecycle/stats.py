@@ -1,8 +1,8 @@
 """Compute the disk usage of checkpoints: total, shared with the project's
 history, growth, largest paths.
 
-git computes the sizes on disk: compressed, and as deltas where packed. Writes nothing. Takes one
-walk over the trees per figure.
+git computes the sizes on disk: compressed, and as deltas where packed. Writes nothing. Walks the
+trees once to list the objects, and again for what the project, a prune and the trash have.
 """
 
 from __future__ import annotations
@@ -105,11 +105,14 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
     objects = _objects(store, [node.root for node in counted], project)
     weighed = _by_path(objects)
     size = sum(each.size for each in objects)
+    growth = _growth(counted, objects)
     horizon = store.repo.host.now() - RECENT
-    old = [node.root for node in counted if node.created < horizon]
+    recent = [added for node, added in growth if node.created >= horizon]
     dropped = {
         node.commit for node, _ in prune.plan_for(store, forest, prune.PruneRequest()).dropped
     }
+    kept = {root for commit, root in roots.items() if commit not in dropped}
+    is_all_kept = len(kept) == len(set(roots.values()))
     entries = trash.entries(store)
     forests = (entry.read(store, despite_damage=True) for entry in entries)
     in_trash = [node.root for each in forests for node in each.nodes.values() if counts(node)]
@@ -119,20 +122,19 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
         checkpoints=len(roots),
         tags=len(forest.tags),
         bytes=size,
-        shared=usage(store, roots.values()) - usage(store, roots.values(), project),
+        shared=usage(store, roots.values()) - size if project else 0,
         conversations=sum(e.bytes for path, e in weighed.items() if path.startswith(CONVERSATION)),
-        recent=len(roots) - len(old),
-        recent_bytes=size - usage(store, old, project),
+        recent=len(recent),
+        recent_bytes=sum(recent),
         trash=len(entries),
         trash_bytes=usage(store, in_trash, {*project, *roots.values()}),
         prune=len(dropped),
-        prune_bytes=size
-        - usage(store, [root for commit, root in roots.items() if commit not in dropped], project),
+        prune_bytes=0 if is_all_kept else size - usage(store, kept, project),
         largest=tuple(
             each for each in largest if each.path and not each.path.startswith(b".gitcp/")
         )[:most],
-        days=_shares(counted, objects, lambda node: f"{node.created:%Y-%m-%d}"),
-        by_session=_largest_first(_shares(counted, objects, lambda node: node.id.session)),
+        days=_shares((node.created.date().isoformat(), added) for node, added in growth),
+        by_session=_largest_first(_shares((node.id.session, added) for node, added in growth)),
     )
 
 
@@ -140,17 +142,21 @@ def _largest_first(shares: Iterable[Share]) -> tuple[Share, ...]:
     return tuple(sorted(shares, key=lambda share: (-share.bytes, share.name)))
 
 
-def _shares(
-    counted: Sequence[Summary], objects: Iterable[_Object], name_of: Callable[[Summary], str]
-) -> tuple[Share, ...]:
-    """Return the shares by name, in the order of their first checkpoint."""
+def _growth(counted: Sequence[Summary], objects: Iterable[_Object]) -> list[tuple[Summary, int]]:
+    """Return the checkpoints, each with the bytes that it added to those before it."""
     added = _by_tree(objects, {node.root for node in counted})
-    counts: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for node in counted:
-        name = name_of(node)
-        counts[name] += 1
-        sizes[name] += added.pop(node.root, 0)
+    return [(node, added.pop(node.root, 0)) for node in counted]
+
+
+def _shares(growth: Iterable[tuple[str, int]]) -> tuple[Share, ...]:
+    """Return the shares by name, in the order of their first checkpoint, given the name and the
+    added bytes of each checkpoint.
+    """
+    counts: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    for name, added in growth:
+        counts[name] = counts.get(name, 0) + 1
+        sizes[name] = sizes.get(name, 0) + added
     return tuple(Share(name, count, sizes[name]) for name, count in counts.items())
 
 

@@ -280,3 +280,13 @@ def test_listed() -> None:
     """A list is cut with how many more there are; one that fits is whole."""
     assert humanize.listed(["a", "b"], 2) == ["a", "b"]
     assert humanize.listed(["a", "b", "c", "d"], 2) == ["a", "b", "… and 2 more"]
+
+
+@given(parts=st.lists(everything), colour=st.booleans())
+def test_joined_parts_are_shown_part_by_part(parts: list[str], colour: bool) -> None:
+    """What parts become does not depend on whether they are written together."""
+    output = Output({"FORCE_COLOR": "1" if colour else "0"})
+    styled = [Styled(part, RED if number % 2 else "") for number, part in enumerate(parts)]
+    plain = [Styled("plain", RED), Styled(" text", "")]
+    for each in (styled, plain):
+        assert output.joined(each) == "".join(map(output.shown, each))

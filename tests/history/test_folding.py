@@ -12,7 +12,7 @@ from kinds import FORMAT
 from gitcp.history import diffstat
 from gitcp.history.diffstat import Total
 from gitcp.history.folding import Row, fold
-from gitcp.model import Oid, Trigger
+from gitcp.model import CheckpointId, Oid, Trigger
 from gitcp.store import Summary
 
 from driver import Project
@@ -33,6 +33,7 @@ def summary(number: int, trigger: str, subject: str = "", **trailers: str) -> Su
             "Gitcp-Trigger": trigger,
             **{f"Gitcp-{name}": value for name, value in trailers.items()},
         },
+        CheckpointId("alpha", number),
     )
 
 
