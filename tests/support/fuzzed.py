@@ -223,7 +223,7 @@ def _metadata(data: bytes) -> object:
 
 def _commit(data: bytes) -> object:
     objects = SimpleNamespace(read_commit=lambda _: data)
-    return Store.summary(SimpleNamespace(reader=objects), OID)  # type: ignore[arg-type]
+    return Store.summary(SimpleNamespace(reader=objects, _summaries={}), OID)  # type: ignore[arg-type]
 
 
 def _transcript(agent: str) -> Callable[[bytes], object]:
