@@ -137,6 +137,9 @@ class _Shown(Output):
     def line(self, *parts: Part) -> None:
         self.say(*parts)
 
+    def text(self, text: str) -> None:
+        self._console.line(text.removesuffix("\n"))
+
     def data(self, data: bytes) -> None:
         self._console.line(data.decode("utf-8", "replace").removesuffix("\n"))
 
