@@ -2,7 +2,7 @@
 their own storage, and where their source distributions are kept between runs.
 
     python tests/frameworks/suites.py           download what is missing, for the installed versions
-    SUITES=whole pytest tests/frameworks        run all tests, not a sample of the largest suite
+    SUITES=whole pytest tests/frameworks        run all tests, not samples of the two largest suites
 
 A suite is run by pytest in a process of its own, with a plugin of this directory. The plugin puts
 gitcp's class where the framework's was, and calls `select`.
@@ -59,7 +59,7 @@ class Suite(NamedTuple):
 
 
 SUITES = (
-    Suite("LangGraph", "langgraph", "langgraph_suite", "tests", "", sample=3),
+    Suite("LangGraph", "langgraph", "langgraph_suite", "tests", "", sample=6),
     Suite(
         "OpenAI Agents SDK",
         "openai-agents",
@@ -72,6 +72,7 @@ SUITES = (
         "test_cancel_streaming.py test_handoff_history_duplication.py "
         "test_hitl_session_scenario.py test_max_turns.py test_run_impl_resume_paths.py "
         "test_run_state_pending_input.py test_soft_cancel.py",
+        sample=3,
     ),
     Suite(
         "Claude Agent SDK",

@@ -111,7 +111,7 @@ def test_suite(suite: Suite, tmp_path: Path) -> None:
 
     assert outcome.failed == ()
     if suite.sample > 1 and not WHOLE:
-        assert outcome.run > 500
+        assert outcome.run > 200
         return
     line = row(suite, outcome)
     if UPDATE:
