@@ -2,7 +2,6 @@
 to the next.
 
 `Camera.take` checks at every snapshot that nothing of git's was written, that the index can be told
-from kinds import FORMAT
 from it, and that a scan that remembers nothing says the same.
 """
 
