@@ -216,12 +216,12 @@ class Store:
         ever. These pass the queue together: none waits for another to be scheduled.
         """
         until, alone = time.monotonic() + locks.LOCK_WAIT, session is None
-        with ExitStack() as held:
-            held.callback(self.writer.let_go)
+        with ExitStack() as stack:
+            stack.callback(self.writer.release)
             if session is not None:
-                held.enter_context(self._lock_file(f"{LOCKS}/{session}", until, lasting=False))
+                stack.enter_context(self._lock_file(f"{LOCKS}/{session}", until, lasting=False))
             with self._lock_file(QUEUE, until, alone=alone):
-                held.enter_context(self._lock_file(LOCK, until, alone=alone))
+                stack.enter_context(self._lock_file(LOCK, until, alone=alone))
             shared.repair(self.repo.common_dir / "refs" / "gitcp")
             yield
 
@@ -285,7 +285,7 @@ class Store:
         exists.
         """
         name = checkpoint.id.session
-        self.writer.flush(held=True)
+        self.writer.flush(keep=True)
         if not self.refs.update(refs.SESSIONS + name, checkpoint.commit, None):
             raise AlreadyExists(
                 f"session {name} already exists; nothing was changed",
@@ -319,7 +319,7 @@ class Store:
 
     def _make_durable(self) -> None:
         """Sync the objects that a ref is about to name."""
-        self.writer.flush(held=True)
+        self.writer.flush(keep=True)
 
     def write_root(
         self, checkpoint: Checkpoint, readme: str, before: Checkpoint | None = None
@@ -352,13 +352,13 @@ class Store:
         """Return the tree of segments of each file that is stored so, by path. Raises
         StoreDamaged.
         """
-        found = {}
+        entries = {}
         for path in (each.path for each in snapshot.converted if each.segments):
             entry = trees.lookup(self.reader, snapshot.tree, path)
             if entry is not None:
                 tree = segmented.pointer(self.reader, entry.oid).tree
-                found[path] = Entry(TREE, tree)
-        return found
+                entries[path] = Entry(TREE, tree)
+        return entries
 
     def lost_segments(self, checkpoint: Checkpoint) -> Iterator[bytes]:
         """Yield the files whose segments are not in the checkpoint's tree. Raises StoreDamaged."""
@@ -484,7 +484,7 @@ class Store:
             root=root,
             parent=parent,
             tree=tree(),
-            held={
+            reserved={
                 name: entries[name].oid for name in (CONVERSATION, STEPS, STATE) if name in entries
             },
         )

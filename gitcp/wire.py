@@ -186,9 +186,15 @@ def format_of(checkpoint: Checkpoint) -> int:
 
 
 def decode_checkpoint(
-    data: bytes, *, commit: Oid, root: Oid, parent: Oid | None, tree: Oid, held: Mapping[bytes, Oid]
+    data: bytes,
+    *,
+    commit: Oid,
+    root: Oid,
+    parent: Oid | None,
+    tree: Oid,
+    reserved: Mapping[bytes, Oid],
 ) -> Checkpoint:
-    """Decode `checkpoint.json`. `tree` is the tree of the files, `held` has
+    """Decode `checkpoint.json`. `tree` is the tree of the files, `reserved` has
     the entries of `.gitcp` by name.
 
     Raises FormatTooNew for an unknown format, and StoreDamaged for anything that is not a
@@ -215,14 +221,14 @@ def decode_checkpoint(
             agent=_decode_agent(fields.get("agent")),
             note=decode_note(fields),
             snapshot=decode_snapshot(fields.get("files", {}), fields.get("base", {}), tree),
-            conversation=_decode_conversation(fields, held.get(b"conversation")),
+            conversation=_decode_conversation(fields, reserved.get(b"conversation")),
             changed=fields["changed"],
             restored_from=parse_id(fields.get("restored_from")),
             forked_from=parse_id(fields.get("forked_from")),
             run=_decode_run(fields.get("run")),
             step=_decode_step(fields.get("step")),
-            state=State(held[b"state"], fields["state"]["key"]) if "state" in fields else None,
-            steps=held.get(b"steps"),
+            state=State(reserved[b"state"], fields["state"]["key"]) if "state" in fields else None,
+            steps=reserved.get(b"steps"),
             compensated=fields.get("compensated", {}),
             reverted=Span.parse(fields.get("reverted")),
             authors=_decode_authors(fields.get("authors")),

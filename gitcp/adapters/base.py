@@ -428,9 +428,9 @@ def check_session_id(session_id: str) -> str:
     return session_id
 
 
-def place_parts(place: str) -> tuple[str, ...] | None:
+def place_parts(relative: str) -> tuple[str, ...] | None:
     """Return the components of a relative path that stays below its start, else None."""
-    parts = tuple(place.split("/"))
+    parts = tuple(relative.split("/"))
     valid = all(PLACE_PART.fullmatch(part) and part not in {".", ".."} for part in parts)
     return parts if valid and len(parts) <= 8 else None
 
@@ -441,10 +441,10 @@ def check_distinct(paths: Sequence[Path]) -> None:
         raise StoreDamaged(f"two streams map to the same file; {NOTHING}", hint=CHECK)
 
 
-def bad_target(place: str) -> StoreDamaged:
+def bad_target(relative: str) -> StoreDamaged:
     """Return the error for a stored path outside the agent's directory."""
     return StoreDamaged(
-        f"unsafe path {place[:200]!r} in the stored conversation; {NOTHING}", hint=CHECK
+        f"unsafe path {relative[:200]!r} in the stored conversation; {NOTHING}", hint=CHECK
     )
 
 

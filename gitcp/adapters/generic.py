@@ -260,9 +260,9 @@ def _target(stream: Stream) -> tuple[str, ...]:
     """Return where a stream goes: the file's original name if it is a plain one, else the stream's
     name.
     """
-    name, place = stream.name, base.place_parts(stream.place)
-    if name == MAIN and place is not None and len(place) == 1 and "{" not in place[0]:
-        return place
+    name, relative = stream.name, base.place_parts(stream.place)
+    if name == MAIN and relative is not None and len(relative) == 1 and "{" not in relative[0]:
+        return relative
     parts = tuple(name.split("/"))
     if len(parts) > 2 or not all(base.STREAM_PART.fullmatch(part) for part in parts):
         raise StoreDamaged(f"invalid stream name {name[:80]!r}; {base.NOTHING}", hint=base.CHECK)

@@ -92,10 +92,10 @@ def repaired(mend: Mend, stored: Stored, names: Sequence[str]) -> tuple[Stored, 
     faults: Faults = Counter()
     streams = []
     for stream, read in stored.streams:
-        edits, found = plans.get(stream.name, ([], Counter()))
+        edits, counts = plans.get(stream.name, ([], Counter()))
         where = "" if stream.name == MAIN else f" in {stream.name}"
-        faults.update({f"{what}{where}": count for what, count in found.items()})
-        streams.append((stream, partial(Transcript(read).edited, edits) if found else read))
+        faults.update({f"{what}{where}": count for what, count in counts.items()})
+        streams.append((stream, partial(Transcript(read).edited, edits) if counts else read))
     return (replace(stored, streams=tuple(streams)) if faults else stored), faults
 
 

@@ -72,10 +72,10 @@ class BatchStore(Store):
         """Make checkpoints durable and move their refs. Return those that could be: another process
         may have moved a session.
         """
-        self.writer.flush(held=True)
+        self.writer.flush(keep=True)
         landed = [each for each in checkpoints if self._move(each)]
         self.repo.refs.sync([refs.SESSIONS + checkpoint.id.session for checkpoint in landed])
-        self.writer.let_go()
+        self.writer.release()
         return landed
 
     def _move(self, checkpoint: Checkpoint) -> bool:
@@ -190,8 +190,8 @@ class _Share:
 
     def _checkpoint(self, item: Item) -> Checkpoint | None:
         """Write the checkpoint of a conversation; None if it is stored."""
-        found = item.listed.found
-        holding = self._held.of(found.agent, found.session_id)
+        transcript = item.listed.found
+        holding = self._held.of(transcript.agent, transcript.session_id)
         parent = self._store.read(holding.tip) if holding else None
         capture = item.listed.capture()
         stored, agent = conversation.store_capture(self._store, capture, parent)

@@ -54,10 +54,12 @@ class Directories:
         if not path:
             return None
         if path not in self._trees:
-            found = discovery.discover(path, self._home)
-            usable = found is not None and not discovery.is_above_home(found[0], self._home)
-            common_dir = os.path.realpath(discovery.common(found[1])) if found else ""
-            self._trees[path] = Tree(*found, common_dir) if found and usable else None
+            discovered = discovery.discover(path, self._home)
+            usable = discovered is not None and not discovery.is_above_home(
+                discovered[0], self._home
+            )
+            common_dir = os.path.realpath(discovery.common(discovered[1])) if discovered else ""
+            self._trees[path] = Tree(*discovered, common_dir) if discovered and usable else None
         return self._trees[path]
 
     def of(self, origin: Origin) -> Tree | None:

@@ -180,8 +180,8 @@ class _Search:
         return self._claimed(rest) if len(rest) < len(homeless) else rest
 
     def _claim(self, repo: Repo, listed: Listed, origin: Origin) -> str:
-        found = listed.found
-        if repo.holdings.of(found.agent, found.session_id):
+        conversation = listed.found
+        if repo.holdings.of(conversation.agent, conversation.session_id):
             return "its session"
         return repo.claim(origin, self._request.former if repo is self._own else ())
 
@@ -202,25 +202,25 @@ class _Search:
             repo = self._repos.get(common_dir)
             store = repo.store if repo else personal.find(self._host)
             path = repo.root if repo else personal.place(self._host)
-            held = repo.holdings if repo else Holdings(store) if store else None
+            holdings = repo.holdings if repo else Holdings(store) if store else None
             sorted_items = sorted(self._sorted[common_dir], key=lambda each: each[0].found.modified)
-            items = tuple(_item(held, memory, *each) for each in sorted_items)
+            items = tuple(_item(holdings, memory, *each) for each in sorted_items)
             yield Share(path, store, repo is None, items)
 
 
 def _item(
-    held: Holdings | None, memory: Memory, listed: Listed, origin: Origin, reason: str
+    holdings: Holdings | None, memory: Memory, listed: Listed, origin: Origin, reason: str
 ) -> Item:
-    found = listed.found
-    if held is None:
+    conversation = listed.found
+    if holdings is None:
         return _unstored(memory, listed, origin, reason)
-    known = memory.stored_in(listed, held.store.repo.common_dir)
-    if known in held.sessions:
+    known = memory.stored_in(listed, holdings.store.repo.common_dir)
+    if known in holdings.sessions:
         return Item(listed, origin, reason, STORED, known)
-    holding = held.of(found.agent, found.session_id)
+    holding = holdings.of(conversation.agent, conversation.session_id)
     if holding is None:
         return _unstored(memory, listed, origin, reason)
-    state = LIKELY if _seems_complete(held.store, holding, listed) else GROWN
+    state = LIKELY if _seems_complete(holdings.store, holding, listed) else GROWN
     return Item(listed, origin, reason, state, holding.session)
 
 

@@ -37,17 +37,17 @@ def unstored(store: Store, sessions: Iterable[Found]) -> list[Found]:
     sessions = list(sessions)
     if not sessions:
         return []
-    held = Holdings(store)
-    return [found for found in sessions if not _is_stored(held, found)]
+    holdings = Holdings(store)
+    return [conversation for conversation in sessions if not _is_stored(holdings, conversation)]
 
 
-def _is_stored(held: Holdings, found: Found) -> bool:
-    holding = held.of(found.agent, found.session_id)
+def _is_stored(holdings: Holdings, conversation: Found) -> bool:
+    holding = holdings.of(conversation.agent, conversation.session_id)
     try:
         # commits have whole seconds
-        return holding is not None and held.store.summary(holding.tip).created.timestamp() >= int(
-            found.modified
-        )
+        return holding is not None and holdings.store.summary(
+            holding.tip
+        ).created.timestamp() >= int(conversation.modified)
     except StoreDamaged:
         return False
 
@@ -58,14 +58,16 @@ def due(store: Store, cwd: Path, host: Host) -> tuple[Sweep, ...]:
     times: dict[str, list[float]] = {}
     lifetimes: dict[str, float | None] = {}
     soon = []
-    for found in adapters.find_all(cwd, host):
-        if found.agent not in lifetimes:
-            lifetimes[found.agent] = adapters.lifetime(found.agent, host)
-        lifetime = lifetimes[found.agent]
-        if lifetime is not None and found.modified + lifetime < now + SOON:
-            soon.append(found)
-    for found in unstored(store, soon):
-        if why_empty(partial(adapters.load(found.agent).capture, found)):
+    for conversation in adapters.find_all(cwd, host):
+        if conversation.agent not in lifetimes:
+            lifetimes[conversation.agent] = adapters.lifetime(conversation.agent, host)
+        lifetime = lifetimes[conversation.agent]
+        if lifetime is not None and conversation.modified + lifetime < now + SOON:
+            soon.append(conversation)
+    for conversation in unstored(store, soon):
+        if why_empty(partial(adapters.load(conversation.agent).capture, conversation)):
             continue
-        times.setdefault(found.agent, []).append(found.modified + (lifetimes[found.agent] or 0))
+        times.setdefault(conversation.agent, []).append(
+            conversation.modified + (lifetimes[conversation.agent] or 0)
+        )
     return tuple(Sweep(agent, len(each), min(each)) for agent, each in sorted(times.items()))

@@ -219,8 +219,8 @@ def _position(given: Mapping[str, object]) -> dict[str, Any]:
                 "was saved",
                 hint="pass None, numbers, text, lists, or dicts with text keys",
             )
-    found: dict[str, Any] = wire.loads(wire.dumps(dict(given)))
-    return found
+    position: dict[str, Any] = wire.loads(wire.dumps(dict(given)))
+    return position
 
 
 def _trigger(name: str) -> Trigger:
@@ -248,13 +248,13 @@ def inside(opened: Opened, files: Files) -> tuple[bytes, ...]:
     BadValue for one outside.
     """
     given = [files] if isinstance(files, str | bytes | os.PathLike) else [*files]
-    found: list[bytes] = []
+    relative_paths: list[bytes] = []
     for path in given:
-        place = opened.store().repo.inside(opened.path, os.fsencode(path))
-        if not place:
+        relative = opened.store().repo.inside(opened.path, os.fsencode(path))
+        if not relative:
             raise BadValue(
                 f"{os.fsdecode(path)!r} is not a file in {opened.root}: nothing was saved",
                 hint="name files of the working tree",
             )
-        found.append(place)
-    return tuple(found)
+        relative_paths.append(relative)
+    return tuple(relative_paths)

@@ -207,10 +207,10 @@ class Session:
         """Return the recorded result if it is current, else None; if `missing`, raise
         RevisionNotFound.
         """
-        found, planned = check(self.opened.store(), self.name, request, self._known)
+        result, planned = check(self.opened.store(), self.name, request, self._known)
         if planned.verdict is Verdict.SKIP:
-            return found
-        if missing and found is None:
+            return result
+        if missing and result is None:
             raise RevisionNotFound(
                 f"step {str(request.step)!r} of session {self.name} has not run yet",
                 hint="pass the function to run",

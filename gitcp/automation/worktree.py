@@ -152,8 +152,8 @@ def _add(made: list[Checkpoint], saved: Saved | None) -> None:
 
 def _conversations(there: Store) -> list[tuple[str, str]]:
     """Return the agents' sessions that ran in this worktree, the newest last."""
-    found = adapters.find_all(there.repo.root, there.repo.host)
-    return [(each.agent, each.session_id) for each in reversed(found)]
+    conversations = adapters.find_all(there.repo.root, there.repo.host)
+    return [(each.agent, each.session_id) for each in reversed(conversations)]
 
 
 def _record(there: Store, agent: str, session_id: str) -> Saved | None:

@@ -151,12 +151,12 @@ def _share_fields(share: Share) -> Json:
 
 
 def _item_fields(item: Item) -> Json:
-    found, deleted = item.listed.found, item.listed.deleted
+    conversation, deleted = item.listed.found, item.listed.deleted
     return {
-        "agent": found.agent,
-        "agent_session": found.session_id,
+        "agent": conversation.agent,
+        "agent_session": conversation.session_id,
         "bytes": item.listed.bytes,
-        "modified": encode_time(datetime.fromtimestamp(found.modified).astimezone()),
+        "modified": encode_time(datetime.fromtimestamp(conversation.modified).astimezone()),
         "deleted": encode_time(datetime.fromtimestamp(deleted).astimezone()) if deleted else None,
         "directories": list(item.origin.directories),
         "reason": item.reason,

@@ -374,12 +374,12 @@ class Context:
         spelled = repo.spelled(self.cwd, path) if checkpoints else None
         if spelled and any(self._has(checkpoint, spelled) for checkpoint in checkpoints):
             return spelled
-        found = repo.inside(self.cwd, path)
-        if found is None:
+        relative = repo.inside(self.cwd, path)
+        if relative is None:
             raise BadValue(
                 f"{os.fsdecode(path)} is outside {self.store.repo.root}: nothing was changed"
             )
-        return found
+        return relative
 
     def _has(self, checkpoint: Checkpoint, path: bytes) -> bool:
         from gitcp.git import trees

@@ -98,9 +98,9 @@ def _worktrees_at(path: str) -> list[tuple[str, str]]:
     if ".git" in below:
         below = [""]
     places = (os.path.realpath(os.path.join(path, name)) for name in below)
-    linked = (place for place in places if os.path.isfile(os.path.join(place, ".git")))
-    found = (discovery.discover(place) for place in linked)
-    return [each for each in found if each is not None]
+    linked = (directory for directory in places if os.path.isfile(os.path.join(directory, ".git")))
+    discovered = (discovery.discover(directory) for directory in linked)
+    return [each for each in discovered if each is not None]
 
 
 def _answer_git(arguments: Sequence[str], until: float) -> None:

@@ -104,17 +104,17 @@ class _Nowhere:
 
 def _quiet(context: Context, store: Store | None = None) -> Context:
     """Return a context of its own whose messages nobody sees."""
-    found = _context(context, (), _Nowhere())
+    quiet = _context(context, (), _Nowhere())
     if store is not None:
-        found.__dict__["store"] = store
-    return found
+        quiet.__dict__["store"] = store
+    return quiet
 
 
 def _context(context: Context, args: Sequence[str], console: Console) -> Context:
-    found = Context(args)
-    found.host, found.directory = context.host, os.fspath(context.cwd)
-    found.output = _Shown(context.host.env, console)
-    return found
+    inner = Context(args)
+    inner.host, inner.directory = context.host, os.fspath(context.cwd)
+    inner.output = _Shown(context.host.env, console)
+    return inner
 
 
 class _Shown(Output):

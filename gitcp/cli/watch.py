@@ -78,9 +78,9 @@ def command(
                 _tell(context, event, as_json=as_json)
             return
         for noticed in watch_worktrees(store.repo, watch, stop.is_set):
-            place = "" if noticed.root == store.repo.root else _relative(context, noticed.root)
+            worktree = "" if noticed.root == store.repo.root else _relative(context, noticed.root)
             if noticed.what is not None:
-                _tell(context, noticed.what, place, as_json=as_json, retried=not noticed.ended)
+                _tell(context, noticed.what, worktree, as_json=as_json, retried=not noticed.ended)
 
 
 def _watch(
@@ -122,17 +122,17 @@ def _ended_by_signals(stop: Stop) -> Iterator[None]:
 def _tell(
     context: Context,
     event: Saved | Exception,
-    place: str = "",
+    worktree: str = "",
     *,
     as_json: bool,
     retried: bool = True,
 ) -> None:
-    """Print one line for a save or an error, and flush it. `place` is another worktree."""
+    """Print one line for a save or an error, and flush it. `worktree` is another worktree."""
     if isinstance(event, RepositoryNotFound) and not retried:
-        context.output.say(f"no longer watched: {place} is gone")
+        context.output.say(f"no longer watched: {worktree} is gone")
     elif isinstance(event, Exception):
         then = "will retry" if retried else "no longer watched"
-        at = f" ({place})" if place else ""
+        at = f" ({worktree})" if worktree else ""
         context.output.say(f"not saved{at}: {describe(event).message}; {then}")
     elif as_json:
         fields = {
@@ -142,11 +142,11 @@ def _tell(
         }
         context.output.document(objects.document("save", fields))
     else:
-        _print(context, event.checkpoint, place)
+        _print(context, event.checkpoint, worktree)
     sys.stdout.flush()
 
 
-def _print(context: Context, checkpoint: Checkpoint, place: str) -> None:
+def _print(context: Context, checkpoint: Checkpoint, worktree: str) -> None:
     talk = (
         f", {humanize.count(checkpoint.conversation.digest.messages, 'message')}"
         if checkpoint.conversation
@@ -158,5 +158,5 @@ def _print(context: Context, checkpoint: Checkpoint, place: str) -> None:
         Styled(str(checkpoint.id), BOLD),
         f"  {checkpoint.trigger.value}  "
         f"({humanize.count(checkpoint.changed, 'file')} changed{talk})",
-        f"  in {place}" if place else "",
+        f"  in {worktree}" if worktree else "",
     )

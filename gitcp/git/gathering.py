@@ -110,12 +110,12 @@ class GatheringWriter(ObjectWriter):
     def _is_stored(self, oid: Oid, *, new: bool) -> bool:
         return oid in self._pending if new else self._freshener.freshen(oid)
 
-    def _pack_pending(self, *, held: bool) -> Path | None:
+    def _pack_pending(self, *, keep: bool) -> Path | None:
         """What waits becomes a pack, however little it is."""
         if not self._pending.objects:
             return None
         contents = dict(self._pending.objects)
-        pack = super()._pack_pending(held=held)
+        pack = super()._pack_pending(keep=keep)
         if pack is not None:
             self._contents[pack] = contents
         return pack
@@ -159,7 +159,7 @@ def _join(packs: Mapping[Path, Contents], object_format: ObjectFormat) -> list[P
         return []  # git joined them already
     everything = {oid: entry for contents in packs.values() for oid, entry in contents.items()}
     try:
-        joined = packed(everything, object_format, deflated).write(directory, sync=True, held=False)
+        joined = packed(everything, object_format, deflated).write(directory, sync=True, keep=False)
     except OSError:  # the disk is full: leave them
         return []
     for pack in packs.keys() - {joined}:

@@ -30,7 +30,7 @@ LEVEL = 1
 TINY = 160
 """Up to this size what git stores hardly shrinks: trees are names of objects, which are random."""
 
-HELD = b"gitcp: no ref names it yet\n"
+KEEP = b"gitcp: no ref names it yet\n"
 """In the file beside a pack by which git leaves it alone."""
 
 NAMES = 8 + 1024
@@ -163,11 +163,11 @@ class PackWriter:
         self._file.seek(end)
         return kind, b"".join(parts)
 
-    def close(self, *, held: bool = False) -> Path:
+    def close(self, *, keep: bool = False) -> Path:
         """Finish pack and index, fsync both, and rename them into place: the pack first, so that no
         index exists without it.
 
-        `held` means that no ref reaches its objects yet: `git repack -ad` skips it until `let_go`.
+        `keep` means that no ref reaches its objects yet: `git repack -ad` skips it until `release`.
         """
         self._file.seek(8)
         self._file.write(struct.pack(">I", len(self._entries)))
@@ -180,7 +180,7 @@ class PackWriter:
         # its index.
         name = f"pack-{checksum.hex()}"
         pack = self._directory / f"{name}.pack"
-        with _held(pack, held=held):
+        with _kept_from_git(pack, keep=keep):
             with open(self._index_path, "w+b") as file:
                 file.write(index)
                 _settle(file, self._index_path)
@@ -202,33 +202,33 @@ class PackWriter:
 
 
 @contextmanager
-def _held(pack: Path, *, held: bool) -> Iterator[None]:
-    """Keep git away from a pack that the block makes, until `let_go`; release it if the block
+def _kept_from_git(pack: Path, *, keep: bool) -> Iterator[None]:
+    """Keep git away from a pack that the block makes, until `release`; release it if the block
     fails.
     """
-    keep = pack.with_suffix(".keep")
-    mine = held and not keep.exists()
+    path = pack.with_suffix(".keep")
+    mine = keep and not path.exists()
     if mine:
-        _place([(str(keep), HELD)], sync=False)
+        _place([(str(path), KEEP)], sync=False)
     try:
         yield
     except BaseException:
         if mine:
-            let_go(pack)
+            release(pack)
         raise
 
 
-def is_held(pack: Path) -> bool:
+def is_kept(pack: Path) -> bool:
     """Return whether gitcp has told git to leave a pack alone."""
     try:
-        return pack.with_suffix(".keep").read_bytes() == HELD
+        return pack.with_suffix(".keep").read_bytes() == KEEP
     except OSError:
         return False
 
 
-def let_go(pack: Path) -> None:
-    """Release the .keep file of a pack that gitcp held."""
-    if is_held(pack):
+def release(pack: Path) -> None:
+    """Release the .keep file that gitcp wrote for a pack."""
+    if is_kept(pack):
         with suppress(OSError):  # housekeeping does it later
             pack.with_suffix(".keep").unlink()
 
@@ -240,14 +240,14 @@ class SmallPack(NamedTuple):
     listing: bytes
     raw: int
 
-    def write(self, directory: Path, *, sync: bool = False, held: bool = True) -> Path:
+    def write(self, directory: Path, *, sync: bool = False, keep: bool = True) -> Path:
         """Make both files visible, the index last, and with `sync` durable. Return the pack's path;
-        `held` until `let_go`.
+        `keep` until `release`.
         """
         pack = directory / f"{self._name}.pack"
         if not directory.exists():
             make_directories(directory)
-        with _held(pack, held=held):
+        with _kept_from_git(pack, keep=keep):
             _place(self._files(directory), sync=sync)
             if sync:
                 sync_directory(directory)

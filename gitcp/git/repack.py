@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from gitcp.git import loose
 from gitcp.git.fsync import make_own_directory, open_shared, read_own, replace_file, sync_directory
-from gitcp.git.packs import PackIndex, is_held, let_go
+from gitcp.git.packs import PackIndex, is_kept, release
 
 if TYPE_CHECKING:
     from gitcp.git.repo import Repository
@@ -90,7 +90,7 @@ def repack(repo: Repository) -> None:
         if not nobody:
             return
         try:
-            let_go_of_held(repo, settled=True)
+            release_packs(repo, settled=True)
             _forget_gone(repo)
             _join_packs(repo)  # needs no old commit to be sound
             _pack_loose(repo)
@@ -98,7 +98,7 @@ def repack(repo: Repository) -> None:
             replace_file(repo.store_dir / NOTES / LEFT, b"%d" % _probed(repo), durable=False)
 
 
-def let_go_of_held(repo: Repository, *, settled: bool = False) -> None:
+def release_packs(repo: Repository, *, settled: bool = False) -> None:
     """Release packs held by processes that were killed before a ref reached them.
 
     The holder of the store's lock knows that no process is about to; others release only `settled`
@@ -106,7 +106,7 @@ def let_go_of_held(repo: Repository, *, settled: bool = False) -> None:
     """
     for keep in _objects(repo).glob("pack/pack-*.keep"):
         if not settled or _is_settled(keep):
-            let_go(keep)
+            release(keep)
 
 
 def _forget_gone(repo: Repository) -> None:
@@ -173,7 +173,7 @@ def _is_settled(path: Path) -> bool:
 def _join_packs(repo: Repository) -> None:
     """Join those of gitcp's packs that are smaller than all smaller ones together."""
     directory = _objects(repo) / "pack"
-    noted = [name for name in _noted(repo) if not is_held(directory / name)]
+    noted = [name for name in _noted(repo) if not is_kept(directory / name)]
     if len(noted) < PACKS:
         return
     sizes = {path: path.stat().st_size for path in map(directory.joinpath, noted) if _may_go(path)}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gitcp.errors import StoreDamaged
 from gitcp.git.freshening import Freshener
 from gitcp.git.loose import failures_named, flush_loose
-from gitcp.git.packs import LEVEL, PackWriter, deflated, let_go, packed
+from gitcp.git.packs import LEVEL, PackWriter, deflated, packed, release
 from gitcp.git.pending import Pending
 from gitcp.git.reader import ObjectReader
 from gitcp.git.repack import note
@@ -130,37 +130,37 @@ class ObjectWriter:
         self.new_bytes += size
         return oid
 
-    def flush(self, *, held: bool = False) -> None:
+    def flush(self, *, keep: bool = False) -> None:
         """Make everything written visible and durable. Raises DiskFull; then nothing of it can be
         named by a ref.
 
-        With `held`, a `git repack -ad` that looks before a ref names it leaves it alone, until
-        `let_go`.
+        With `keep`, a `git repack -ad` that looks before a ref names it leaves it alone, until
+        `release`.
         """
         with failures_named(self.discard):
             if self._pending.pack is not None:
-                pack: Path | None = self._pending.pack.close(held=held)
+                pack: Path | None = self._pending.pack.close(keep=keep)
                 self._pending.pack = None
             else:
-                pack = self._pack_pending(held=held)
-            self._unnamed += [pack] if pack and held else []
+                pack = self._pack_pending(keep=keep)
+            self._unnamed += [pack] if pack and keep else []
             flush_loose(self._directory, self._pending.objects, self._pending.streamed)
         self._settled(pack)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """What was held is named by refs now, or by nothing ever."""
         while self._unnamed:
             self._released(self._unnamed.pop())
 
     def _released(self, pack: Path) -> None:
-        let_go(pack)
+        release(pack)
 
-    def _pack_pending(self, *, held: bool) -> Path | None:
+    def _pack_pending(self, *, keep: bool) -> Path | None:
         """What waits becomes a pack, unless it is little."""
         if self._is_little():
             return None
         small = packed(self._pending.objects, self._format, deflated)
-        pack = small.write(self._directory / "pack", sync=True, held=held)
+        pack = small.write(self._directory / "pack", sync=True, keep=keep)
         self._pending.clear()
         return pack
 
@@ -183,7 +183,7 @@ class ObjectWriter:
         """Forget everything written since the last `flush`."""
         self._pending.discard()
         self._forget_pending()
-        self.let_go()
+        self.release()
 
     def _start_pack(self) -> None:
         with failures_named(self.discard):

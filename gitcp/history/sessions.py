@@ -119,8 +119,11 @@ def is_running(store: Store, session: Session) -> bool:
     from gitcp import adapters  # reads the agent's directories
 
     with suppress(GitcpError, OSError, ValueError):
-        found = adapters.located(agent.name, agent.session_id, store.repo.host)
-        return found is not None and now.timestamp() - found.modified < ACTIVE.total_seconds()
+        conversation = adapters.located(agent.name, agent.session_id, store.repo.host)
+        return (
+            conversation is not None
+            and now.timestamp() - conversation.modified < ACTIVE.total_seconds()
+        )
     return False
 
 

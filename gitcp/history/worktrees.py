@@ -85,7 +85,7 @@ def listing(
         by_home.setdefault(by_name.get(home, home), []).append(each)
     trees = [_main(store, by_home.pop("", []))]
     trees += [_linked(store, each, by_home.pop(own, [])) for each, own in ids.items()]
-    trees += [_gone(known.last.get(home), home, found) for home, found in by_home.items()]
+    trees += [_gone(known.last.get(home), home, own) for home, own in by_home.items()]
     if changes:
         trees = [_with_unsaved(store, each) for each in trees]
     return tuple(sorted((_with_running(store, each) for each in trees), key=_order))
@@ -141,14 +141,14 @@ def _home(session: Session, known: _Places) -> str:
     return f"name:{name}" if name else ""
 
 
-def _main(store: Store, found: Iterable[Session]) -> Worktree:
+def _main(store: Store, sessions: Iterable[Session]) -> Worktree:
     path = worktrees.place(store.repo, None)
-    return _present(store, Worktree(None, path, Presence.THERE, tuple(found)))
+    return _present(store, Worktree(None, path, Presence.THERE, tuple(sessions)))
 
 
-def _linked(store: Store, tree: Linked, found: Iterable[Session]) -> Worktree:
+def _linked(store: Store, tree: Linked, sessions: Iterable[Session]) -> Worktree:
     presence = Presence.THERE if tree.there else Presence.MISSING
-    made = Worktree(tree.name, tree.path, presence, tuple(found), locked=tree.locked)
+    made = Worktree(tree.name, tree.path, presence, tuple(sessions), locked=tree.locked)
     return _present(store, made) if tree.there else replace(made, branch=_recorded_branch(made))
 
 
@@ -157,9 +157,9 @@ def _present(store: Store, tree: Worktree) -> Worktree:
     return replace(tree, branch=repo.head().branch if repo else _recorded_branch(tree))
 
 
-def _gone(seen: Seen | None, home: str, found: Iterable[Session]) -> Worktree:
+def _gone(seen: Seen | None, home: str, sessions: Iterable[Session]) -> Worktree:
     name = seen.name if seen else home.removeprefix("name:")
-    tree = Worktree(name or "", seen.path if seen else None, Presence.REMOVED, tuple(found))
+    tree = Worktree(name or "", seen.path if seen else None, Presence.REMOVED, tuple(sessions))
     return replace(tree, branch=_recorded_branch(tree))
 
 

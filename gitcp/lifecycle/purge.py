@@ -129,20 +129,20 @@ def purge(store: Store, request: PurgeRequest) -> Report:
         return Report(final, None)
     # The slow part runs without the lock. Its objects are reused below.
     _edit(store, request)
-    store.writer.flush(held=True)
+    store.writer.flush(keep=True)
     with store.lock():
         rewrite.finish(store)
         editor = _edit(store, request)
         final = _plan(store, editor)
         moves = list(_moves(store, editor))
-        store.writer.flush(held=True)
+        store.writer.flush(keep=True)
         scrub_state.clean(store.repo, editor.edit.text)
         report = Report(
             final,
             rewrite.carry_out(store, moves, _operation(store, request, final)) if moves else None,
         )
         # Release packs of killed saves, which may contain the text, for git to remove.
-        repack.let_go_of_held(store.repo)
+        repack.release_packs(store.repo)
         return report
 
 

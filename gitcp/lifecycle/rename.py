@@ -120,7 +120,7 @@ def _rewrite_chains(store: Store, forest: Forest, old: str, new: str) -> dict[Oi
             becomes[commit] = _rewrite_checkpoint(store, before, after, parent, text)
         else:
             becomes[commit] = commit if parent == node.parent else store.reparent(commit, parent)
-    store.writer.flush(held=True)
+    store.writer.flush(keep=True)
     return becomes
 
 
@@ -183,7 +183,7 @@ def _moves(
         commit = forest.tagged[ref]
         if becomes[commit] != commit:
             moved.append(Move(ref, value, store.retag(value, becomes[commit])))
-    store.writer.flush(held=True)
+    store.writer.flush(keep=True)
     return [*created, *moved, *removed]
 
 

@@ -110,7 +110,7 @@ def _cut(store: Store, holder: Checkpoint, offset: int) -> Conversation:
     entries[MAIN.encode()] = Entry(TREE, main.tree)
     digest = adapters.for_format(conversation.format).digest(Digest(), lines(store, main.segments))
     tree = trees.build(store.writer, trees.nest(entries))
-    store.writer.flush(held=True)
+    store.writer.flush(keep=True)
     return Conversation(
         format=conversation.format,
         tree=tree,

@@ -128,14 +128,14 @@ def publish(store: Store, agreed: PublishPlan) -> None:
     """
     name = agreed.request.branch
     try:
-        store.writer.flush(held=True)
+        store.writer.flush(keep=True)
         if not worktrees.set_branch(store.repo, name, agreed.tip, agreed.old):
             raise Refused(
                 f"branch {name} moved in the meantime; it was not changed",
                 hint=f"git log --oneline {name}",
             )
     finally:
-        store.writer.let_go()
+        store.writer.release()
     oplog.record(
         store.repo,
         "publish",
@@ -279,12 +279,12 @@ class _Branch:
     def _joined(self, snapshot: Snapshot) -> Files:
         """Return the files that are stored as segments, each as one blob."""
         side, reader = Side(self.store.reader, snapshot), self.store.reader
-        found = {}
+        entries = {}
         for path in (each.path for each in snapshot.converted if each.segments):
             if (entry := side.entry(path)) is not None:
                 data = b"".join(segmented.content(reader, entry.oid))
-                found[path] = Entry(entry.mode, self.store.writer.write_blob(data))
-        return found
+                entries[path] = Entry(entry.mode, self.store.writer.write_blob(data))
+        return entries
 
     def _scan_files(self, files: Files, id: CheckpointId) -> Files:
         """Scan new files, and redact them if requested."""

@@ -275,21 +275,21 @@ def checksums(
 ) -> dict[StepName, str]:
     """Return the checksums of the results of steps."""
     results = _results(store, session, known)
-    found = {step: results.find(step) for step in depends}
-    return {step: result.checksum for step, result in found.items() if result}
+    recorded = {step: results.find(step) for step in depends}
+    return {step: result.checksum for step, result in recorded.items() if result}
 
 
 def invalidate(store: Store, session: str, name: str, key: str | None, known: Known) -> Saved:
     """Mark the results of a step as invalid, with every key unless `key` is given: it runs again,
     and what depends on it if its result changes. Saves a checkpoint. Raises RevisionNotFound.
     """
-    found = [
+    outdated = [
         replace(result, invalidated=True)
         for result in _results(store, session, known)
         if result.step.name == name and key in (None, result.step.key)
     ]
     step = StepName(name, key or "")
-    if not found:
+    if not outdated:
         raise RevisionNotFound(
             f"session {session} has no step {str(step)!r}: nothing was changed",
             hint=f"gitcp run --plan --session {session}",
@@ -299,7 +299,7 @@ def invalidate(store: Store, session: str, name: str, key: str | None, known: Kn
         note=Note(label=f"invalidated step {step}"),
         limits=settings.limits(store.repo),
         choice=Choice(session, None, GIVEN),
-        results=tuple(found),
+        results=tuple(outdated),
     )
     return save.save(store, request)
 

@@ -27,28 +27,28 @@ def lines(store: Store, since: int, logged: Collection[tuple[str, str]]) -> Iter
     (nanoseconds), as lines of the log, except of sessions whose hooks `logged` theirs.
     """
     repo = store.repo
-    for found in adapters.find_all(repo.root, repo.host):
-        key = (found.agent, found.session_id)
-        if key not in logged and found.modified * 1e9 >= since:
-            yield from _calls(found, _messages(found), os.path.realpath(repo.root))
+    for conversation in adapters.find_all(repo.root, repo.host):
+        key = (conversation.agent, conversation.session_id)
+        if key not in logged and conversation.modified * 1e9 >= since:
+            yield from _calls(conversation, _messages(conversation), os.path.realpath(repo.root))
 
 
-def _messages(found: Found) -> Iterable[Message]:
+def _messages(conversation: Found) -> Iterable[Message]:
     """Return the last messages of a conversation; none if they are in no file of their own."""
     try:
-        sources = adapters.load(found.agent).capture(found).sources
+        sources = adapters.load(conversation.agent).capture(conversation).sources
         path = next(source.path for source in sources if source.path is not None)
         with open(path, "rb") as file:
             start = max(0, os.fstat(file.fileno()).st_size - TAIL)
             file.seek(start)
             tail = file.read(TAIL).split(b"\n")[1 if start else 0 :]
-        return list(adapters.for_format(found.agent).messages(tail))
+        return list(adapters.for_format(conversation.agent).messages(tail))
     except (GitcpError, OSError, StopIteration):
         return ()
 
 
-def _calls(found: Found, messages: Iterable[Message], root: str) -> Iterator[Line]:
-    key = (found.agent, found.session_id)
+def _calls(conversation: Found, messages: Iterable[Message], root: str) -> Iterator[Line]:
+    key = (conversation.agent, conversation.session_id)
     named: dict[str | None, tuple[bytes, ...] | None] = {}
     for message in messages:
         time = _nanoseconds(message.time)

@@ -152,11 +152,11 @@ def _fetch_missing(store: Store, commits: Iterable[Oid]) -> tuple[Oid, ...]:
     return commits
 
 
-def in_text(text: bytes, place: str, path: bytes = b"", sieve: Sieve = OURS) -> tuple[Finding, ...]:
+def in_text(text: bytes, kind: str, path: bytes = b"", sieve: Sieve = OURS) -> tuple[Finding, ...]:
     """Return the secrets in bytes that are about to leave. Reads and writes nothing."""
     return tuple(
         finding
-        for finding, _ in _locate(text, place, path, None, sieve)
+        for finding, _ in _locate(text, kind, path, None, sieve)
         if finding.id not in sieve.allowed
     )
 
@@ -178,9 +178,9 @@ def in_tags(store: Store, tags: Mapping[str, Oid], sieve: Sieve) -> tuple[Findin
     )
 
 
-def in_names(place: str, names: Iterable[str], sieve: Sieve) -> tuple[Finding, ...]:
+def in_names(kind: str, names: Iterable[str], sieve: Sieve) -> tuple[Finding, ...]:
     """Return the secrets in names of sessions or branches, which are never rewritten."""
-    return tuple(each for name in names for each in in_text(name.encode(), place, sieve=sieve))
+    return tuple(each for name in names for each in in_text(name.encode(), kind, sieve=sieve))
 
 
 def redacted(text: bytes, sieve: Sieve = OURS) -> bytes:
@@ -279,12 +279,12 @@ class _Run:
         self._scan(self.store.reader.read_commit(commit), "message", b"")
         self._tree(summary.root, b"")
 
-    def _scan(self, data: bytes, place: str, path: bytes) -> bool:
+    def _scan(self, data: bytes, kind: str, path: bytes) -> bool:
         """Record the findings in `data`; return whether there were none."""
         clean = True
         if self.pieces is not None:
             self.pieces.add(data)
-        for each, text in _locate(data, place, path, self.id, self.sieve):
+        for each, text in _locate(data, kind, path, self.id, self.sieve):
             clean = False
             self.texts.setdefault(each.id, {})[text] = None
             self.findings.setdefault((each.id, each.place, each.path), each)
@@ -355,32 +355,32 @@ class _Run:
 
 
 def _locate(
-    data: bytes, place: str, path: bytes, id: CheckpointId | None, sieve: Sieve
+    data: bytes, kind: str, path: bytes, id: CheckpointId | None, sieve: Sieve
 ) -> Iterator[tuple[Finding, bytes]]:
     for rule, start, end, text in scan.scan(data, sieve.searchable):
         yield (
-            _finding(rule, text, place, path, data.count(b"\n", 0, start) + 1, id),
+            _finding(rule, text, kind, path, data.count(b"\n", 0, start) + 1, id),
             data[start:end],
         )
     strays = [each for each in sieve.known if each.piece]
     digest = hashlib.sha256(data).digest() if strays else b""
     for each in strays:
         if each.piece == digest:
-            yield _unlocated(each, place, path, id), each.mark
+            yield _unlocated(each, kind, path, id), each.mark
 
 
-def _unlocated(known: ExternalFinding, place: str, path: bytes, id: CheckpointId | None) -> Finding:
+def _unlocated(known: ExternalFinding, kind: str, path: bytes, id: CheckpointId | None) -> Finding:
     """Return a finding of which only the line is known, or whose text is encoded in the data."""
     shown = scan.masked(known.text) if known.text else "text not reported"
     return Finding(
-        scan.fingerprint(known.rule, known.mark), known.rule, shown, place, path, known.line, id
+        scan.fingerprint(known.rule, known.mark), known.rule, shown, kind, path, known.line, id
     )
 
 
 def _finding(
-    rule: str, text: bytes, place: str, path: bytes, line: int, id: CheckpointId | None
+    rule: str, text: bytes, kind: str, path: bytes, line: int, id: CheckpointId | None
 ) -> Finding:
-    return Finding(scan.fingerprint(rule, text), rule, scan.masked(text), place, path, line, id)
+    return Finding(scan.fingerprint(rule, text), rule, scan.masked(text), kind, path, line, id)
 
 
 def _kind(path: bytes) -> str:

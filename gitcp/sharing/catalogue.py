@@ -151,7 +151,7 @@ def write(
             blobs[name] = store.writer.write_blob(b"".join(lines), new=True)
     tree = store.writer.write_tree([TreeEntry(n.encode(), FILE, oid) for n, oid in blobs.items()])
     commit = store.writer.write("commit", _commit(store, tree, parent), new=True)
-    store.writer.flush(held=True)
+    store.writer.flush(keep=True)
     return commit
 
 

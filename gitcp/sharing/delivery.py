@@ -73,7 +73,7 @@ class Delivery:
         """Push sessions, by name, and tags, and write the catalogue. Without either, only the
         catalogue is repaired.
 
-        Writes objects that no ref names, held until `store.writer.let_go`. Raises GitFailed if the
+        Writes objects that no ref names, held until `store.writer.release`. Raises GitFailed if the
         remote cannot be reached.
         """
         refused: dict[str, str] = {}

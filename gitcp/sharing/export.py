@@ -197,12 +197,12 @@ def _bundle(store: Store, request: ExportRequest) -> Exported:
             ref: editor.tag(value, editor.becomes[store.peel(value)])
             for ref, value in names.items()
         }
-        store.writer.flush(held=True)
+        store.writer.flush(keep=True)
         _require_clean(store, list(editor.becomes.values()), _tag_refs(names), request.allowed)
     try:
         return Exported(bundle.write(store.repo, names), len(chain), findings)
     finally:
-        store.writer.let_go()
+        store.writer.release()
 
 
 def _tags_on(store: Store, chain: Sequence[Oid]) -> dict[str, Oid]:

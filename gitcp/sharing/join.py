@@ -89,7 +89,7 @@ def _free(name: str, taken: set[str]) -> str:
 def _transfer(store: Store, wanted: Mapping[str, Oid], source: Path) -> None:
     missing = {name: oid for name, oid in wanted.items() if store.repo.refs.read(name) != oid}
     remote.receive(store.repo, str(source), list(missing))
-    store.writer.flush(held=True)  # forget what was not there: it is now
+    store.writer.flush(keep=True)  # forget what was not there: it is now
     for name, oid in missing.items():
         if not store.move_ref(name, None, oid):
             raise StoreBusy(f"{name} appeared in the meantime", hint="gitcp init --join")

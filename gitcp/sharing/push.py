@@ -180,7 +180,7 @@ def _outgoing(
     tags = {
         name: editor.tag(value, editor.becomes[store.peel(value)]) for name, value in tags.items()
     }
-    store.writer.flush(held=True)
+    store.writer.flush(keep=True)
     return _Outgoing(session, tuple(editor.becomes[node.commit] for node in nodes), tags, findings)
 
 
@@ -194,7 +194,7 @@ def push(store: Store, agreed: PushPlan, pace: Pace | None = None) -> Report:
     try:
         return _push(store, agreed, pace or within_rate())
     finally:
-        store.writer.let_go()  # redacted copies stay unreferenced
+        store.writer.release()  # redacted copies stay unreferenced
 
 
 def _push(store: Store, agreed: PushPlan, pace: Pace) -> Report:

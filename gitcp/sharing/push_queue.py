@@ -222,22 +222,22 @@ class _Worker:
     def _send(self, to: Remote, batch: tuple[Item, ...]) -> dict[str, Item]:
         """Send items. Return those that were not sent, by ref, with the reason."""
         listed = remote_refs.read(self._store, to, to.destination)
-        plans, held = [], dict[str, str]()
+        plans, obstacles = [], dict[str, str]()
         for session, tip in _sessions(self._store, batch).items():
             plan = self._plan(to, listed, session, tip)
             if plan is None:
-                held[refs.SESSIONS + session] = "it cannot be read: gitcp check"
+                obstacles[refs.SESSIONS + session] = "it cannot be read: gitcp check"
                 continue
             obstacle = _obstacle(plan)
-            held |= _held(plan, obstacle)
+            obstacles |= _held(plan, obstacle)
             if not obstacle:
                 plans.append(plan)
         refused = self._push(to, listed, plans)
         items = {item.ref: item for item in batch}
         return {
-            ref: replace(item, reason=held.get(ref) or refused[ref], is_held=ref in held)
+            ref: replace(item, reason=obstacles.get(ref) or refused[ref], is_held=ref in obstacles)
             for ref, item in items.items()
-            if ref in held or ref in refused
+            if ref in obstacles or ref in refused
         }
 
     def _plan(self, to: Remote, listed: RemoteRefs, session: str, tip: Oid) -> PushPlan | None:

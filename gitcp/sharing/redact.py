@@ -26,5 +26,5 @@ def chains(store: Store, nodes: Iterable[Summary], sieve: Sieve) -> Editor:
         Edit(lambda data: checkpoint_scan.redacted(data, sieve), clean=scan_cache.load(store.repo)),
     )
     editor.chains(nodes)
-    store.writer.flush(held=True)
+    store.writer.flush(keep=True)
     return editor

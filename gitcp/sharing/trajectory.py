@@ -261,8 +261,8 @@ def _parts(content: Any) -> tuple[Content, ...]:
     for part in content if isinstance(content, list) else [content]:
         source = part.get("source") if isinstance(part, dict) else None
         if isinstance(source, dict):
-            place = base.string(source, "path") or ""
-            parts.append(conversion.file_at(place, base.string(source, "media_type")))
+            path = base.string(source, "path") or ""
+            parts.append(conversion.file_at(path, base.string(source, "media_type")))
         else:
             parts += conversion.texts(part)
     return tuple(parts)

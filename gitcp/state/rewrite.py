@@ -128,7 +128,7 @@ def rewrite(store: Store, forest: Forest, dropped: Collection[Oid]) -> dict[Oid,
             new_commits[commit] = (
                 commit if parent == node.parent else store.reparent(commit, parent)
             )
-    store.writer.flush(held=True)
+    store.writer.flush(keep=True)
     return new_commits
 
 
@@ -152,7 +152,7 @@ def moves(
         updates.append(
             Move(refs.TAGS + name, value, tags[name] if is_reusable else store.retag(value, commit))
         )
-    store.writer.flush(held=True)
+    store.writer.flush(keep=True)
     return [move for move in updates if move.new is not None and move.new != move.old]
 
 

@@ -117,16 +117,16 @@ class Results:
 
     def _entries(self, tree: Oid) -> Mapping[bytes, Oid]:
         if tree not in self._known:
-            entries = self._store.reader.read_tree(tree)
-            self._known[tree] = {each.name: each.oid for each in entries}
-        found: Mapping[bytes, Oid] = self._known[tree]
-        return found
+            listed = self._store.reader.read_tree(tree)
+            self._known[tree] = {each.name: each.oid for each in listed}
+        entries: Mapping[bytes, Oid] = self._known[tree]
+        return entries
 
     def _read(self, oid: Oid) -> Result:
         if oid not in self._known:
             self._known[oid] = _decode_record(self._store.reader.read_blob(oid), oid)
-        found: Result = self._known[oid]
-        return found
+        result: Result = self._known[oid]
+        return result
 
 
 def add(store: Store, tree: Oid | None, result: Result) -> Oid:

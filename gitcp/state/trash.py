@@ -274,7 +274,7 @@ def _union(store: Store, now: Forest, then: Forest) -> dict[_Same, Oid]:
         union[same] = fitting or store.reparent(variants[same][0].commit, parent)
         if same not in apart:
             last[begun[same]] = union[same]
-    store.writer.flush(held=True)
+    store.writer.flush(keep=True)
     return union
 
 
@@ -334,7 +334,7 @@ def _restore_missing(
             moves.append(
                 Move(refs.TAGS + tag, None, value if commit == new else store.retag(value, new))
             )
-    store.writer.flush(held=True)
+    store.writer.flush(keep=True)
     return moves
 
 

@@ -54,13 +54,13 @@ def undo_state(repo: Repository) -> UndoState:
 def replay(
     operations: Iterable[Operation],
     worktree: str | None,
-    place: str | None = "",
+    identity: str | None = "",
     older: Restores | None = None,
 ) -> UndoState:
     """Return what can be undone and redone in a working tree after these operations. `older` is the
     separate data of an older gitcp.
     """
-    walk = _Replay(worktree, place)
+    walk = _Replay(worktree, identity)
     for operation in operations:
         walk.follow(operation)
     if older is not None:
@@ -120,9 +120,9 @@ class _Replay:
     anybody's last step: they are undone by number.
     """
 
-    def __init__(self, worktree: str | None, place: str | None) -> None:
+    def __init__(self, worktree: str | None, identity: str | None) -> None:
         self._worktree = worktree
-        self._place = place
+        self._place = identity
         self._done: list[Operation] = []
         self._undone: list[Operation] = []
         self._extents: dict[CheckpointId, Extent] = {}

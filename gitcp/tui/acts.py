@@ -129,10 +129,10 @@ def revert(revision: str) -> Proposal:
 
 def note(text: str) -> Proposal:
     """Add to the pending note: `decided: one file per change`."""
-    kind, colon, said = text.partition(":")
-    if not colon or kind.strip() not in NOTE_KINDS or not said.strip():
+    kind, colon, content = text.partition(":")
+    if not colon or kind.strip() not in NOTE_KINDS or not content.strip():
         raise BadValue(f"begin with one of {', '.join(NOTE_KINDS)} and a colon")
-    args = ("note", f"--{kind.strip()}", said.strip())
+    args = ("note", f"--{kind.strip()}", content.strip())
     about = "The next checkpoint gets this note. Pending now:"
     return Proposal("Add a note", args, first=("note", "--show"), about=about)
 

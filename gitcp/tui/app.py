@@ -347,15 +347,15 @@ class Panes(Screen[None], inherit_bindings=False):
     # ------------------------------------------------------------ titles and the two lines below
 
     def _titles(self) -> None:
-        about = self.sessions.named(self.timeline.session)
-        name = " ".join(filter(None, (about.agent if about else "", self.timeline.session)))
+        session = self.sessions.named(self.timeline.session)
+        name = " ".join(filter(None, (session.agent if session else "", self.timeline.session)))
         self._title("sessions", f"1 Sessions {len(self.sessions.known) or ''}".rstrip())
         self._title("timeline", f"2 Timeline {name}".rstrip())
         pane = self._pane("preview")
         tabs = [(f"[{tab}]" if tab == self.tab else f" {tab} ") for tab in TABS]
         pane.border_title = Content("3 " + "".join(tabs).strip())
-        said = self.preview.about if self.preview is not None else ""
-        pane.border_subtitle = Content(shown(said))
+        about = self.preview.about if self.preview is not None else ""
+        pane.border_subtitle = Content(shown(about))
         above = self._above()
         new = f"▲ {above} newer" if above else ""
         if self._search.text:
@@ -378,9 +378,9 @@ class Panes(Screen[None], inherit_bindings=False):
 
     def tell(self, text: str, undo: str = "", *, failed: bool = False) -> None:
         """Say what the last act did, and how to undo it."""
-        said = ((" ", ""), (text, "error" if failed else ""))
+        spans = ((" ", ""), (text, "error" if failed else ""))
         right = ((f" {undo} ", "accent"),) if undo else ()
-        self.query_one("#status", Bar).tell(Line(said, right))
+        self.query_one("#status", Bar).tell(Line(spans, right))
 
     def on_descendant_focus(self) -> None:
         self.set_class(self._focused == "sessions", "-choosing")
@@ -407,8 +407,8 @@ class Panes(Screen[None], inherit_bindings=False):
         self.set_focus(self._pane(name))
 
     def action_next_pane(self, way: int) -> None:
-        place = keys.PANES.index(self._focused) + way
-        self.action_pane(keys.PANES[place % len(keys.PANES)])
+        index = keys.PANES.index(self._focused) + way
+        self.action_pane(keys.PANES[index % len(keys.PANES)])
 
     def action_scroll_preview(self, way: int) -> None:
         pane = self._pane("preview")

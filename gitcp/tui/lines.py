@@ -190,13 +190,13 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         if key is None:
             self.cursor = self._next(-1, 1)
             return
-        place = self._place_of(key, before)
-        if place is None:
+        after = self._place_of(key, before)
+        if after is None:
             self.cursor = self._selectable(min(before, len(self.source) - 1))
             self._reveal()
-        elif place != before:
-            self.cursor = place
-            offset = self.scroll_offset.y + place - before
+        elif after != before:
+            self.cursor = after
+            offset = self.scroll_offset.y + after - before
             self.scroll_to(y=offset, animate=False, force=True, immediate=True)
 
     def _place_of(self, key: str, near: int) -> int | None:
@@ -230,10 +230,10 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         index, width = self.scroll_offset.y + y, self.scrollable_content_region.width
         if index >= len(self.source):
             return Strip.blank(width)
-        place = (index, self._is_selected(index), width)
-        strip = self._painted.get(place)
+        key = (index, self._is_selected(index), width)
+        strip = self._painted.get(key)
         if strip is None:
-            strip = self._painted[place] = self._paint(*place)
+            strip = self._painted[key] = self._paint(*key)
             if len(self._painted) > KEPT:
                 self._painted.popitem(last=False)
         return strip
@@ -264,10 +264,10 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     def move(self, steps: int) -> None:
         """Move the cursor by items: down, or up if `steps` is negative."""
         way = 1 if steps > 0 else -1
-        place = self.cursor
+        index = self.cursor
         for _ in range(abs(steps)):
-            place = self._next(place, way)
-        self.go(place)
+            index = self._next(index, way)
+        self.go(index)
 
     def page(self, way: int) -> None:
         """Move by what is in sight."""
@@ -304,21 +304,21 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
 
     def go_to(self, key: str) -> bool:
         """Put the cursor on an item; return whether there is one."""
-        place = self._place_of(key, self.cursor)
-        if place is not None:
-            self.go(place)
-        return place is not None
+        index = self._place_of(key, self.cursor)
+        if index is not None:
+            self.go(index)
+        return index is not None
 
-    def _next(self, place: int, way: int) -> int:
-        """Return the first line of the next item, else `place`."""
-        here = self.source.key(place) if 0 <= place < len(self.source) else None
-        index = place + way
+    def _next(self, start: int, way: int) -> int:
+        """Return the first line of the next item, else `start`."""
+        here = self.source.key(start) if 0 <= start < len(self.source) else None
+        index = start + way
         while 0 <= index < len(self.source):
             key = self.source.key(index)
             if key is not None and key != here:
                 return self._first_line(index, key)
             index += way
-        return max(place, 0)
+        return max(start, 0)
 
     def _first_line(self, index: int, key: str) -> int:
         while index and self.source.key(index - 1) == key:

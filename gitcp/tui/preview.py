@@ -216,10 +216,10 @@ def _tool(key: str, call: Message, result: Message | None, width: int) -> Block:
 def _gist(text: str) -> str:
     """Return what a call is about: the first text of its input, as its command or path."""
     try:
-        found = wire.loads(text.encode("utf-8", "replace"))
+        parsed = wire.loads(text.encode("utf-8", "replace"))
     except ValueError:
         return text
-    values = found.values() if isinstance(found, dict) else ()
+    values = parsed.values() if isinstance(parsed, dict) else ()
     return next((value for value in values if isinstance(value, str)), text)
 
 
@@ -230,8 +230,8 @@ def _body(text: str, width: int, role: str) -> Iterator[Line]:
 
 def _time(text: str | None) -> str:
     """Return the time of day in the agent's own notation, if it is ISO."""
-    found = re.search(r"T(\d\d:\d\d)", text or "")
-    return f" {found[1]} " if found else ""
+    match = re.search(r"T(\d\d:\d\d)", text or "")
+    return f" {match[1]} " if match else ""
 
 
 # ---------------------------------------------------------------- changes
@@ -244,8 +244,8 @@ def _changes(
 
     number, claims = f"#{checkpoint.id.number}", dict[bytes, Claim]()
     if wanted.base == "now":
-        with diff.compare_with_now(store, checkpoint, limits, text=True) as found:
-            patch = found.text("--no-renames")
+        with diff.compare_with_now(store, checkpoint, limits, text=True) as comparison:
+            patch = comparison.text("--no-renames")
         about = f"{number} → files now"
     elif wanted.base == "marked" and wanted.marked:
         other = store.read(Oid(wanted.marked))
@@ -283,11 +283,11 @@ class Section(NamedTuple):
 def _sections(patch: bytes) -> Iterator[Section]:
     section: Section | None = None
     for line in patch.split(b"\n"):
-        found = PATHS.fullmatch(line) if line.startswith(b"diff --git ") else None
-        if found is not None:
+        match = PATHS.fullmatch(line) if line.startswith(b"diff --git ") else None
+        if match is not None:
             if section is not None:
                 yield section
-            section = Section(_unquoted(found[1]) if found[1] is not None else found[2], [])
+            section = Section(_unquoted(match[1]) if match[1] is not None else match[2], [])
         elif section is not None:
             section.lines.append(line)
     if section is not None:
@@ -326,9 +326,9 @@ def _file_block(section: Section, is_open: bool, *, colored: bool) -> Block:
 
 
 def _state(lines: Sequence[bytes]) -> str:
-    for start, said in ((b"new file", "  new"), (b"deleted file", "  deleted")):
+    for start, label in ((b"new file", "  new"), (b"deleted file", "  deleted")):
         if any(line.startswith(start) for line in lines[:3]):
-            return said
+            return label
     return "  binary" if any(line.startswith(b"Binary") for line in lines[:4]) else ""
 
 

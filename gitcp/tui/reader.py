@@ -81,8 +81,8 @@ class Reader:
 
     def _run(self) -> None:
         store: Store | None = None
-        while (found := self._next()) is not None:
-            purpose, job = found
+        while (request := self._next()) is not None:
+            purpose, job = request
             try:
                 store = store or self._open()
                 job.steps = job.steps or job.make(store)

@@ -192,9 +192,9 @@ class Timeline:
 
     def joint(self, older: Timeline) -> tuple[int, int] | None:
         """Return where these rows continue as those of `older` do: an index here, and one there."""
-        known = {span(row): place for place, row in enumerate(older.rows[:JOINT])}
+        known = {span(row): position for position, row in enumerate(older.rows[:JOINT])}
         places = ((n, known.get(span(row))) for n, row in enumerate(self.rows))
-        return next(((n, place) for n, place in places if place is not None), None)
+        return next(((n, position) for n, position in places if position is not None), None)
 
     def row(self, key: str | None) -> Row | None:
         """Return the row that has a checkpoint; None for a fork and a heading."""

@@ -41,11 +41,11 @@ class Sessions:
         self._lines: list[tuple[str, Known | None]] = list(self._arranged())
 
     def _arranged(self) -> Iterator[tuple[str, Known | None]]:
-        place = ""
+        previous = ""
         for each in sorted(self.known, key=lambda known: known.place):
-            if each.place != place:
-                place = each.place
-                yield place, None
+            if each.place != previous:
+                previous = each.place
+                yield previous, None
             yield "head", each
             yield "about", each
 
@@ -86,10 +86,10 @@ def placed(
     known: Sequence[Known], worktrees: Mapping[str, Sequence[Path]], root: Path
 ) -> list[Known]:
     """Set the place of each session: a linked working tree, or `fetched: REMOTE`."""
-    found = []
+    sessions = []
     for each in known:
-        place = f"fetched: {each.name.partition('/')[0]}" if "/" in each.name else ""
+        location = f"fetched: {each.name.partition('/')[0]}" if "/" in each.name else ""
         for path in worktrees.get(each.name, ()):
-            place = f"working tree {os.path.relpath(path, root)}"
-        found.append(each._replace(place=place))
-    return found
+            location = f"working tree {os.path.relpath(path, root)}"
+        sessions.append(each._replace(place=location))
+    return sessions

@@ -268,11 +268,11 @@ def load(repo: Repository, basis: Basis, look: Look | None) -> Memory | None:
         look = Look(os.fsencode(repo.root), path)
     try:
         state = look.load()
-        place, tree, index, words, decisions, contents, _ = state.head
+        identity, tree, index, words, decisions, contents, _ = state.head
         root = Ref(*state.root)
     except (OSError, ValueError, TypeError):
         return None
-    if place != tuple(basis.place):
+    if identity != tuple(basis.place):
         return None
     return Memory(tree, index, frozenset(words), decisions, contents, root, Nodes(state))
 

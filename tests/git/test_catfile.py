@@ -527,7 +527,7 @@ def test_packs_that_were_joined_are_let_go(project: Project) -> None:
     def write(number: int) -> None:
         oid = objects.writer.write_blob(b"%d" % number)
         objects.writer.flush()
-        objects.writer.let_go()
+        objects.writer.release()
         assert objects.reader.read_blob(oid) == b"%d" % number
 
     for start in range(0, 3 * MANY, MANY):

@@ -32,7 +32,7 @@ def flushed(objects: GatheringObjects, count: int) -> list[Oid]:
     for number in range(count):
         oids += [objects.writer.write_blob(b"%d%d" % (number, each)) for each in range(2)]
         objects.writer.flush()
-        objects.writer.let_go()
+        objects.writer.release()
         objects.gathering.wait()
     return oids
 

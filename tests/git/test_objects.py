@@ -771,7 +771,7 @@ def test_a_pack_that_cannot_be_made_is_not_held(
         rename(source, target)
 
     def failing_write(descriptor: int, data: memoryview) -> int:
-        if step == "keep" and bytes(data) == packs.HELD:
+        if step == "keep" and bytes(data) == packs.KEEP:
             raise OSError(errno.ENOSPC, "full")
         return write(descriptor, data)
 
@@ -783,7 +783,7 @@ def test_a_pack_that_cannot_be_made_is_not_held(
         patch.setattr(os, "rename", failing_rename)
         patch.setattr(os, "write", failing_write)
         with pytest.raises(GitcpError):
-            objects.writer.flush(held=True)
+            objects.writer.flush(keep=True)
         objects.writer.discard()
 
     assert not list(place.glob("*.keep"))

@@ -292,7 +292,7 @@ def test_a_pack_that_a_crash_left_held(project: Project) -> None:
     for place in range(3):
         for number in range(MOST_LOOSE + 1):
             objects.writer.write("blob", b"%d of %d\n" % (number, place))
-        objects.writer.flush(held=True)
+        objects.writer.flush(keep=True)
     young, old, theirs = sorted(project.git_dir.glob("objects/pack/*.keep"))
     theirs.chmod(0o600)
     theirs.write_text("mine\n")

@@ -381,7 +381,7 @@ def test_what_a_killed_save_held(project: Project) -> None:
     blob = objects.writer.write_blob(b"the word, again\n")
     for number in range(MOST_LOOSE):
         objects.writer.write_blob(b"%d\n" % number)
-    objects.writer.flush(held=True)
+    objects.writer.flush(keep=True)
     assert list(project.git_dir.glob("objects/pack/*.keep"))
 
     project.gitcp("purge", "--text", "-", "--yes", input="the word", check=0)

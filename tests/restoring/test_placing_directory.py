@@ -135,7 +135,7 @@ def saved_in(project: Project, directory: bytes) -> Checkpoint:
         root=made.root,
         parent=None,
         tree=made.root,
-        held=fields,
+        reserved=fields,
     )
 
 

@@ -50,7 +50,12 @@ COMMIT, ROOT, PARENT, TREE, STREAMS = (Oid(digit * 40) for digit in "abcde")
 
 def decode(data: bytes) -> Checkpoint:
     return wire.decode_checkpoint(
-        data, commit=COMMIT, root=ROOT, parent=PARENT, tree=TREE, held={b"conversation": STREAMS}
+        data,
+        commit=COMMIT,
+        root=ROOT,
+        parent=PARENT,
+        tree=TREE,
+        reserved={b"conversation": STREAMS},
     )
 
 
@@ -503,7 +508,12 @@ def test_a_conversation_without_its_tree() -> None:
     """Metadata that speaks of a conversation which the commit does not hold is damage."""
     with pytest.raises(StoreDamaged, match="conversation"):
         wire.decode_checkpoint(
-            wire.encode_checkpoint(FULL), commit=COMMIT, root=ROOT, parent=None, tree=TREE, held={}
+            wire.encode_checkpoint(FULL),
+            commit=COMMIT,
+            root=ROOT,
+            parent=None,
+            tree=TREE,
+            reserved={},
         )
 
 

@@ -218,7 +218,7 @@ def nested() -> Iterator[bytes]:
 
 
 def _metadata(data: bytes) -> object:
-    return wire.decode_checkpoint(data, commit=OID, root=OID, parent=None, tree=OID, held={})
+    return wire.decode_checkpoint(data, commit=OID, root=OID, parent=None, tree=OID, reserved={})
 
 
 def _commit(data: bytes) -> object:

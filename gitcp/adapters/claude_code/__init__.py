@@ -536,13 +536,15 @@ def _plan(stored: Stored, directory: Path, session_id: str) -> tuple[Write, ...]
     return base.plan_writes(files)
 
 
-def _target(name: str, place: str, session_id: str) -> tuple[str, ...]:
+def _target(name: str, relative: str, session_id: str) -> tuple[str, ...]:
     """Return where a stream goes, below the directory. The stored path is not trusted."""
     if name == MAIN:
         return (f"{session_id}.jsonl",)
-    parts = base.place_parts(place)
+    parts = base.place_parts(relative)
     if parts is None or len(parts) < 3 or parts[0] != SESSION:
-        raise base.bad_target(place)
-    if parts[1] not in BESIDE and not place.endswith(".jsonl"):  # transcripts alone lie elsewhere
-        raise base.bad_target(place)
+        raise base.bad_target(relative)
+    if parts[1] not in BESIDE and not relative.endswith(
+        ".jsonl"
+    ):  # transcripts alone lie elsewhere
+        raise base.bad_target(relative)
     return (session_id, *parts[1:])

@@ -144,8 +144,8 @@ def _file(part: dict[str, Any]) -> Content:
         return Text(data)
     if data is not None:
         return File(media or "image", data, name)
-    place = base.string(source, "url") or base.string(source, "file_id") or ""
-    return replace(conversion.file_at(place, media), name=name)
+    location = base.string(source, "url") or base.string(source, "file_id") or ""
+    return replace(conversion.file_at(location, media), name=name)
 
 
 def _asides(stored: Stored) -> Iterator[Aside]:
@@ -174,11 +174,11 @@ def write(dialogue: Dialogue, target: Target) -> Written:
     sources = [Source(MAIN, data=_transcript(dialogue, target), place=f"{SESSION}.jsonl")]
     for aside in dialogue.asides:
         id = conversion.stream_part(aside.id)
-        place = f"{SESSION}/subagents/agent-{id}"
+        stem = f"{SESSION}/subagents/agent-{id}"
         lines = _transcript(replace(dialogue, items=aside.items), target, id)
-        sources.append(Source(f"{AGENTS}{id}", data=lines, place=f"{place}.jsonl"))
+        sources.append(Source(f"{AGENTS}{id}", data=lines, place=f"{stem}.jsonl"))
         meta = {"agentType": "general-purpose", "toolUseId": aside.call, "spawnDepth": 1}
-        sources.append(Source(f"meta/{id}", data=conversion.line(meta), place=f"{place}.meta.json"))
+        sources.append(Source(f"meta/{id}", data=conversion.line(meta), place=f"{stem}.meta.json"))
     agent = Agent(NAME, target.session_id, VERSION, dialogue.agent.model)
     return Written(Capture(agent, NAME, tuple(sources)), omitted)
 

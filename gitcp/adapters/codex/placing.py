@@ -52,12 +52,12 @@ def _thread_id(read: Reader) -> str:
     return base.string(payload_of(wire.parse_line(first) or {}), "id") or ""
 
 
-def _path(sessions: Path, place: str, thread: str, host: Host) -> Path:
+def _path(sessions: Path, relative: str, thread: str, host: Host) -> Path:
     """Return the path for a thread's file: dated as its old name, or today."""
     base.check_session_id(thread)
-    match = ROLLOUT.fullmatch(place.removesuffix(rollouts.PACKED))
-    prefix = place[: match.start(4)] if match else f"rollout-{host.now():%Y-%m-%dT00-00-00}-"
-    suffix = rollouts.PACKED if place.endswith(rollouts.PACKED) else ""
+    match = ROLLOUT.fullmatch(relative.removesuffix(rollouts.PACKED))
+    prefix = relative[: match.start(4)] if match else f"rollout-{host.now():%Y-%m-%dT00-00-00}-"
+    suffix = rollouts.PACKED if relative.endswith(rollouts.PACKED) else ""
     return rollouts.by_name(sessions, f"{prefix}{thread}.jsonl{suffix}")
 
 

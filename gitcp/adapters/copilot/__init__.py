@@ -448,14 +448,14 @@ def _renamed(read: Reader, stored: Stored, session_id: str) -> Reader:
     )
 
 
-def _target(place: str) -> tuple[str, ...]:
+def _target(relative: str) -> tuple[str, ...]:
     """Return where a file goes, below the session's directory. The stored path is not trusted."""
-    parts = base.place_parts(place)
+    parts = base.place_parts(relative)
     if (
         parts is None
         or len(parts) < 2
         or parts[0] != SESSION
         or "/".join(parts[1:]).startswith(LEFT_OUT)
     ):
-        raise base.bad_target(place)
+        raise base.bad_target(relative)
     return parts[1:]

@@ -397,18 +397,18 @@ def _with_id(read: Reader, session_id: str) -> Reader:
     )
 
 
-def _target(name: str, place: str, session_id: str, *, copy: bool) -> tuple[str, ...]:
+def _target(name: str, relative: str, session_id: str, *, copy: bool) -> tuple[str, ...]:
     """Return where a stream goes, below the project's directory. The stored path is not trusted."""
     if name == MAIN:
-        match = PLACE.fullmatch(place)
+        match = PLACE.fullmatch(relative)
         time, suffix = match.groups() if match else (None, LINES)
         # Sorts after the chat it is a copy of, so that "latest" prefers it.
         name = f"restored-{session_id}" if copy else session_id
         return tuple(_chat(time, name, LINES if copy else suffix).split("/"))
-    parts = base.place_parts(place) or ()
+    parts = base.place_parts(relative) or ()
     folder = BESIDE.get(name.partition("/")[0])
     if folder is None or len(parts) <= len(folder) or parts[: len(folder)] != folder:
-        raise base.bad_target(place)
+        raise base.bad_target(relative)
     return tuple(
         part.replace(SESSION, session_id) if n < len(folder) else part
         for n, part in enumerate(parts)

@@ -143,10 +143,10 @@ def damage(path: Path) -> str:
     """Return what SQLite finds wrong with the database, "" for nothing. Reads all of it."""
     try:
         with _open(path) as database:
-            (found,) = database.execute("pragma quick_check(1)").fetchone()
+            (verdict,) = database.execute("pragma quick_check(1)").fetchone()
     except Unreadable as error:
         return str(error)
-    return "" if found == "ok" else " ".join(str(found).split()).removeprefix(HEADING).strip()
+    return "" if verdict == "ok" else " ".join(str(verdict).split()).removeprefix(HEADING).strip()
 
 
 def _messages(database: sqlite3.Connection, session_id: str) -> Iterator[bytes]:

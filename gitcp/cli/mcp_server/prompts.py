@@ -75,21 +75,23 @@ def handoff(context: Context, given: Handoff) -> str:  # noqa: ARG001 -- it is t
 
 def resume(context: Context, given: Resume) -> str:
     """Return the request to continue from a checkpoint."""
-    found = context.checkpoint(given.revision, None)
-    readme = show_op.file(context.store, found, RESERVED + b"/README.md")
+    checkpoint = context.checkpoint(given.revision, None)
+    readme = show_op.file(context.store, checkpoint, RESERVED + b"/README.md")
     assert isinstance(readme, bytes)
     return CONTINUE.format(
-        id=found.id,
-        conversation=f", or read gitcp://conversation/{found.id}" if found.conversation else "",
+        id=checkpoint.id,
+        conversation=f", or read gitcp://conversation/{checkpoint.id}"
+        if checkpoint.conversation
+        else "",
         # what it says must not look like the end of what it says
         readme=readme.partition(BACK)[0].decode("utf-8", "replace").replace("</", "< /"),
-        since=_since(context, str(found.id)),
+        since=_since(context, str(checkpoint.id)),
     )
 
 
 def _since(context: Context, id: str) -> str:
-    with compared(context, Diff(old=id)) as found:
-        changes = found.changes
+    with compared(context, Diff(old=id)) as comparison:
+        changes = comparison.changes
     if not changes:
         return "The working tree is as it was in the checkpoint."
     lines = [f"- {display(change.path)} ({change.kind})" for change in changes[:MOST_PATHS]]

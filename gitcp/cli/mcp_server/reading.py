@@ -41,14 +41,14 @@ def list_checkpoints(context: Context, given: arguments.List) -> Json:
     else:
         after, tip = context.ends(given.revision, given.session)
         tips = [tip]
-    found = select(context.store, tips, Selection(after=after, limit=given.limit))
+    summaries = select(context.store, tips, Selection(after=after, limit=given.limit))
     rows = [
         {
             **objects.summary(each),
             "id": context.id_of(each.commit, each.id),
             "tags": [*context.tags.get(each.commit, ())],
         }
-        for each in found
+        for each in summaries
     ]
     return bounded("list", {"checkpoints": rows})
 
@@ -60,13 +60,13 @@ def timeline(context: Context, given: arguments.Timeline) -> Json:
 
 def show(context: Context, given: arguments.Show) -> Json:
     """Return a checkpoint, or a file or directory in it."""
-    found = context.checkpoint(given.revision, given.session)
+    checkpoint = context.checkpoint(given.revision, given.session)
     if given.path is None:
-        tags = context.tags.get(found.commit, ())
-        return bounded("checkpoint", objects.checkpoint(found, tags))
+        tags = context.tags.get(checkpoint.commit, ())
+        return bounded("checkpoint", objects.checkpoint(checkpoint, tags))
     (path,) = inside(context, [given.path]) or (b"",)
-    content = show_op.file(context.store, found, path)
-    named = {"id": str(found.id), "path": given.path}
+    content = show_op.file(context.store, checkpoint, path)
+    named = {"id": str(checkpoint.id), "path": given.path}
     if isinstance(content, bytes):
         return bounded("file", {**named, **_text(content)})
     return bounded("directory", {**named, "names": objects.paths(content.names)})
@@ -82,9 +82,9 @@ def _text(content: bytes) -> Json:
 
 def diff(context: Context, given: arguments.Diff) -> Json:
     """Return the paths that differ, and the patch."""
-    with compared(context, given) as found:
-        patch = found.text()
-        changes = changed(context, given, found)
+    with compared(context, given) as comparison:
+        patch = comparison.text()
+        changes = changed(context, given, comparison)
     fields: Json = {
         "changes": changes,
         "patch": patch[:MOST_BYTES].decode("utf-8", "replace"),
@@ -93,7 +93,7 @@ def diff(context: Context, given: arguments.Diff) -> Json:
     return bounded("differences", fields)
 
 
-def changed(context: Context, given: arguments.Diff, found: Comparison) -> list[Json]:
+def changed(context: Context, given: arguments.Diff, comparison: Comparison) -> list[Json]:
     """Return the paths that differ, with who changed them between two checkpoints."""
     by = (
         authors.between(
@@ -104,7 +104,7 @@ def changed(context: Context, given: arguments.Diff, found: Comparison) -> list[
         if given.new is not None
         else {}
     )
-    return [objects.change(change, by.get(change.path)) for change in found.changes]
+    return [objects.change(change, by.get(change.path)) for change in comparison.changes]
 
 
 @contextmanager
@@ -116,8 +116,8 @@ def compared(context: Context, given: arguments.Diff) -> Iterator[Comparison]:
         new = context.checkpoint(given.new, given.session)
         yield diff_op.compare(store, old.root, new.root, paths)
         return
-    with diff_op.compare_with_now(store, old, context.limits(), paths, text=True) as found:
-        yield found
+    with diff_op.compare_with_now(store, old, context.limits(), paths, text=True) as comparison:
+        yield comparison
 
 
 def find(context: Context, given: arguments.Find) -> Json:

@@ -117,8 +117,8 @@ def _of(context: Context, summary: Summary) -> Iterator[Resource]:
     yield resource("checkpoint", id)
     if summary.parent is not None:
         yield resource("diff", f"{id}~1", id)
-    place = RESERVED + b"/" + CONVERSATION
-    if trees.lookup(context.store.objects.reader, summary.root, place) is not None:
+    conversation = RESERVED + b"/" + CONVERSATION
+    if trees.lookup(context.store.objects.reader, summary.root, conversation) is not None:
         yield resource("conversation", id)
 
 
@@ -126,9 +126,9 @@ def read(context: Context, uri: str) -> Json:
     """Return a resource. Raises BadValue for a URI that names none."""
     address = _parse(uri)
     if address.kind == "checkpoint" and len(address.names) == 1:
-        found = context.checkpoint(address.names[0], None)
-        tags = context.tags.get(found.commit, ())
-        return bounded("checkpoint", objects.checkpoint(found, tags))
+        checkpoint = context.checkpoint(address.names[0], None)
+        tags = context.tags.get(checkpoint.commit, ())
+        return bounded("checkpoint", objects.checkpoint(checkpoint, tags))
     if address.kind == "diff" and len(address.names) <= 2:
         return _diff(context, address)
     if address.kind == "conversation" and len(address.names) == 1:
@@ -152,9 +152,9 @@ def _parse(uri: str) -> Address:
 def _diff(context: Context, address: Address) -> Json:
     old, *new = address.names
     given = Diff(old=old, new=new[0] if new else None)
-    with compared(context, given) as found:
-        patch = found.text()
-        changes = changed(context, given, found)
+    with compared(context, given) as comparison:
+        patch = comparison.text()
+        changes = changed(context, given, comparison)
     end = min(address.start + MOST_BYTES, len(patch))
     if end < len(patch):
         end = patch.rfind(b"\n", address.start, end) + 1 or end
@@ -165,12 +165,12 @@ def _diff(context: Context, address: Address) -> Json:
 
 
 def _conversation(context: Context, address: Address) -> Json:
-    found = context.checkpoint(address.names[0], None)
-    if found.conversation is None:
-        raise BadValue(f"checkpoint {found.id} has no conversation")
+    checkpoint = context.checkpoint(address.names[0], None)
+    if checkpoint.conversation is None:
+        raise BadValue(f"checkpoint {checkpoint.id} has no conversation")
     messages: list[Json] = []
     size, rest = 0, None
-    stored = show_op.messages(context.store, found.conversation)
+    stored = show_op.messages(context.store, checkpoint.conversation)
     for number, message in enumerate(stored):
         if number < address.start:
             continue
@@ -183,5 +183,5 @@ def _conversation(context: Context, address: Address) -> Json:
         del shown["kind"]
         messages.append(shown)
         size += len(text)
-    fields = {"id": str(found.id), "from": address.start, "messages": messages, "next": rest}
+    fields = {"id": str(checkpoint.id), "from": address.start, "messages": messages, "next": rest}
     return objects.document("conversation", fields)

@@ -121,10 +121,10 @@ class CheckpointServer:
         try:
             tool = _tool(given.name, _tools(request))
             read = tool.arguments.read(arguments)
-            found = await self._alone(lambda context: tool.run(context, read))
+            result = await self._alone(lambda context: tool.run(context, read))
         except Exception as error:  # noqa: BLE001 -- a server outlives whatever one call meets
             return _result(message(error, given.name, arguments), is_error=True)
-        return _result(wire.dumps(found).decode(), structured_content=found)
+        return _result(wire.dumps(result).decode(), structured_content=result)
 
     # ------------------------------------------------------------ resources
 
@@ -133,9 +133,9 @@ class CheckpointServer:
     ) -> ListResourcesResult:
         """List checkpoints, differences and conversations, page by page."""
         cursor = given.cursor if given else None
-        found, following = await self._answer(lambda context: resources.page(context, cursor), {})
+        listed, following = await self._answer(lambda context: resources.page(context, cursor), {})
         first = [page.listed()] if cursor is None and _shows_pages(request) else []
-        return ListResourcesResult(resources=[*first, *found], next_cursor=following)
+        return ListResourcesResult(resources=[*first, *listed], next_cursor=following)
 
     async def list_templates(
         self, _: Request, __: PaginatedRequestParams | None
@@ -150,8 +150,8 @@ class CheckpointServer:
         uri = str(given.uri)
         if uri == page.URI:
             return ReadResourceResult(contents=[page.content()])
-        found = await self._answer(lambda context: resources.read(context, uri), {"uri": uri})
-        text = wire.dumps(found).decode()
+        content = await self._answer(lambda context: resources.read(context, uri), {"uri": uri})
+        text = wire.dumps(content).decode()
         contents = TextResourceContents(uri=uri, mime_type=resources.JSON, text=text)
         return ReadResourceResult(contents=[contents])
 
