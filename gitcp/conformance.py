@@ -20,11 +20,11 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
+from gitcp import fingerprint
 from gitcp.adapters import base
 from gitcp.adapters.base import Adapter, Found, Message, Placement, Reader, Stored
 from gitcp.errors import GitcpError
-from gitcp.fastpath import fingerprint
-from gitcp.fastpath.fingerprint import Fingerprint
+from gitcp.fingerprint import Fingerprint
 from gitcp.model import Agent, Capture, Digest, Host, Source, Stream
 from gitcp.value import replace
 

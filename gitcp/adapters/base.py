@@ -340,7 +340,7 @@ def renamed(content: Reader, old: str, new: str) -> Reader:
 def roots(cwd: Path) -> set[str]:
     """Return the real paths of a directory and of its repository's root.
 
-    By the agents' rule, not git's (gitcp.fastpath.discovery): the root is
+    By the agents' rule, not git's (gitcp.discovery): the root is
     wherever something is called `.git`.
     """
     directory = Path(os.path.realpath(cwd))

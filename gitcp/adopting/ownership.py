@@ -14,10 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from gitcp import discovery
 from gitcp.adapters.base import Origin
 from gitcp.adopting.holdings import Holdings
 from gitcp.errors import GitcpError
-from gitcp.fastpath import discovery
 from gitcp.git import refs, worktrees
 from gitcp.git.repo import Repository
 from gitcp.model import Host, Oid

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gitcp.discovery import STORE
 from gitcp.errors import Refused
-from gitcp.fastpath.discovery import STORE
 from gitcp.git import own_store
 from gitcp.git.repo import Repository
 from gitcp.model import Host

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from gitcp import discovery
 from gitcp.adopting import personal
 from gitcp.adopting.apply import Adopted, apply
 from gitcp.adopting.memory import Memory
@@ -15,7 +16,6 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import PATH, WORDS, flag, json_option, option, takes, yes_option
 from gitcp.conversation.segments import LARGEST
-from gitcp.fastpath import discovery
 from gitcp.history.text_index import MANY
 
 NO_CHANGE = "nothing was stored"

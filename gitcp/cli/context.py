@@ -66,7 +66,7 @@ class Context:
         return store
 
     def _mention_own_store(self, repo: Repository) -> None:
-        from gitcp.fastpath import discovery
+        from gitcp import discovery
 
         if (
             not repo.is_own

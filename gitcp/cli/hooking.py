@@ -12,9 +12,10 @@ import os
 import sys
 import time
 
+from gitcp import discovery, fingerprint
 from gitcp.cli import bounded
 from gitcp.cli.background import apart
-from gitcp.fastpath import answer, discovery, fingerprint, hook_memo, watched
+from gitcp.fastpath import answer, hook_memo, watched_look
 from gitcp.git import shared
 from gitcp.policy import events, payload, triggers
 from gitcp.state import tool_log, turn_start
@@ -222,8 +223,7 @@ class _Called:
 
     def _save(self) -> None:
         """Save, in the detached process."""
-        if watched.begin(self.look):
-            self.look.begin()
+        watched_look.begin(self.look)
         with _Busy(os.path.join(self.git_dir, "gitcp")):
             self._save_here()
 

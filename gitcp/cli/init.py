@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
-from gitcp import humanize
+from gitcp import discovery, humanize
 from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import flag, json_option, takes
 from gitcp.cli.output import GREEN, Styled
-from gitcp.fastpath import discovery
 from gitcp.git import own_store
 from gitcp.git.repo import Repository, refuse_dangerous
 from gitcp.sharing import join as join_op

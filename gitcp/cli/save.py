@@ -29,12 +29,12 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue, GitcpError
-from gitcp.fastpath import watched
 from gitcp.lifecycle import housekeeping
 from gitcp.model import Checkpoint, CheckpointId, Skip, Trigger
 from gitcp.saving import unchanged
 from gitcp.saving.save import Saved, SaveRequest, save
 from gitcp.value import replace
+from gitcp.watchers import watched
 
 SHOWN = 10
 TRIGGERS = [trigger.value for trigger in Trigger]

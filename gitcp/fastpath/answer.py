@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import sys
 
-from gitcp.fastpath import discovery, fingerprint, trusted_cache, watched
+from gitcp import discovery, fingerprint, trusted_cache
+from gitcp.fastpath import watched_look
 from gitcp.fastpath.stat_check import Look
 
 TYPE_CHECKING = False
@@ -34,8 +35,7 @@ def begin(options: Sequence[str]) -> Look | None:
     if where is None or any(option in PIPED for option in options):
         return None
     look = look_at(*where)
-    if watched.begin(look):
-        look.begin()
+    watched_look.begin(look)
     return look
 
 
@@ -53,7 +53,7 @@ def answered(look: Look, options: Sequence[str]) -> bool:
         or any(fingerprint.at(path) != known for path, known in memo[1])
     ):
         return False
-    if not watched.is_unchanged(look, memo[2]):
+    if not watched_look.is_unchanged(look, memo[2]):
         return False
     if not any(option in QUIET for option in options):
         try:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 
-from gitcp.fastpath import answer, discovery, fingerprint, trusted_cache, watched
+from gitcp import discovery, fingerprint, trusted_cache
+from gitcp.fastpath import answer, watched_look
 from gitcp.policy import events
 from gitcp.policy.settings import Settings
 
@@ -17,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gitcp.fastpath.fingerprint import Fingerprint
     from gitcp.fastpath.stat_check import Look
+    from gitcp.fingerprint import Fingerprint
 
     Fingerprints = list[tuple[str, Fingerprint | None]]
     """Paths of files and the fingerprint of each; None where there was none."""
@@ -101,9 +102,8 @@ def is_unchanged(look: Look, remembered: Last, *, files_alone: bool) -> bool:
         return False
     if any(fingerprint.at(path) != before for path, before in remembered.files):
         return False
-    if watched.begin(look):
-        look.begin()
-    return watched.is_unchanged(look, remembered.state)
+    watched_look.begin(look)
+    return watched_look.is_unchanged(look, remembered.state)
 
 
 def behind(git_dir: str, agent: str) -> list[tuple[str, str]]:

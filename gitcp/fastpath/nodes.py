@@ -13,7 +13,7 @@ import marshal
 import os
 import zlib
 
-from gitcp.fastpath import fingerprint, trusted_cache
+from gitcp import fingerprint, trusted_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

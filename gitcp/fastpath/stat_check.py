@@ -14,15 +14,16 @@ import os
 import sys
 import time
 
-from gitcp.fastpath import fingerprint, nodes
+from gitcp import fingerprint
+from gitcp.fastpath import nodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Any
 
-    from gitcp.fastpath.fingerprint import Fingerprint
     from gitcp.fastpath.nodes import Node, State
+    from gitcp.fingerprint import Fingerprint
 
     Place = tuple[bytes, Node]
     """A directory's path and its node."""
@@ -55,7 +56,7 @@ class Look:
     handed on to the first scan. Files may change after that, so it is good for one scan.
 
     `only` are the directories that may have changed (see `places`), None for all; set it before
-    `begin`. `watch` is what a watcher answered (gitcp.fastpath.watched).
+    `begin`. `watch` is what a watcher answered (gitcp.watchers.watched).
     """
 
     __slots__ = ("_answer", "_children", "_loaded", "only", "root", "started", "state", "watch")

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gitcp.fastpath import fingerprint, trusted_cache
-from gitcp.fastpath.fingerprint import CTIME, Fingerprint
+from gitcp import fingerprint, trusted_cache
+from gitcp.fingerprint import CTIME, Fingerprint
 from gitcp.git import shared
 from gitcp.git.fsync import make_own_directory, replace_cache
 

@@ -12,7 +12,7 @@ import stat
 from _thread import allocate_lock, start_new_thread
 from contextlib import contextmanager, suppress
 
-from gitcp.fastpath import trusted_cache
+from gitcp import trusted_cache
 from gitcp.git import shared
 
 TYPE_CHECKING = False
@@ -172,7 +172,7 @@ def replace_file(
 
 
 def replace_cache(path: str | Path, value: Any) -> None:
-    """Replace a cache (see gitcp.fastpath.trusted_cache), readable by this user only. It may be
+    """Replace a cache (see gitcp.trusted_cache), readable by this user only. It may be
     lost in a power failure.
 
     Raises OSError, and ValueError for values that marshal rejects.

@@ -15,9 +15,9 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from gitcp import fingerprint
 from gitcp.errors import GitcpError, GitFailed
-from gitcp.fastpath import fingerprint
-from gitcp.fastpath.fingerprint import Fingerprint
+from gitcp.fingerprint import Fingerprint
 from gitcp.git.object_format import FORMATS, SHA1
 from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, TREE, IndexEntry, Oid
 

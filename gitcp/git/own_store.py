@@ -12,8 +12,8 @@ import os
 import shutil
 from pathlib import Path
 
+from gitcp.discovery import STORE
 from gitcp.errors import DiskFull, GitcpError
-from gitcp.fastpath.discovery import STORE
 from gitcp.git import process
 from gitcp.git.fsync import FULL, make_directories, replace_file, sync_directory
 from gitcp.model import Host

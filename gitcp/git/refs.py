@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from gitcp import discovery
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused, StoreBusy, StoreDamaged
-from gitcp.fastpath import discovery
 from gitcp.git import shared
 from gitcp.git.fsync import FULL, make_directories, sync_directory, sync_paths, write_new
 from gitcp.git.object_format import FORMATS, FULL_NAME, SHA1

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
 
+from gitcp import discovery
 from gitcp.errors import GitFailed, Refused, RepositoryNotFound
-from gitcp.fastpath import discovery
 from gitcp.git import config, process, shared
 from gitcp.git.fsync import make_own_directory
 from gitcp.git.object_format import FORMATS, SHA1, ObjectFormat

@@ -6,7 +6,7 @@ opened; afterwards every writer passes what it created to `adjust`, whatever the
 unshared repository nothing is changed.
 
 Caches stay private: they are marshaled, and nobody may write what another user reads
-(gitcp.fastpath.trusted_cache).
+(gitcp.trusted_cache).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from gitcp.git.repo import Repository
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitcp.fastpath.fingerprint import Fingerprint
+    from gitcp.fingerprint import Fingerprint
 
 NAME = "index"
 

@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from gitcp import discovery
 from gitcp.errors import AlreadyExists, BadValue, GitFailed, Refused
-from gitcp.fastpath import discovery
 from gitcp.git import process
 from gitcp.git.repo import Repository
 from gitcp.model import Oid

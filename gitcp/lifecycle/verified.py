@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from gitcp import fingerprint, trusted_cache
 from gitcp.errors import StoreDamaged
-from gitcp.fastpath import fingerprint, trusted_cache
 from gitcp.git import verify
 from gitcp.git.fsync import replace_cache
 from gitcp.git.object_format import ObjectFormat

@@ -14,8 +14,8 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
+from gitcp import fingerprint
 from gitcp.errors import BadValue, Refused, RevisionNotFound
-from gitcp.fastpath import fingerprint
 from gitcp.model import Note, Oid, StepName
 from gitcp.saving import save
 from gitcp.saving.save import Saved, SaveRequest

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gitcp import adapters
-from gitcp.fastpath import answer, fingerprint, hook_memo
-from gitcp.fastpath.fingerprint import CTIME
+from gitcp import adapters, fingerprint
+from gitcp.fastpath import answer, hook_memo
+from gitcp.fingerprint import CTIME
 from gitcp.git import config, fsync, refs, shared
 from gitcp.policy import events
 from gitcp.policy.settings import Settings

@@ -12,9 +12,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitcp import humanize
+from gitcp import discovery, humanize
 from gitcp.errors import AlreadyExists, RepositoryNotFound, StoreBusy
-from gitcp.fastpath import discovery
 from gitcp.git import refs, remote
 from gitcp.git.fsync import make_own_directory, read_own, replace_file
 from gitcp.git.repo import Repository

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from gitcp import fingerprint
 from gitcp.errors import GitcpError, StoreDamaged
-from gitcp.fastpath import fingerprint
 from gitcp.history import folding
 from gitcp.history.diffstat import Total
 from gitcp.history.folding import Row, fold

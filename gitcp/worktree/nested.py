@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gitcp import discovery
 from gitcp.errors import StoreDamaged
-from gitcp.fastpath import discovery
 from gitcp.git import process
 from gitcp.git.config import NO_FILE
 from gitcp.git.refs import HEX, read_ref

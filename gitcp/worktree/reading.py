@@ -12,8 +12,8 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from gitcp import fingerprint
 from gitcp.errors import GitcpError
-from gitcp.fastpath import fingerprint
 from gitcp.fastpath.stat_check import UNSETTLED
 
 TRIES = 3

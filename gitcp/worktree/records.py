@@ -38,7 +38,7 @@ SEGMENTS = ("", False, "", False, True)
 class Stamp(NamedTuple):
     """The lstat fields of a captured path that would reveal any change.
 
-    Fewer than in gitcp.fastpath.fingerprint, because the state file stores one for each path: every
+    Fewer than in gitcp.fingerprint, because the state file stores one for each path: every
     change updates the ctime, and the device is the root's.
     """
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Container, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from gitcp.fastpath import nodes, stat_check, watched
-from gitcp.fastpath.fingerprint import CTIME
+from gitcp.fastpath import nodes, stat_check
+from gitcp.fingerprint import CTIME
 from gitcp.git import index as git_index
 from gitcp.model import Oid, Snapshot
 from gitcp.value import EMPTY, Value, replace
+from gitcp.watchers import watched
 from gitcp.worktree import nested, outputs, state
 from gitcp.worktree.assembly import Assembly
 from gitcp.worktree.basis import Basis, basis_of
@@ -26,10 +27,10 @@ from gitcp.worktree.summary import notes_of, snapshot_of
 from gitcp.worktree.watching import choice
 
 if TYPE_CHECKING:
-    from gitcp.fastpath.fingerprint import Fingerprint
     from gitcp.fastpath.nodes import State
     from gitcp.fastpath.stat_check import Change, Look, Touched
-    from gitcp.fastpath.watched import Watch
+    from gitcp.fastpath.watched_look import Watch
+    from gitcp.fingerprint import Fingerprint
     from gitcp.git.index import Index
     from gitcp.git.objects import Objects
     from gitcp.git.repo import Repository

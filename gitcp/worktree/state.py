@@ -18,19 +18,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from gitcp.fastpath import fingerprint
+from gitcp import fingerprint
 from gitcp.fastpath.nodes import Damaged, State, below, checksum, flagged
 from gitcp.fastpath.stat_check import Look
-from gitcp.fastpath.trusted_cache import MAGIC
 from gitcp.git.fsync import replacing, write_all
+from gitcp.trusted_cache import MAGIC
 from gitcp.worktree.records import Line, Past, Ref
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gitcp.fastpath.fingerprint import Fingerprint
     from gitcp.fastpath.nodes import Node
     from gitcp.fastpath.nodes import Ref as NodeRef
+    from gitcp.fingerprint import Fingerprint
     from gitcp.git.repo import Repository
     from gitcp.worktree.basis import Basis
     from gitcp.worktree.records import Record

@@ -24,9 +24,10 @@ import test_adapter_opencode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gitcp import trusted_cache
 from gitcp.adapters import claude_code
 from gitcp.cli import bounded, hooking
-from gitcp.fastpath import hook_memo, trusted_cache
+from gitcp.fastpath import hook_memo
 from gitcp.model import Agent
 from gitcp.policy import events
 

@@ -70,6 +70,32 @@ def loads_click(project: Project, *options: str) -> bool:
     )
 
 
+def test_what_is_loaded() -> None:
+    """The first stage, for saves and for hooks, loads what it is made of and little else; the
+    protocol of watchers is no part of it where nothing watches.
+    """
+    code = "import sys; from gitcp.fastpath import hook_memo; print(*sys.modules)"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            f"import sys; sys.path.insert(0, {str(SOURCE)!r}); {code}",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(done.stdout.split())
+
+    packages = {name.removeprefix("gitcp.") for name in loaded if name.startswith("gitcp.")}
+    assert not {"re", "socket", "struct", "subprocess", "typing"} & loaded
+    assert {name for name in packages if not name.startswith(("fastpath", "policy"))} == {
+        *("discovery", "fingerprint", "trusted_cache", "watchers", "watchers.watched")
+    }
+
+
 OPTIONS = [
     ("-q",),
     ("--session", "11111111"),

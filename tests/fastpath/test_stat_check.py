@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from capturing import Camera
 
-from gitcp.fastpath import fingerprint, stat_check
+from gitcp import fingerprint
+from gitcp.fastpath import stat_check
 from gitcp.fastpath.stat_check import Look
 from gitcp.git import trees
 from gitcp.git.objects import Objects

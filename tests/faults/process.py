@@ -40,7 +40,8 @@ PACKAGES = (
         "lifecycle",
         "policy",
     ),
-    *("restoring", "review", "running", "saving", "secrets", "sharing", "state", "worktree"),
+    *("restoring", "review", "running", "saving", "secrets", "sharing", "state", "watchers"),
+    "worktree",
 )
 
 

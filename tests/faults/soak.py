@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gitcp.fastpath import watched
+from gitcp.watchers import watched
 
 from driver import SOURCE, Project
 

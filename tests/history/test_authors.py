@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gitcp import fingerprint
 from gitcp.errors import Refused
-from gitcp.fastpath import fingerprint
 from gitcp.history import authors
 from gitcp.history.live import is_live
 from gitcp.model import NOBODY, Authors, CheckpointId, Claim, Trigger

@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 from kinds import FORMAT
 
-from gitcp import wire
-from gitcp.fastpath import fingerprint
+from gitcp import fingerprint, wire
 from gitcp.git import refs, trees
 from gitcp.git.reader import ObjectReader
 from gitcp.lifecycle.check import CheckReport, Problem, check

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitcp.fastpath import fingerprint
+from gitcp import fingerprint
 from gitcp.history.authors import Line
 from gitcp.model import NOBODY, Agent, Trigger
 from gitcp.policy import events

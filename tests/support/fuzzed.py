@@ -19,10 +19,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from gitcp import adapters, wire
+from gitcp import adapters, trusted_cache, wire
 from gitcp.automation.install import jsonc
 from gitcp.conversation import segments
-from gitcp.fastpath import nodes, trusted_cache
+from gitcp.fastpath import nodes
 from gitcp.git import bundle, index, trees
 from gitcp.git.object_format import SHA1
 from gitcp.history import dates, revisions

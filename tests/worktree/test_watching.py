@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gitcp.fastpath import ipc, watched
+from gitcp.watchers import ipc, watched
 from gitcp.worktree.watching import inotify
 from gitcp.worktree.watching.journal import Journal
 from gitcp.worktree.watching.server import Server

@@ -20,7 +20,6 @@ from gitcp.automation.install import command, plan
 from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
 from gitcp.errors import GitcpError, Refused
-from gitcp.fastpath import watched
 from gitcp.git import process, shared, verify, worktrees
 from gitcp.git.fsync import open_own
 from gitcp.history import sessions
@@ -31,6 +30,7 @@ from gitcp.saving import quarantine
 from gitcp.state import journal
 from gitcp.store import Store
 from gitcp.value import Value
+from gitcp.watchers import watched
 from gitcp.worktree.watching import inotify
 
 SHOWN = 5

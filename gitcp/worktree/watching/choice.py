@@ -6,15 +6,17 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from gitcp.fastpath import fingerprint, watched
-from gitcp.fastpath.fingerprint import CTIME
+from gitcp import fingerprint
+from gitcp.fastpath import watched_look
 from gitcp.fastpath.stat_check import Look
-from gitcp.fastpath.watched import FAKE, GIT, HOOK, OWN, SOCKETS, WATCHMAN, Answer, Watched
+from gitcp.fingerprint import CTIME
 from gitcp.git.repo import Repository
+from gitcp.watchers import watched
+from gitcp.watchers.watched import FAKE, GIT, HOOK, OWN, SOCKETS, WATCHMAN, Answer, Watched
 
 if TYPE_CHECKING:
     from gitcp.fastpath.stat_check import Change
-    from gitcp.fastpath.watched import Watch
+    from gitcp.fastpath.watched_look import Watch
 
 NAME = "worktree-state"
 
@@ -41,7 +43,7 @@ def _watch(repo: Repository) -> Watch | None:
     for watcher, address in _candidates(repo):
         is_same = known is not None and (known.watcher, known.address) == (watcher, address)
         now = known if known is not None and is_same else Watched((), watcher, address, FAKE)
-        watch = watched.watch(now, ask(repo, now))
+        watch = watched_look.watch(now, ask(repo, now))
         if watch is not None:
             return watch
     return None

@@ -13,11 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gitcp.fastpath import fingerprint, ipc, trusted_cache
-from gitcp.fastpath.watched import FAKE, GIT, SOCKETS, Answer, directories, parse
+from gitcp import fingerprint, trusted_cache
 from gitcp.git.fsync import replace_cache
 from gitcp.git.process import scrubbed
 from gitcp.git.repo import Repository
+from gitcp.watchers import ipc
+from gitcp.watchers.watched import FAKE, GIT, SOCKETS, Answer, directories, parse
 
 NAME = "canary"
 START_SECONDS, STARTS = 5.0, 0.05

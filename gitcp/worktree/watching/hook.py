@@ -13,10 +13,10 @@ import shutil
 import subprocess
 
 from gitcp.errors import GitFailed
-from gitcp.fastpath import ipc
-from gitcp.fastpath.watched import Answer, parse
 from gitcp.git.process import scrubbed
 from gitcp.git.repo import Repository
+from gitcp.watchers import ipc
+from gitcp.watchers.watched import Answer, parse
 
 SETTING = "core.fsmonitor"
 BOOLEANS = frozenset(("", "true", "false", "yes", "no", "on", "off", "0", "1"))

@@ -8,8 +8,8 @@ import threading
 import time
 
 from gitcp.errors import GitcpError, RepositoryNotFound
-from gitcp.fastpath.watched import OWN, SOCKETS
 from gitcp.git.repo import Repository
+from gitcp.watchers.watched import OWN, SOCKETS
 from gitcp.worktree.watching import inotify
 from gitcp.worktree.watching.journal import Journal
 from gitcp.worktree.watching.relevance import Relevance

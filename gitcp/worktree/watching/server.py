@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from gitcp.fastpath import ipc
+from gitcp.watchers import ipc
 from gitcp.worktree.watching.journal import EVERYTHING, Journal
 
 COOKIE = "watch-cookie."

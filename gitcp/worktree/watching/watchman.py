@@ -9,9 +9,9 @@ import subprocess
 import time
 from typing import Any
 
-from gitcp.fastpath import ipc
-from gitcp.fastpath.watched import Answer, is_outside
 from gitcp.git.repo import Repository
+from gitcp.watchers import ipc
+from gitcp.watchers.watched import Answer, is_outside
 from gitcp.worktree.watching import bser
 
 SOCKET = "WATCHMAN_SOCK"

@@ -19,10 +19,11 @@ from pathlib import Path
 import pytest
 from capturing import git_tree
 
-from gitcp.fastpath import ipc, stat_check, watched
+from gitcp.fastpath import stat_check, watched_look
 from gitcp.fastpath.stat_check import Look
-from gitcp.fastpath.watched import GIT, HOOK, OWN, SOCKETS, WATCHMAN, Watched
 from gitcp.saving.save import Saved, SaveRequest, save
+from gitcp.watchers import ipc, watched
+from gitcp.watchers.watched import GIT, HOOK, OWN, SOCKETS, WATCHMAN, Watched
 from gitcp.worktree import snapshot
 from gitcp.worktree.watcher import watcher
 from gitcp.worktree.watching import bser, git_daemon
@@ -215,7 +216,7 @@ def test_who_does_not_tell(
     saved(project_)
     time.sleep(0.05)
     project_.write("d3/s/deep/file", "two\n")
-    monkeypatch.setattr(watched, "PARTS", 1)
+    monkeypatch.setattr(watched_look, "PARTS", 1)
     assert saved(project_).checkpoint.changed == 1
     assert known(project_).missed == b"d3/s/deep"
     monkeypatch.undo()
@@ -235,7 +236,7 @@ def test_paranoid(project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch
     """With the variable, everything is looked at, and compared with what was reported."""
     saved(project_)
     time.sleep(0.05)
-    monkeypatch.setenv(watched.PARANOID, "1")
+    monkeypatch.setenv(watched_look.PARANOID, "1")
     assert not saved(project_).saved
     assert known(project_).missed is None
     project_.write("d3/s/deep/file", "two\n")
@@ -490,7 +491,8 @@ def test_first_stage(project_: Project, fake: Fake) -> None:
     assert "nothing changed" in project_.gitcp("save", "--session", "s").out
     part = known(project_).part
     look = Look(os.fsencode(project_.root), str(project_.git_dir / "gitcp/worktree-state"))
-    assert watched.begin(look)
+    watched_look.begin(look)
+    look.answer(None)  # nothing of it outlives the test
     assert look.only is not None
     fake.answer = b"fake:1:9\0d2\0"
     assert "nothing changed" in project_.gitcp("save", "--session", "s").out

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from capturing import host
 
+from gitcp import discovery
 from gitcp.errors import RepositoryNotFound
-from gitcp.fastpath import discovery
 from gitcp.git.repo import Repository
 from gitcp.worktree import nested
 

@@ -15,7 +15,7 @@ from capturing import Camera
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitcp.fastpath import trusted_cache
+from gitcp import trusted_cache
 from gitcp.fastpath.stat_check import Look
 from gitcp.git.fsync import replace_cache
 

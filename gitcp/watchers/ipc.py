@@ -36,8 +36,6 @@ def ask(path: str, token: bytes, seconds: float = SECONDS) -> bytes | None:
     """Return the answer of the process that listens at `path`, undecoded; None if there is none, if
     another user runs it, or if it takes longer than `seconds`. Never raises.
     """
-    if not os.path.exists(path):
-        return None
     until = time.monotonic() + seconds
     try:
         connection = connect(path, seconds)

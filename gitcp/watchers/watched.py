@@ -1,5 +1,5 @@
-"""What watches a working tree, and what it answered: which directories may have changed since the
-last scan, so that the others need no look.
+"""What is known of what watches a working tree, and what a watcher answers: which directories may
+have changed since the last scan, so that the others need no look.
 
 `<git dir>/gitcp/watched` names the scan that was stored last, who watches, and the token it gave
 before that scan. It is a cache: of another scan, or from another watcher, it counts for nothing,
@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import os
 
-from gitcp.fastpath import fingerprint, ipc, stat_check, trusted_cache
+from gitcp import trusted_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gitcp.fastpath.fingerprint import Fingerprint
-    from gitcp.fastpath.stat_check import Look
+    from gitcp.fingerprint import Fingerprint
 
 NAME = "watched"
 OWN, GIT, HOOK, WATCHMAN = "gitcp watch", "git fsmonitor--daemon", "core.fsmonitor", "watchman"
@@ -31,20 +30,13 @@ SOCKETS = {OWN: os.path.join("gitcp", "watch.ipc"), GIT: "fsmonitor--daemon.ipc"
 FAKE = b"builtin:fake"
 """A token that nobody gave: the answer is a new one, and that everything may have changed."""
 
-PARANOID = "GITCP_PARANOID"
-"""The variable by which each watched scan looks at everything, too, and compares."""
-
-
-PARTS = 100
-"""One of so many parts of the tree is looked at by each watched look, whatever is reported."""
-
 
 class Watched:
     """Who watches, and what is known by it.
 
     `scan` is the identity of the stored scan, `watcher` one of the names above, `address` the path
     of its socket or its command. `token` was given before that scan, at `asked` (the file system's
-    clock, in nanoseconds). `part` is the one of PARTS that was looked at last. `missed` is a
+    clock, in nanoseconds). `part` is the part of the tree that was looked at last. `missed` is a
     directory in which this watcher did not report a change (None: it is trusted), `is_told` whether
     the user knows.
     """
@@ -69,65 +61,6 @@ class Watched:
         """Return it as a plain tuple, which marshal accepts."""
         known = (self.scan, self.watcher, self.address, self.token)
         return (*known, self.asked, self.part, self.missed, self.is_told)
-
-
-class Watch:
-    """One look with a watcher's help: what was known, the answer, when it came.
-
-    `is_narrow` if the answer restricts the look: then `shallow` and `deep` are the directories that
-    may have changed, and those that may have at any depth. `missed` is one in which a change was
-    not reported.
-    """
-
-    __slots__ = ("answer", "asked", "deep", "is_narrow", "known", "missed", "shallow")
-
-    def __init__(self, known: Watched, answer: Answer, asked: int) -> None:
-        self.known, self.answer, self.asked = known, answer, asked
-        self.shallow: frozenset[bytes] = frozenset()
-        self.deep: tuple[bytes, ...] = ()
-        self.is_narrow = False
-        same = instance(known.token) == instance(answer.token)
-        self.missed = known.missed if same else None
-
-    def narrow(self, look: Look) -> None:
-        """Restrict a look, not begun yet, to what may have changed; not if the answer is that
-        anything may, or if it is not about the stored scan, or if the watcher is not trusted.
-        """
-        if self.answer.paths is None or self.missed is not None:
-            return
-        try:
-            state = look.load()
-            if state.fingerprint != self.known.scan:
-                return
-            always = stat_check.always(state)
-            part = stat_check.sample(state, self.next_part, PARTS)
-        except (OSError, ValueError):
-            return
-        shallow, deep = directories(self.answer.paths, exact=self.known.watcher == OWN)
-        self.shallow, self.deep = frozenset((*shallow, *always)), tuple(deep)
-        self.is_narrow = True
-        if PARANOID not in os.environ:
-            look.only = self.shallow.union(part, (path + b"/" for path in deep))
-
-    @property
-    def next_part(self) -> int:
-        """Return which of PARTS is looked at whatever is reported."""
-        return (self.known.part + 1) % PARTS
-
-    def after(self, scan: Fingerprint) -> Watched:
-        """Return what is known when the scan `scan` is stored, which began after the answer."""
-        known = self.known
-        is_told = known.is_told and self.missed is not None
-        return Watched(
-            scan,
-            known.watcher,
-            known.address,
-            self.answer.token,
-            self.asked,
-            self.next_part,
-            self.missed,
-            is_told,
-        )
 
 
 class Answer:
@@ -171,32 +104,12 @@ def instance(token: bytes) -> bytes:
     return token.rpartition(b":")[0] or token
 
 
-def watch(known: Watched, answer: Answer | None) -> Watch | None:
-    """Return a look with this answer, None without one."""
-    return Watch(known, answer, fingerprint.clock()) if answer is not None else None
-
-
-def begin(look: Look) -> bool:
-    """Ask a watcher that speaks git's protocol, and restrict a look by its answer. Return False if
-    another one must be asked first, by the scan itself. Never raises.
-    """
-    git_dir = os.path.dirname(os.path.dirname(look.state))
-    known = load(git_dir)
-    own = os.path.join(git_dir, SOCKETS[OWN])
-    if (known is None or known.watcher != OWN) and os.path.exists(own):
-        known = Watched((), OWN, own, FAKE)
-    if known is None:
-        return True
-    if known.watcher not in SOCKETS:
-        return False
-    look.watch = watch(known, ask(known))
-    if look.watch is not None:
-        look.watch.narrow(look)
-    return True
-
-
 def ask(known: Watched) -> Answer | None:
     """Ask a watcher that speaks git's protocol; None if it does not answer. Never raises."""
+    if not os.path.exists(known.address):
+        return None
+    from gitcp.watchers import ipc  # only where something listens
+
     return parse(ipc.ask(known.address, known.token))
 
 
@@ -211,17 +124,6 @@ def store(git_dir: str, known: Watched) -> None:
         os.rename(temporary, path)
     except (OSError, ValueError):
         return
-
-
-def is_unchanged(look: Look, scan: Fingerprint | None) -> bool:
-    """Return whether a look that was begun finds everything as in the scan `scan`; then its token
-    is the one to ask with the next time.
-    """
-    if look.answer(scan) != []:
-        return False
-    if look.watch is not None and scan is not None:
-        store(os.path.dirname(os.path.dirname(look.state)), look.watch.after(scan))
-    return True
 
 
 def directories(paths: Iterable[bytes], *, exact: bool) -> tuple[set[bytes], list[bytes]]:

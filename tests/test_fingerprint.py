@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitcp.fastpath import fingerprint
+from gitcp import fingerprint
 
 pytestmark = pytest.mark.unit
 

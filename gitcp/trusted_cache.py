@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT = 7
 """Of what another version kept, nothing is believed: it is one higher when anything that is kept
-changes its form, fingerprints apart (see gitcp.fastpath.fingerprint).
+changes its form, fingerprints apart (see gitcp.fingerprint).
 """
 
 MAGIC = f"gitcp keeps this, {FORMAT}, {sys.implementation.cache_tag}, {marshal.version}\n".encode()
