@@ -2,9 +2,9 @@
 
 Nothing is listed, read or matched here. A directory with unchanged ctime and inode has the same
 entries; a file with unchanged ctime has the same bytes and mode, since no user can set the ctime.
-Above a few thousand files two processes share the work. A Look begins before anything else is
-loaded, in child processes, so that it runs while modules load; the scan then uses its result. For
-that reason this module imports almost nothing.
+A Look begins before anything else is loaded: in a child process, so that it runs while modules
+load, in two above a few thousand files, and in none where there is little to compare. The scan then
+uses its result. For that reason this module imports almost nothing.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ ANYTHING = (False, None)
 
 _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
+SMALL = 2_000
+"""Names to compare up to which no child is started. One costs 2 ms of the 17 of an unchanged save
+of 1,000 files, and there is nothing else to do meanwhile.
+"""
+
 LARGE = 6_000
 """Names to compare from which on two children start instead of one."""
 
@@ -71,11 +76,16 @@ class Look:
         self._loaded: State | None = None
 
     def begin(self) -> None:
-        """Begin to look, in child processes. Never raises."""
+        """Begin to look in child processes; look at a small tree at once. Never raises."""
         self._answer = None
         try:
             state = self.load()
-            if state.head[0][0] == self.root and may_fork():
+            if state.head[0][0] != self.root:
+                return
+            if state.root[3] <= SMALL:
+                changes = compared(self.root, places(state, self.only))
+                self._answer = state.fingerprint, changes
+            elif may_fork():
                 count = 2 if self.only is None and state.root[3] > LARGE else 1
                 for part in range(count):
                     self._children.append(child(state, self.root, self.only, part, count))

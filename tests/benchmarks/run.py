@@ -39,6 +39,15 @@ IDENTITY = {
 }
 
 
+LAUNCHER = """import sys
+from gitcp.__main__ import main
+if __name__ == '__main__':
+    sys.argv[0] = sys.argv[0].removesuffix('.exe')
+    sys.exit(main())
+"""
+"""What pip and uv write. A pip older than 25 imports `re` there as well, which is none of ours."""
+
+
 class Row(NamedTuple):
     """One figure."""
 
@@ -65,9 +74,10 @@ class Bench:
         home = scratch / "home"
         home.mkdir()
         self.env = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8", **IDENTITY}
-        found = Path(sys.executable).with_name("gitcp")
-        self.program = [str(found)] if found.exists() else [sys.executable, "-m", "gitcp"]
-        if not found.exists():
+        launcher = scratch / "gitcp"
+        launcher.write_text(LAUNCHER)
+        self.program = [sys.executable, str(launcher)]
+        if not Path(sys.executable).with_name("gitcp").exists():
             self.env["PYTHONPATH"] = str(SOURCE)
 
     def gitcp(self, repo: Path, *args: str) -> Callable[[], None]:

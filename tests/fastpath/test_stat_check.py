@@ -24,8 +24,9 @@ from driver import Project
 
 @pytest.fixture
 def camera(project: Project, monkeypatch: pytest.MonkeyPatch) -> Camera:
-    """A project of which a scan is remembered, in a process that may fork."""
+    """A project of which a scan is remembered, too large for one process, which may fork."""
     monkeypatch.setattr(stat_check, "may_fork", lambda: True)
+    monkeypatch.setattr(stat_check, "SMALL", 0)
     for number in range(4):
         project.write(f"d{number}/file", "x")
     project.commit()
@@ -51,6 +52,21 @@ def test_what_changed(camera: Camera) -> None:
 
     assert look.answer(seen(camera)) == [(b"d2", (True, [b"file"]))]
     assert look.answer(seen(camera)) is not None  # the first stage asked, and a scan asks again
+
+
+def test_a_small_tree(camera: Camera, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few directories are looked at by this process, also where it may not fork."""
+    monkeypatch.setattr(stat_check, "SMALL", 100)
+    monkeypatch.setattr(stat_check, "may_fork", lambda: False)
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("a child was started"))
+    directory = os.getcwd()
+    camera.project.write("d2/file", "edited")
+    look = look_at(camera)
+    look.begin()
+    camera.project.write("d3/file", "edited later")
+
+    assert look.answer(seen(camera)) == [(b"d2", (True, [b"file"]))]
+    assert os.getcwd() == directory
 
 
 def test_another_state_file(camera: Camera) -> None:
