@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from gitcp.errors import GitFailed, StoreBusy
+from gitcp.errors import DiskFull, GitFailed, StoreBusy
 from gitcp.git.object_format import ObjectFormat
 from gitcp.git.refs import Head
+from gitcp.git.shared import quoted
 from gitcp.model import Oid
 
 LOGGED = re.compile(r"^([0-9a-f]+) .*@\{([0-9]+)\}$", re.MULTILINE)
@@ -75,10 +76,10 @@ class TableRefs:
             if self.read(name) != old:
                 return False
             make_durable()
-        return self._move(name, old, "update-ref", "--no-deref", name, new, old or self._null)
+        return self._move(name, new, old, "update-ref", "--no-deref", name, new, old or self._null)
 
     def delete(self, name: str, old: Oid) -> bool:
-        return self._move(name, old, "update-ref", "--no-deref", "-d", name, old)
+        return self._move(name, None, old, "update-ref", "--no-deref", "-d", name, old)
 
     def sync(self, names: Iterable[str]) -> None:
         """Do nothing: `update` has synced it."""
@@ -99,21 +100,26 @@ class TableRefs:
         pairs = (line.split(" ", 1) for line in lines if line)
         return {name: Oid(oid) for oid, name in pairs}
 
-    def _move(self, name: str, old: Oid | None, *command: str) -> bool:
-        """Run a command that moves a ref. Return False if the ref is not at `old`."""
+    def _move(self, name: str, new: Oid | None, old: Oid | None, *command: str) -> bool:
+        """Run a command that moves a ref to `new`. Return False if the ref is not at `old`."""
         end = time.monotonic() + PATIENCE
         while True:
             try:
                 self._git(*DURABLE, *command)
                 return True
-            except GitFailed as error:
-                if self.read(name) != old:
+            except (GitFailed, DiskFull) as error:
+                current = self.read(name)
+                if current == new:  # git failed later: once a ref has moved, it joins tables
+                    return True
+                if current != old:
                     return False
+                if isinstance(error, DiskFull):
+                    raise
                 problem = error
             if LOCKED not in str(problem) or time.monotonic() > end:
                 break
             time.sleep(PAUSE)
-        raise StoreBusy(
-            f"the ref {name} could not be moved: it was not changed ({problem})",
-            hint=f"ls {self._common}/{TABLES}.lock",
-        )
+        what = f"the ref {name} could not be moved: it was not changed ({problem})"
+        if LOCKED in str(problem):
+            raise StoreBusy(what, hint=f"ls {self._common}/{TABLES}.lock")
+        raise GitFailed(what, hint=f"df {quoted(str(self._common))}")  # git does not say why

@@ -32,6 +32,7 @@ HEADER = re.compile(rb"# pack-refs with:[ a-z-]*")
 PACKED = re.compile(rb"(%s) ([^\x00-\x20\x7f~^:?*\[\\]+)" % _NAME)
 
 LEFT_LOCK = "locks every ref: delete it if no git command is running"
+LEFT_TABLE_LOCK = "stops git's gc: delete it if no git command is running"
 
 BLOCK = 1 << 20
 NAMES = 8 + 4 * 256
@@ -69,18 +70,19 @@ def read_refs(repo: Repository, prefix: str) -> Refs:
 
 
 def _read_tables(repo: Repository, prefix: str) -> Refs:
-    """Return the refs as git reads them, and as a fault a lock that a crash left."""
+    """Return the refs as git reads them, and as a fault each lock that a crash left."""
     result = Refs({}, {}, {}, [])
     try:
         result.refs.update(repo.refs.list(prefix))
     except GitFailed as error:
         result.faults.append(Fault(REFTABLE, f"cannot be read: {error}"))
     for path in dict.fromkeys(repo.refs.files()):  # a linked working tree has one of its own
-        lock = Path(f"{path}.lock")
-        with suppress(FileNotFoundError):
-            if time.time() - lock.stat().st_mtime > STALE:
-                name = os.path.relpath(lock, repo.common_dir)
-                result.faults.append(Fault(name, LEFT_LOCK))
+        for lock in sorted(Path(path).parent.glob("*.lock")):
+            with suppress(FileNotFoundError):
+                if time.time() - lock.stat().st_mtime > STALE:
+                    name = os.path.relpath(lock, repo.common_dir)
+                    effect = LEFT_LOCK if lock.stem == Path(path).name else LEFT_TABLE_LOCK
+                    result.faults.append(Fault(name, effect))
     return result
 
 

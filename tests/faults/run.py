@@ -1,20 +1,23 @@
 """Every figure of docs/reliability.md, found by trying. Each takes long; parts of them are in
 tests/faults/test_faults.py.
 
-    python tests/faults/run.py calls                        every command, killed and failed at
-    every call python tests/faults/run.py calls --kind kill            only killed python
-    tests/faults/run.py calls --scene push --every 5 one command, at every fifth call python
-    tests/faults/run.py restores --kills 500         kills inside restores of 500 files python
-    tests/faults/run.py kills --saves 5000 --kills 1000   kills at any moment python
-    tests/faults/run.py disk                         a disk that is full, or cannot be written to
-    python tests/faults/run.py damage                       every object damaged in turn python
-    tests/faults/run.py crowd --savers 16 --saves 100     many at a time python tests/faults/run.py
-    life --saves 20000           a long life python tests/faults/run.py differential --operations
-    10000 --seed 1    random operations, judged from outside
-    python tests/faults/run.py fleet --savers 50 --worktrees 20 --saves 4   many agents at once
-    python tests/faults/run.py worktrees --worktrees 20 --saves 10000       worktrees come and go
-    python tests/faults/run.py soak --saves 1000 --files 10000    watched, beside edits and kills
+    python tests/faults/run.py PART
 
+    calls                        every command, killed and failed at every call
+    calls --kind kill            only killed
+    calls --scene push --every 5 one command, at every fifth call
+    restores --kills 500         kills inside restores of 500 files
+    kills --saves 5000 --kills 1000         kills at any moment
+    disk                         a disk that is full, or cannot be written to
+    damage                       every object damaged in turn
+    crowd --savers 16 --saves 100           many at a time
+    life --saves 20000           a long life
+    differential --operations 10000 --seed 1    random operations, judged from outside
+    fleet --savers 50 --worktrees 20 --saves 4  many agents at once
+    worktrees --worktrees 20 --saves 10000      worktrees come and go
+    soak --saves 1000 --files 10000         watched, beside edits and kills
+
+GITCP_TEST_KIND is the kind of repository (tests/support/kinds.py).
 Prints one row a figure. Ends with 1 if anything that is promised did not hold, and says what.
 """
 
@@ -42,6 +45,8 @@ HERE = Path(__file__).parents[1]
 sys.path[:0] = [str(HERE / "support"), str(HERE), str(HERE.parent)]
 
 # only now can they be found
+from kinds import DEFAULTS  # noqa: E402
+
 from faults import (  # noqa: E402
     crowd,
     damage,
@@ -77,10 +82,12 @@ ENVIRONMENT = {
 
 
 def seal() -> None:
-    """Nothing of this machine's settings is in the way."""
-    for name in set(os.environ) - {"PATH", "TMPDIR"}:
+    """Nothing of this machine's settings is in the way. Repositories are of the kind that
+    GITCP_TEST_KIND names.
+    """
+    for name in set(os.environ) - {"GITCP_TEST_KIND", "PATH", "TMPDIR"}:
         del os.environ[name]
-    os.environ.update(ENVIRONMENT)
+    os.environ.update(ENVIRONMENT | DEFAULTS)
     os.umask(0o022)
 
 

@@ -19,6 +19,7 @@ from talk import Talk
 from faults import tracer
 from faults.process import Forking, forked, typed
 from faults.tracer import SHORT, Call, Fault, Traced
+from gitcp.git.reftable import TABLES
 from gitcp.lifecycle.check import check
 from gitcp.model import CheckpointId, Oid
 from gitcp.state import journal, trash
@@ -58,19 +59,22 @@ POSSIBLE = {
 
 REMOVING = frozenset(("unlink", "unlinkat", "rmdir"))
 LEFT = re.compile(
-    r"(?:^|/)tmp_[a-z]+_gitcp_|^objects/pack/.*\.keep$|^refs/gitcp/.*\.lock$|^(?:worktrees/[^/]+/)?gitcp/"
+    r"(?:^|/)tmp_[a-z]+_gitcp_|^reftable/.*\.lock$|^objects/pack/.*\.keep$|^refs/gitcp/.*\.lock$|^(?:worktrees/[^/]+/)?gitcp/"
     r"(?!compensations/[^/]+$)(?:.*\.\d+|index.*)$"
 )
 """Paths in the git directory that only a command that is running has."""
 
+TABLES_FAILED = "I/O error"
+"""All that git says where it cannot write tables of refs."""
+
 CAUSES = {
     # git says no more of a rename
-    "ENOSPC": ("disk is full", "No space left", "Unable to write new index file"),
+    "ENOSPC": ("disk is full", "No space left", "Unable to write new index file", TABLES_FAILED),
     # where it is the remote's disk
-    "full": ("disk is full", "No space left", "the remote refused"),
-    "EIO": ("Input/output error", "Unable to write new index file"),
-    "EACCES": ("Permission denied",),
-    "EROFS": ("Read-only file system",),
+    "full": ("disk is full", "No space left", "the remote refused", TABLES_FAILED),
+    "EIO": ("Input/output error", "Unable to write new index file", TABLES_FAILED),
+    "EACCES": ("Permission denied", TABLES_FAILED),
+    "EROFS": ("Read-only file system", TABLES_FAILED),
     "EINTR": ("Interrupted system call",),
 }
 """One of these must be said where a command failed."""
@@ -250,6 +254,7 @@ class Stage:
         self.reset()
         with self._guard():
             done = perform()
+            self._remove_locks(kind, done, turn, f"{TABLES}.lock")
             if self._met_another(kind, done, turn):
                 return "another's"
             self._judge_what_it_said(kind, done)
@@ -261,10 +266,21 @@ class Stage:
                 assert end.code in ((0, 12) if self.scene.runs else (0,)), end
             if self.scene.goes_back:
                 self._finish(turn, in_part=done.code == 3)
+            self._remove_locks(kind, done, turn, "reftable/*.lock")
         self._judge_store()
         self.scene.judge(self)
         self.in_a_row = self.in_a_row + 1 if done.code == self.scene.code else 0
         return "killed" if done.code == -9 else "done" if done.code == self.scene.code else "failed"
+
+    def _remove_locks(self, kind: str, done: Traced, at: int, pattern: str) -> None:
+        """Remove locks that a git which was killed, or could not remove a file, left on tables of
+        refs, here and on the remote: the one thing that is for the user to remove. Only the lock of
+        all tables is in the way.
+        """
+        met = done.calls[at - 1 : at]
+        if kind == "kill" or any(call.name in REMOVING for call in met):
+            for lock in self.place.rglob(pattern):
+                lock.unlink()
 
     def _met_another(self, kind: str, done: Traced, at: int) -> bool:
         """Whether it was another's call that failed: who of two processes comes first is not always

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faults import process, tracer
 from faults.tracer import Fault
 from kinds import has_reftable
 
+from gitcp.errors import DiskFull, GitcpError, GitFailed
 from gitcp.git import reftable
+from gitcp.model import Oid
 
 from driver import Project
+from samples import open_store
 
 traced = pytest.mark.skipif(bool(tracer.unusable()), reason=tracer.unusable() or "")
 KILLS = 12
@@ -92,10 +96,50 @@ def test_gitcp_is_killed(tables: Project) -> None:
     sound(tables)
 
 
+def test_a_lock_of_a_table_that_a_crash_left(tables: Project) -> None:
+    """git cannot join tables then, and its gc fails; gitcp works, and `check` names the lock."""
+    (table, *_) = (tables.git_dir / "reftable").glob("*.ref")
+    left = table.with_name(f"{table.name}.lock")
+    left.touch()
+    minutes_ago = time.time() - 120
+    os.utime(left, (minutes_ago, minutes_ago))
+
+    tables.gitcp("tag", "v1", check=0)
+    done = tables.gitcp("check", check=13)
+
+    assert f"reftable/{left.name}: stops git's gc: delete it" in done.out + done.err
+    left.unlink()
+    sound(tables)
+    tables.git("gc", "--quiet")
+
+
+@pytest.mark.parametrize("error", [GitFailed, DiskFull])
+def test_git_fails_after_the_move(tables: Project, error: type[GitcpError]) -> None:
+    """git moves a ref and fails then, as when a disk is full and it joins tables: the ref has
+    moved.
+    """
+    repo = open_store(tables).repo
+    first, second = (tables.commit(text) for text in ("first", "second"))
+
+    def failing(*args: str, **options: Any) -> bytes:
+        done = repo.git(*args, **options)
+        if "update-ref" in args:
+            raise error("no space left")
+        return done
+
+    own = reftable.TableRefs((tables.git_dir, tables.git_dir), failing, repo.object_format)
+    name = "refs/gitcp/tags/v1"
+    assert own.update(name, Oid(first), None)
+    assert own.update(name, Oid(second), Oid(first))
+    assert repo.refs.read(name) == second
+    assert own.delete(name, Oid(second))
+    assert repo.refs.read(name) is None
+
+
 @traced
 def test_everything_is_killed(tables: Project) -> None:
-    """As by a power cut, at the calls by which git moves the ref: it moved or it did not. A lock
-    that stays is the one thing to remove.
+    """As by a power cut, at the calls by which git moves the ref: it moved or it did not. Locks
+    that stay are the one thing to remove.
     """
     process.load()
     save = process.forked(["save", "--session", "s"])
@@ -116,4 +160,6 @@ def test_everything_is_killed(tables: Project) -> None:
             lock(tables).unlink()
         tables.gitcp("save", "--session", "s", check=0)
     assert left
+    for path in lock(tables).parent.glob("*.lock"):  # of single tables
+        path.unlink()
     sound(tables)
