@@ -151,12 +151,14 @@ class Folder:
 
 class Index(NamedTuple):
     """The whole index: every directory with tracked entries in or below it, the root as b"". It is
-    sparse if some directories are an entry each instead.
+    sparse if some directories are an entry each instead. Two with the same `digest` differ in stat
+    data at most; b"" is unknown.
     """
 
     folders: dict[bytes, Folder]
     mtime_ns: int
     is_sparse: bool = False
+    digest: bytes = b""
 
     def proves(self, slot: Slot, status: os.stat_result) -> bool:
         """Return whether the file with this lstat result has exactly the content of the slot's
@@ -200,26 +202,71 @@ def read(repo: Repository) -> Index:
 
     Raises GitcpError if it is unreadable, GitFailed if git cannot parse it either.
     """
+    file = _opened(repo)
+    return _index(repo, file, _digest(file)) if file else Index({b"": Folder()}, 0)
+
+
+def read_changed(repo: Repository, digest: bytes) -> Index | None:
+    """Return the index of this working tree, None if it has this digest: `git status` rewrites it
+    with nothing new but stat data. Raises what `read` raises.
+    """
+    file = _opened(repo)
+    if file is None:
+        return Index({b"": Folder()}, 0)
+    current = _digest(file)
+    return None if digest and current == digest else _index(repo, file, current)
+
+
+class _IndexFile(NamedTuple):
+    """An index file that was opened: its content and its status."""
+
+    content: _Content
+    status: os.stat_result
+
+
+def _opened(repo: Repository) -> _IndexFile | None:
+    """Open the index file; return None if there is none. Raises GitcpError."""
+    raw = repo.object_format.raw
     try:
         with open(repo.index, "rb") as file:
             status = os.fstat(file.fileno())
-            raw = repo.object_format.raw
             if status.st_size > IN_MEMORY:
-                content = _Content(raw, descriptor=os.dup(file.fileno()))
-            else:
-                content = _Content(raw, file.read())
+                return _IndexFile(_Content(raw, descriptor=os.dup(file.fileno())), status)
+            return _IndexFile(_Content(raw, file.read()), status)
     except FileNotFoundError:
-        return Index({b"": Folder()}, 0)
+        return None
     except OSError as error:
         raise GitcpError(
             f"git's index in {repo.git_dir} cannot be read: {error.strerror}; nothing was saved"
         ) from None
+
+
+def _index(repo: Repository, file: _IndexFile, digest: bytes) -> Index:
     try:
-        parsed = _parse(content, status.st_size)
+        parsed = _parse(file.content, file.status.st_size)
     except (struct.error, ValueError, IndexError):
         parsed = None
-    folders, is_sparse = parsed or (_ask(repo), False)
-    return Index(folders, status.st_mtime_ns, is_sparse)
+    if parsed is None:  # so what the file has is not all that there is
+        return Index(_ask(repo), file.status.st_mtime_ns)
+    folders, is_sparse = parsed
+    return Index(folders, file.status.st_mtime_ns, is_sparse, digest)
+
+
+def _digest(file: _IndexFile) -> bytes:
+    """Return a digest of the entries without their stat data, b"" for content that `_parse` would
+    leave to git.
+    """
+    content, digest = file.content, hashlib.sha1(usedforsecurity=False)
+    try:
+        digest.update(content.read(0, 12))
+        position = 12
+        for _, data, start, after, begun in _entries(content):
+            digest.update(data[start + 24 : start + 28] + data[start + 40 : after])
+            position = begun + after - start
+        required = set(_required(content, position, file.status.st_size))
+    except (struct.error, ValueError, IndexError):
+        return b""
+    return digest.digest() if required <= {SPARSE} else b""
 
 
 def read_index(repo: Repository) -> list[IndexEntry]:
@@ -282,30 +329,31 @@ def _parse(content: _Content, size: int) -> tuple[dict[bytes, Folder], bool] | N
     """Return the folders of an index of `size` bytes, and whether it is sparse; None if `git` must
     read it. Raises struct.error, ValueError or IndexError for invalid data.
     """
-    signature, version, count = struct.unpack(">4sII", content.read(0, 12))
-    if signature != b"DIRC" or version not in (2, 3, 4):
-        return None
     folders = _FolderBuilder(content)
     position, last, previous = 12, None, b""
     begun, length, before = 12, 0, b""
-    for path, start, following in _entries(content, count):
+    for path, _, at, after, start in _entries(content):
         parent = path.rstrip(b"/").rpartition(b"/")[0]
         if parent != last:  # they come in path order
             if last is not None:
                 folders.at(last).runs += ((begun, start - begun, length, before),)
             begun, length, last = start, 0, parent
-            before = previous if version == 4 else b""
-        length, previous, position = length + 1, path, following
+            before = previous if content.version == 4 else b""
+        length, previous, position = length + 1, path, start + after - at
     if last is not None:
         folders.at(last).runs += ((begun, position - begun, length, before),)
     required = set(_required(content, position, size))
     return (folders.found, bool(required)) if required <= {SPARSE} else None
 
 
-def _entries(content: _Content, count: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield all entries: path, start, and where the next one starts. Raises ValueError if there are
-    fewer than `count`.
+def _entries(content: _Content) -> Iterator[tuple[bytes, bytes, int, int, int]]:
+    """Yield all entries: path, the data it is in, where it starts and the next one starts there,
+    and where it starts in the file. Raises ValueError if some are missing, or if the version is
+    none of those that are parsed here.
     """
+    signature, version, count = struct.unpack(">4sII", content.read(0, 12))
+    if signature != b"DIRC" or version not in (2, 3, 4):
+        raise ValueError(version)
     position, path = 12, b""
     while count:
         data = content.read(position, position + WINDOW)
@@ -315,7 +363,7 @@ def _entries(content: _Content, count: int) -> Iterator[tuple[bytes, int, int]]:
                 if after > len(data):
                     break
                 path, count, following = each, count - 1, after
-                yield path, position + start, position + after
+                yield path, data, start, after, position + start
         except (IndexError, ValueError):
             pass  # the last one ends behind the window
         if count == before:

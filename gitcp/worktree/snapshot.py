@@ -230,7 +230,8 @@ class _Snapshotter:
         self, memory: Memory, index_file: Fingerprint | None, since: Since | None
     ) -> Memory:
         """Return the remembered scan, updated."""
-        index = None if index_file == memory.index_file else git_index.read(self._repo)
+        is_same_index = index_file == memory.index_file
+        index = None if is_same_index else git_index.read_changed(self._repo, memory.index_digest)
         self._written = since.written if since is not None else EMPTY
         past = memory.past()
         touched = self._changed_directories(memory) if since is None else since.touched()
@@ -238,14 +239,13 @@ class _Snapshotter:
         touched |= dict.fromkeys(self._with_new_outputs(past), stat_check.ANYTHING)
         if index is not None:
             touched |= dict.fromkeys(_reindexed(memory, index), stat_check.ANYTHING)
+        digest = memory.index_digest if index is None else index.digest
         assembly = Assembly(self._objects, memory.file, past, self._basis)
         if not touched:
             assembly.register()
-            return (
-                memory
-                if index is None
-                else memory._replace(index_file=self._comparable_index(index_file))
-            )
+            index_file = self._comparable_index(index_file)
+            seen = memory._replace(index_file=index_file, index_digest=digest)
+            return memory if is_same_index else seen
         scan, hints = self._scan(past, index, memory.words, deep=False)
         scan.scan_changed(touched)
         watch = self._look.watch if self._look else None
@@ -253,7 +253,7 @@ class _Snapshotter:
             # a write through one name of a file is not reported where it has the other
             scan.scan_changed(dict(self._compare(memory, None)))
         assembly.update(scan.records)
-        updated = self._memory(hints, assembly.root(), memory.file, index_file)
+        updated = self._memory(hints, assembly.root(), memory.file, (index_file, digest))
         return updated._replace(scanned=None if scan.gone else scan.records)
 
     def _changed_directories(self, memory: Memory) -> dict[bytes, Touched]:
@@ -286,14 +286,19 @@ class _Snapshotter:
         file = state.Nodes(None)
         assembly = Assembly(self._objects, file, Past(), self._basis)
         scan.scan_all(assembly.add)
-        return self._memory(hints, assembly.root(), file, index_file)
+        return self._memory(hints, assembly.root(), file, (index_file, index.digest))
 
     def _memory(
-        self, hints: ConversionHints, root: Ref, file: Nodes, index_file: Fingerprint | None
+        self,
+        hints: ConversionHints,
+        root: Ref,
+        file: Nodes,
+        index: tuple[Fingerprint | None, bytes],
     ) -> Memory:
         basis, words = self._basis, frozenset(hints.words)
-        index = self._comparable_index(index_file)
-        return state.Memory(root.tree, index, words, basis.decisions, basis.contents, root, file)
+        index_file, digest = self._comparable_index(index[0]), index[1]
+        decisions, contents = basis.decisions, basis.contents
+        return state.Memory(root.tree, index_file, digest, words, decisions, contents, root, file)
 
     def _comparable_index(self, index_file: Fingerprint | None) -> Fingerprint | None:
         """Return the index file to compare the next one with; one that never matches if it was

@@ -226,13 +226,15 @@ def _level(source: Nodes, name: bytes, ref: NodeRef) -> _Level:
 class Memory(NamedTuple):
     """The remembered result of a scan.
 
-    `tree` is the captured tree, `index_file` the index it was compared with. `words` are all
-    attributes named anywhere. `root` names the node of the root in `file`. `scanned` are the
-    records of the directories that this process has just scanned, none of which is gone.
+    `tree` is the captured tree, `index_file` the index it was compared with, `index_digest` that of
+    its content. `words` are all attributes named anywhere. `root` names the node of the root in
+    `file`. `scanned` are the records of the directories that this process has just scanned, none of
+    which is gone.
     """
 
     tree: bytes
     index_file: Fingerprint | None
+    index_digest: bytes
     words: frozenset[str]
     decisions: tuple[str, ...]
     contents: tuple[str, ...]
@@ -268,13 +270,14 @@ def load(repo: Repository, basis: Basis, look: Look | None) -> Memory | None:
         look = Look(os.fsencode(repo.root), path)
     try:
         state = look.load()
-        identity, tree, index, words, decisions, contents, _ = state.head
+        identity, tree, index, digest, words, decisions, contents, _ = state.head
         root = Ref(*state.root)
     except (OSError, ValueError, TypeError):
         return None
     if identity != tuple(basis.place):
         return None
-    return Memory(tree, index, frozenset(words), decisions, contents, root, Nodes(state))
+    nodes = Nodes(state)
+    return Memory(tree, index, digest, frozenset(words), decisions, contents, root, nodes)
 
 
 def save(repo: Repository, basis: Basis, memory: Memory) -> None:
@@ -283,6 +286,7 @@ def save(repo: Repository, basis: Basis, memory: Memory) -> None:
         tuple(basis.place),
         memory.tree,
         memory.index_file,
+        memory.index_digest,
         sorted(memory.words),
         memory.decisions,
         memory.contents,

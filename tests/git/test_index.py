@@ -265,6 +265,49 @@ def test_digest(tracked: Project) -> None:
     assert {path for path in before if grown[path] != flagged[path]} == {b"dir/deep/er"}
 
 
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_changed(tracked: Project, version: str) -> None:
+    """An index that git only refreshed counts as unchanged; every other change is read."""
+    tracked.git("update-index", "--index-version", version)
+    digest = index.read(open_repo(tracked)).digest
+    assert digest
+    os.utime(tracked.root / "dir/b", (1, 1))
+    tracked.git("update-index", "--refresh")
+    assert index.read_changed(open_repo(tracked), digest) is None
+
+    tracked.write("dir/deep/new", "")
+    for change in (
+        ("--assume-unchanged", "dir/b"),
+        ("--skip-worktree", "dir/b"),
+        ("--chmod=+x", "dir/z"),
+        ("--force-remove", "dir.txt"),
+        ("--add", "dir/deep/new"),
+        ("--cacheinfo", f"100644,{FORMAT.empty_blob},dir/z"),
+    ):
+        tracked.git("update-index", *change)
+        changed = index.read_changed(open_repo(tracked), digest)
+        assert changed == index.read(open_repo(tracked))._replace(folders=changed.folders)
+        assert changed.digest not in ("", digest)
+        digest = changed.digest
+
+
+def test_changed_is_unknown_of_a_split_index(tracked: Project) -> None:
+    """What is in another file as well has no digest, and is always read."""
+    tracked.git("update-index", "--split-index")
+    split = index.read_changed(open_repo(tracked), b"")
+    assert split is not None
+    assert split.digest == b""
+    assert index.read_changed(open_repo(tracked), split.digest) is not None
+
+
+def test_changed_is_read_in_parts(tracked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digest does not depend on how much of a file is read at a time."""
+    digest = index.read(open_repo(tracked)).digest
+    monkeypatch.setattr(index, "IN_MEMORY", 0)
+    monkeypatch.setattr(index, "WINDOW", 400)
+    assert index.read_changed(open_repo(tracked), digest) is None
+
+
 def proven(project: Project, path: str) -> bool:
     """Whether the index proves what is in a file."""
     read_index = index.read(open_repo(project))

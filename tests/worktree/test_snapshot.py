@@ -218,6 +218,40 @@ def test_directory_became_symlink(camera: Camera) -> None:
     assert [entry.path for entry in shot.snapshot.staged] == [b"dir/file"]
 
 
+def test_an_index_that_is_refreshed_and_put_back(
+    camera: Camera, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index with nothing new but stat data is not compared directory by directory; one that has
+    again what an older one had is.
+    """
+    project = camera.project
+    project.write("dir/file", "one\n")
+    project.commit()
+    first = camera.take()
+    compared = []
+    plain = snapshot_module._reindexed
+
+    def reindexed(*args: Any) -> list[bytes]:
+        compared.append(args)
+        return plain(*args)
+
+    monkeypatch.setattr(snapshot_module, "_reindexed", reindexed)
+    os.utime(project.root / "dir/file", (1, 1))
+    project.git("update-index", "--refresh")
+    assert camera.take().snapshot.staged == first.snapshot.staged == ()
+
+    project.write("dir/file", "two\n")
+    project.git("add", "-A")
+    project.write("dir/file", "three\n")
+    staged = camera.take().snapshot.staged
+    project.git("reset", "-q")
+    back = camera.take().snapshot.staged
+
+    assert [entry.path for entry in staged] == [b"dir/file"]
+    assert [entry.oid for entry in staged] != [entry.oid for entry in back]
+    assert len(compared) == 2
+
+
 def test_exec_bit(camera: Camera) -> None:
     """The owner's x bit makes an executable, and a change of it alone is a change."""
     project = camera.project
