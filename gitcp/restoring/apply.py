@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -31,6 +32,9 @@ BATCH = 64
 
 EDITED = "edited since the restore was interrupted"
 """Why --continue keeps a path."""
+
+_Pending = tuple[FileStep, Prepared]
+"""A file that is written beside its target."""
 
 Seen = Callable[[bytes], Stamp | None]
 """Returns the stat of a path at the time of the snapshot; None if the path did not exist."""
@@ -167,29 +171,30 @@ class _Work:
 
     def write(self, steps: Sequence[FileStep]) -> None:
         """Write files and links: each beside its target, then fsynced, then renamed into place."""
-        pending: dict[FileStep, Prepared] = {}
+        pending: deque[_Pending] = deque()
         try:
             with self.tree.holding():
                 for step in steps:
                     prepared = self.attempt(step.path, partial(self._prepare, step))
                     if prepared is not None:
-                        pending[step] = prepared
+                        pending.append((step, prepared))
             self._sync(pending)
-            with self.tree.holding():
-                for step in tuple(pending):
-                    self.attempt(step.path, partial(self._place, step, pending.pop(step)))
+            while pending:
+                step, prepared = pending.popleft()
+                self.attempt(step.path, partial(self._place, step, prepared))
         except BaseException:
-            for prepared in pending.values():
+            for _, prepared in pending:
                 self.tree.drop(prepared)
             raise
 
-    def _sync(self, pending: dict[FileStep, Prepared]) -> None:
+    def _sync(self, pending: deque[_Pending]) -> None:
         """Sync the pending files; drop and report those that fail."""
-        batch = dict(pending)
+        batch = tuple(pending)
         pending.clear()  # if interrupted, the writer drops them all
-        failed = dict(zip(batch, self.tree.sync(tuple(batch.values())), strict=True))
-        pending.update((step, prepared) for step, prepared in batch.items() if failed[step] is None)
-        for step, error in failed.items():
+        errors = self.tree.sync([prepared for _, prepared in batch])
+        results = tuple(zip(batch, errors, strict=True))
+        pending.extend(each for each, error in results if error is None)
+        for (step, _), error in results:
             if error is not None:
                 self._report(step.path, error)
 

@@ -73,6 +73,21 @@ class Directories:
         self._held = directory if self._holding else None
         return self._levels[-1].descriptor
 
+    def is_at(self, directory: bytes, opened: tuple[int, int]) -> bool:
+        """Return whether `directory` is the directory with this identity, without opening it if
+        its parent is open. Raises FileNotFoundError and PathBlocked for one of those above it.
+        """
+        if not directory:
+            return opened == self._levels[0].identity
+        parent, _, name = directory.rpartition(b"/")
+        status = lstat_in(self.open(parent), name)
+        return status is not None and opened == identity(status)
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Return the device and inode of the directory that `open` returned last."""
+        return self._levels[-1].identity
+
     @contextmanager
     def holding(self) -> Iterator[None]:
         """While the block runs, look once whether a directory is still in its place, not for each

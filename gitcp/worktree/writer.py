@@ -26,7 +26,6 @@ from gitcp.worktree.directories import (
     PathBlocked,
     PathInaccessible,
     Root,
-    identity,
     kind,
     lstat_in,
     named,
@@ -46,13 +45,15 @@ _FILE, _LINK, _DIRECTORY = (stat.S_IFREG,), (stat.S_IFLNK,), (stat.S_IFDIR,)
 
 
 class Prepared(NamedTuple):
-    """A finished file not yet at its target: its path, temporary name, directory descriptor, own
-    descriptor (-1 for a link), and the directories created for it.
+    """A finished file not yet at its target: its path, temporary name, directory descriptor, that
+    directory's device and inode, own descriptor (-1 for a link), and the directories created for
+    it.
     """
 
     path: bytes
     temporary: bytes
     directory: int
+    directory_identity: tuple[int, int]
     descriptor: int
     made: tuple[bytes, ...]
 
@@ -212,10 +213,10 @@ class Writer:
         `admit` is called with the status of what is replaced, None for nothing; what it raises is
         such a failure.
         """
-        name, parent, directory = _name(prepared.path), _parent(prepared.path), prepared.directory
+        name, directory = _name(prepared.path), prepared.directory
         try:
             with _converting_errors("write", prepared.path):
-                self._require_in_place(directory, parent)
+                self._require_in_place(prepared)
                 replaced = lstat_in(directory, name)
                 _require(_FILE + _LINK, replaced, prepared.path)
                 admit(replaced)
@@ -373,6 +374,7 @@ class Writer:
             # `create` may run our own `read`, which moves on to another directory: this one must
             # stay open.
             directory = os.dup(self._directories.open(_parent(path), made))
+            opened = self._directories.identity
             try:
                 _require(_FILE + _LINK, lstat_in(directory, _name(path)), path)
                 descriptor = create(directory, temporary)
@@ -381,14 +383,18 @@ class Writer:
                     os.unlink(temporary, dir_fd=directory)
                 os.close(directory)
                 raise
-        return Prepared(path, temporary, directory, descriptor, tuple(made))
+        return Prepared(path, temporary, directory, opened, descriptor, tuple(made))
 
-    def _require_in_place(self, descriptor: int, directory: bytes) -> None:
+    def _require_in_place(self, prepared: Prepared) -> None:
         """Raise PathBlocked if the directory was moved during a long write; the file would move
         with it.
         """
-        current = self._find(directory)
-        if current is None or identity(os.fstat(current)) != identity(os.fstat(descriptor)):
+        directory = _parent(prepared.path)
+        try:
+            is_moved = not self._directories.is_at(directory, prepared.directory_identity)
+        except (FileNotFoundError, PathBlocked):
+            is_moved = True
+        if is_moved:
             raise PathBlocked(
                 f"{display(directory)} was moved while a file in it was written. Nothing was "
                 "changed"

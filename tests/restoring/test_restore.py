@@ -951,6 +951,29 @@ def test_a_change_just_after_is_reported(project: Project, monkeypatch: pytest.M
     assert kept(report) == {b"a": "changed just after it was restored"}
 
 
+@pytest.mark.parametrize("moved", ["a", "a/d"])
+def test_a_directory_moved_out_between_two_of_its_files(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: str
+) -> None:
+    """A directory that leaves the working tree after the first of its files was restored takes that
+    one with it; nothing more is written there.
+    """
+    project.write("a/d/1", "old\n")
+    project.write("a/d/2", "old\n")
+    target = save(project)
+    project.write("a/d/1", "new\n")
+    project.write("a/d/2", "new\n")
+    outside = tmp_path / "outside"
+    before_placing(monkeypatch, b"a/d/2", lambda: (project.root / moved).rename(outside))
+
+    report = restore(project, target)
+
+    assert report.failed
+    assert "was moved while" in kept(report)[b"a/d/2"]
+    files = {path.name: path.read_text() for path in outside.rglob("*") if path.is_file()}
+    assert files == {"1": "old\n", "2": "new\n"}
+
+
 def test_more_files_than_wait_at_a_time(project: Project) -> None:
     """Files are written in batches; all of them come back, those in directories that are gone
     too.
