@@ -202,71 +202,26 @@ def read(repo: Repository) -> Index:
 
     Raises GitcpError if it is unreadable, GitFailed if git cannot parse it either.
     """
-    file = _opened(repo)
-    return _index(repo, file, _digest(file)) if file else Index({b"": Folder()}, 0)
-
-
-def read_changed(repo: Repository, digest: bytes) -> Index | None:
-    """Return the index of this working tree, None if it has this digest: `git status` rewrites it
-    with nothing new but stat data. Raises what `read` raises.
-    """
-    file = _opened(repo)
-    if file is None:
-        return Index({b"": Folder()}, 0)
-    current = _digest(file)
-    return None if digest and current == digest else _index(repo, file, current)
-
-
-class _IndexFile(NamedTuple):
-    """An index file that was opened: its content and its status."""
-
-    content: _Content
-    status: os.stat_result
-
-
-def _opened(repo: Repository) -> _IndexFile | None:
-    """Open the index file; return None if there is none. Raises GitcpError."""
-    raw = repo.object_format.raw
     try:
         with open(repo.index, "rb") as file:
             status = os.fstat(file.fileno())
+            raw = repo.object_format.raw
             if status.st_size > IN_MEMORY:
-                return _IndexFile(_Content(raw, descriptor=os.dup(file.fileno())), status)
-            return _IndexFile(_Content(raw, file.read()), status)
+                content = _Content(raw, descriptor=os.dup(file.fileno()))
+            else:
+                content = _Content(raw, file.read())
     except FileNotFoundError:
-        return None
+        return Index({b"": Folder()}, 0)
     except OSError as error:
         raise GitcpError(
             f"git's index in {repo.git_dir} cannot be read: {error.strerror}; nothing was saved"
         ) from None
-
-
-def _index(repo: Repository, file: _IndexFile, digest: bytes) -> Index:
     try:
-        parsed = _parse(file.content, file.status.st_size)
+        parsed = _parse(content, status)
     except (struct.error, ValueError, IndexError):
         parsed = None
-    if parsed is None:  # so what the file has is not all that there is
-        return Index(_ask(repo), file.status.st_mtime_ns)
-    folders, is_sparse = parsed
-    return Index(folders, file.status.st_mtime_ns, is_sparse, digest)
-
-
-def _digest(file: _IndexFile) -> bytes:
-    """Return a digest of the entries without their stat data, b"" for content that `_parse` would
-    leave to git.
-    """
-    content, digest = file.content, hashlib.sha1(usedforsecurity=False)
-    try:
-        digest.update(content.read(0, 12))
-        position = 12
-        for _, data, start, after, begun in _entries(content):
-            digest.update(data[start + 24 : start + 28] + data[start + 40 : after])
-            position = begun + after - start
-        required = set(_required(content, position, file.status.st_size))
-    except (struct.error, ValueError, IndexError):
-        return b""
-    return digest.digest() if required <= {SPARSE} else b""
+    # what git alone can parse has no digest: the file may not have all that there is
+    return parsed or Index(_ask(repo), status.st_mtime_ns)
 
 
 def read_index(repo: Repository) -> list[IndexEntry]:
@@ -325,25 +280,28 @@ class _FolderBuilder:
         return folder
 
 
-def _parse(content: _Content, size: int) -> tuple[dict[bytes, Folder], bool] | None:
-    """Return the folders of an index of `size` bytes, and whether it is sparse; None if `git` must
-    read it. Raises struct.error, ValueError or IndexError for invalid data.
+def _parse(content: _Content, status: os.stat_result) -> Index | None:
+    """Return the index in a file with this status; None if `git` must read it. Raises struct.error,
+    ValueError or IndexError for invalid data.
     """
-    folders = _FolderBuilder(content)
+    folders, digest = _FolderBuilder(content), hashlib.sha1(usedforsecurity=False)
     position, last, previous = 12, None, b""
     begun, length, before = 12, 0, b""
-    for path, _, at, after, start in _entries(content):
+    for path, data, at, after, start in _entries(content):
         parent = path.rstrip(b"/").rpartition(b"/")[0]
         if parent != last:  # they come in path order
             if last is not None:
                 folders.at(last).runs += ((begun, start - begun, length, before),)
             begun, length, last = start, 0, parent
             before = previous if content.version == 4 else b""
+        digest.update(data[at + 24 : at + 28] + data[at + 40 : after])
         length, previous, position = length + 1, path, start + after - at
     if last is not None:
         folders.at(last).runs += ((begun, position - begun, length, before),)
-    required = set(_required(content, position, size))
-    return (folders.found, bool(required)) if required <= {SPARSE} else None
+    required = set(_required(content, position, status.st_size))
+    if not required <= {SPARSE}:
+        return None
+    return Index(folders.found, status.st_mtime_ns, bool(required), digest.digest())
 
 
 def _entries(content: _Content) -> Iterator[tuple[bytes, bytes, int, int, int]]:

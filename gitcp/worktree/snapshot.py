@@ -231,7 +231,7 @@ class _Snapshotter:
     ) -> Memory:
         """Return the remembered scan, updated."""
         is_same_index = index_file == memory.index_file
-        index = None if is_same_index else git_index.read_changed(self._repo, memory.index_digest)
+        index = None if is_same_index else self._changed_index(memory.index_digest)
         self._written = since.written if since is not None else EMPTY
         past = memory.past()
         touched = self._changed_directories(memory) if since is None else since.touched()
@@ -255,6 +255,13 @@ class _Snapshotter:
         assembly.update(scan.records)
         updated = self._memory(hints, assembly.root(), memory.file, (index_file, digest))
         return updated._replace(scanned=None if scan.gone else scan.records)
+
+    def _changed_index(self, digest: bytes) -> Index | None:
+        """Return git's index, None if it has this digest: `git status` rewrites it with nothing new
+        but stat data.
+        """
+        index = git_index.read(self._repo)
+        return None if digest and index.digest == digest else index
 
     def _changed_directories(self, memory: Memory) -> dict[bytes, Touched]:
         # import these while the child processes scan

@@ -82,8 +82,9 @@ def read(project: Project) -> list[IndexEntry]:
 def parsed(project: Project) -> dict[bytes, index.Folder] | None:
     """The folders of the index that gitcp can read without git."""
     data = project.read(project.git_dir / "index")
-    found = index._parse(index._Content(FORMAT.raw, data), len(data))
-    return found[0] if found is not None else None
+    status = os.stat(project.git_dir / "index")
+    parsed_index = index._parse(index._Content(FORMAT.raw, data), status)
+    return parsed_index.folders if parsed_index is not None else None
 
 
 @pytest.mark.parametrize("version", ["2", "4"])
@@ -266,16 +267,17 @@ def test_digest(tracked: Project) -> None:
 
 
 @pytest.mark.parametrize("version", ["2", "4"])
-def test_changed(tracked: Project, version: str) -> None:
-    """An index that git only refreshed counts as unchanged; every other change is read."""
+def test_digest_of_the_index(tracked: Project, version: str) -> None:
+    """An index that git only refreshed has the same digest; after every other change another."""
     tracked.git("update-index", "--index-version", version)
     digest = index.read(open_repo(tracked)).digest
     assert digest
     os.utime(tracked.root / "dir/b", (1, 1))
     tracked.git("update-index", "--refresh")
-    assert index.read_changed(open_repo(tracked), digest) is None
+    assert index.read(open_repo(tracked)).digest == digest
 
     tracked.write("dir/deep/new", "")
+    digests = [digest]
     for change in (
         ("--assume-unchanged", "dir/b"),
         ("--skip-worktree", "dir/b"),
@@ -285,27 +287,26 @@ def test_changed(tracked: Project, version: str) -> None:
         ("--cacheinfo", f"100644,{FORMAT.empty_blob},dir/z"),
     ):
         tracked.git("update-index", *change)
-        changed = index.read_changed(open_repo(tracked), digest)
-        assert changed == index.read(open_repo(tracked))._replace(folders=changed.folders)
-        assert changed.digest not in ("", digest)
-        digest = changed.digest
+        digests.append(index.read(open_repo(tracked)).digest)
+    assert len({*digests}) == len(digests)
 
 
-def test_changed_is_unknown_of_a_split_index(tracked: Project) -> None:
-    """What is in another file as well has no digest, and is always read."""
+def test_a_split_index_has_no_digest(tracked: Project) -> None:
+    """Part of it is in another file."""
     tracked.git("update-index", "--split-index")
-    split = index.read_changed(open_repo(tracked), b"")
-    assert split is not None
-    assert split.digest == b""
-    assert index.read_changed(open_repo(tracked), split.digest) is not None
+
+    assert index.read(open_repo(tracked)).digest == b""
 
 
-def test_changed_is_read_in_parts(tracked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digest_of_an_index_read_in_parts(
+    tracked: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The digest does not depend on how much of a file is read at a time."""
     digest = index.read(open_repo(tracked)).digest
     monkeypatch.setattr(index, "IN_MEMORY", 0)
     monkeypatch.setattr(index, "WINDOW", 400)
-    assert index.read_changed(open_repo(tracked), digest) is None
+
+    assert index.read(open_repo(tracked)).digest == digest
 
 
 def proven(project: Project, path: str) -> bool:
