@@ -99,7 +99,11 @@ class DiskFull(GitcpError):
 
 
 class ConversationUnreadable(GitcpError):
-    """The agent's transcript is missing or unreadable."""
+    """The agent's transcript is missing or unreadable. `stream` is the part of the conversation
+    that cannot be read: the main one, or a sub-agent's.
+    """
+
+    stream = "main"
 
 
 class GitFailed(GitcpError):

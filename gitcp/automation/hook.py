@@ -8,14 +8,14 @@ from pathlib import Path
 
 from gitcp import adapters
 from gitcp.adapters.base import Found
-from gitcp.errors import BadValue, ConversationUnreadable, RevisionAmbiguous
+from gitcp.errors import BadValue, RevisionAmbiguous
 from gitcp.model import Agent, Host, Trigger
 from gitcp.saving import session
 from gitcp.saving.save import ChangeScope, Saved, SaveRequest, save
 from gitcp.saving.session import Choice
 from gitcp.state import journal
 from gitcp.store import Store
-from gitcp.value import Value, replace
+from gitcp.value import Value
 from gitcp.worktree.snapshot import Limits
 
 CHANGE_SCOPES = {
@@ -75,10 +75,7 @@ def record(store: Store, event: HookEvent) -> Saved | None:
         choice=choice,
         change_scope=CHANGE_SCOPES.get(event.trigger, ChangeScope.ALL),
     )
-    try:
-        return save(store, request)
-    except ConversationUnreadable:  # save at least the files
-        return save(store, replace(request, choice=choice._replace(capture=None)))
+    return save(store, request)
 
 
 def _has_unsaved(store: Store, event: HookEvent, choice: Choice) -> bool:
@@ -102,11 +99,8 @@ def _has_unsaved(store: Store, event: HookEvent, choice: Choice) -> bool:
 
 def _choice(store: Store, event: HookEvent) -> Choice:
     if event.session_id:
-        key = (store, event.agent, event.session_id)
-        try:
-            return session.of_agent(*key, _find(store.repo.host, event))
-        except ConversationUnreadable:  # an agent whose conversation is not in a file
-            return session.of_agent(*key, None)
+        conversation = _find(store.repo.host, event)
+        return session.of_agent(store, event.agent, event.session_id, conversation)
     try:
         return session.choose(store, event.cwd, session=event.session)
     except RevisionAmbiguous:
@@ -163,6 +157,8 @@ def _wait(store: Store, event: HookEvent, choice: Choice) -> Choice:
     while time.monotonic() < min(until, since + QUIET):
         if choice.capture is None:
             choice = _choice(store, event)
+        if choice.error is not None:
+            break
         transcript = choice.capture.sources[0].path if choice.capture else None
         if choice.capture is not None and (transcript is None or _has(transcript, event)):
             break

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gitcp.model import CheckpointId
     from gitcp.policy.events import Event
     from gitcp.policy.settings import Settings
+    from gitcp.saving.save import Saved
     from gitcp.store import Store
     from gitcp.worktree.snapshot import Limits
 
@@ -298,6 +299,8 @@ class _Called:
             turn_start.write(str(store.repo.git_dir), saved.checkpoint.commit)
         if saved is not None and saved.damage:
             self._report(store, saved.damage)
+        if saved is not None:
+            self._report_unread(store, saved)
         if saved is not None and saved.saved:
             self._retain(store, saved.checkpoint.id)
         if saved is not None and session_id:
@@ -313,6 +316,17 @@ class _Called:
 
         self.log(StoreDamaged(damage))
         restore_notice.leave_notice(store, f"{damage}; `gitcp check` names what is damaged")
+
+    def _report_unread(self, store: Store, saved: Saved) -> None:
+        """Log a conversation that cannot be read, and leave a notice for the agent, once until it
+        can be read again.
+        """
+        from gitcp.errors import ConversationUnreadable
+        from gitcp.restoring import restore_notice
+
+        text = f"{saved.unread}" if saved.unread else ""
+        if restore_notice.leave_unread(store, text):
+            self.log(ConversationUnreadable(text))
 
     def _retain(self, store: Store, saved: CheckpointId) -> None:
         from gitcp.errors import BadValue, GitcpError

@@ -16,6 +16,7 @@ from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
     from gitcp.adapters.base import Message
+    from gitcp.saving.save import Unread
     from gitcp.store import Summary
 
 SIGNS = {Kind.ADDED: "A", Kind.MODIFIED: "M", Kind.DELETED: "D", Kind.MODE: "m", Kind.TYPE: "T"}
@@ -23,6 +24,14 @@ COLOURS = {Kind.ADDED: GREEN, Kind.DELETED: RED}
 LAST_LINES = 20
 LONGEST = 2000
 """Characters of one message that are shown, unless the whole conversation is asked for."""
+
+
+def say_unread(output: Output, unread: Unread | None) -> None:
+    """Say what a save could not read of the conversation, and what to run; nothing if it could."""
+    if unread is not None:
+        output.say(f"note: {unread.what}")
+        if unread.hint:
+            output.say(f"hint: {unread.hint}")
 
 
 def decoration(tags: Sequence[str]) -> Styled:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitcp import humanize
-from gitcp.cli import child, effects, objects, restore_view, steps
+from gitcp.cli import child, effects, objects, rendering, restore_view, steps
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
@@ -136,6 +136,7 @@ def _run(
     )
     before = opened.transaction.before
     context.output.say("saved ", str(before), f' "before {label}"')
+    rendering.say_unread(context.output, opened.unread)
     inner = {**env, "GITCP_SESSION": before.session}
     ended = child.run(program, context.cwd, inner, opened.lock, out=2 if given["as_json"] else 1)
     run = Run(program, ended.code, ended.milliseconds, masking.tail(ended.output, env))

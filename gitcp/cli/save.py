@@ -12,6 +12,7 @@ from gitcp import humanize, wire
 from gitcp.cli import rendering
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
+from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
     NOTE,
     WORDS,
@@ -117,6 +118,7 @@ def command(context: Context, /, **given: Any) -> None:
     saved = save(context.store, _request(context, given))
     if saved.damage:
         context.output.say(f"note: {saved.damage}; gitcp check lists the damaged objects")
+    rendering.say_unread(context.output, saved.unread)
     if given["as_json"]:
         inner = _in_other_repositories(context, saved)
         context.output.data(_json_text(context, saved, inner).encode("utf-8"))
@@ -124,6 +126,8 @@ def command(context: Context, /, **given: Any) -> None:
         _print(context, saved, _in_other_repositories(context, saved))
     if saved.saved:
         retain(context, saved.checkpoint.id)
+    if saved.unread is not None:
+        end(IN_PART)
     if context.look is None or saved.saved:
         return
     if _is_repeatable(context, given, saved):
@@ -236,6 +240,7 @@ def _json_text(context: Context, saved: Saved, inner: tuple[Skip, ...]) -> str:
         "saved": saved.saved,
         "reason": saved.reason,
         "uncommitted": objects.skipped(inner),
+        "unread": saved.unread and saved.unread.what,
         "checkpoint": checkpoint,
     }
     return wire.dumps(objects.document("save", fields)).decode("utf-8") + "\n"

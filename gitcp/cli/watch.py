@@ -13,7 +13,7 @@ from typing import Any
 from gitcp import humanize
 from gitcp.automation import watch as op
 from gitcp.automation.watch_worktrees import watch_worktrees
-from gitcp.cli import objects
+from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
 from gitcp.cli.options import SECONDS, exact_session_option, json_option, option, takes
@@ -138,11 +138,14 @@ def _tell(
         fields = {
             "saved": True,
             "reason": event.reason,
+            "unread": event.unread and event.unread.what,
             "checkpoint": objects.checkpoint(event.checkpoint, ()),
         }
         context.output.document(objects.document("save", fields))
     else:
         _print(context, event.checkpoint, worktree)
+    if not isinstance(event, Exception):
+        rendering.say_unread(context.output, event.unread)
     sys.stdout.flush()
 
 

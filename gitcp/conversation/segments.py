@@ -281,9 +281,9 @@ def _unreadable(
     source: Source, problem: str, *, hint: str = "gitcp save --conversation FILE"
 ) -> ConversationUnreadable:
     name = source.path if source.path is not None else f"stream {source.name}"
-    return ConversationUnreadable(
-        f"conversation {name} {problem}; no checkpoint was made", hint=hint
-    )
+    error = ConversationUnreadable(f"conversation {name} {problem}", hint=hint)
+    error.stream = source.name
+    return error
 
 
 def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[Segment]) -> Cut:

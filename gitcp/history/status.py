@@ -111,7 +111,7 @@ def _choice(
         is_unnamed = choice.capture is None and choice.session.startswith(session_op.MANUAL)
         if is_unnamed and choice.session not in (session, session_op.existing_manual(store)):
             return None, choice.why, None, ()
-        return choice.session, choice.why, choice.capture, ()
+        return choice.session, str(choice.error or choice.why), choice.capture, ()
     except GitcpError as error:
         return session_op.current(store), str(error), None, tuple(getattr(error, "candidates", ()))
 

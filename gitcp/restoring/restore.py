@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from gitcp import humanize
-from gitcp.errors import ConversationUnreadable, Refused
+from gitcp.errors import Refused
 from gitcp.git.objects import Objects
 from gitcp.history import log
 from gitcp.history.authors import Transition
@@ -681,14 +681,12 @@ def _save_present(
         complete=complete,
         remember=False,
     )
-    try:
-        return SavedState(save(store, safety), (), *snapshots[-1])
-    except ConversationUnreadable as error:
-        # The restore does not write this conversation, so the files can still be restored.
-        path = choice.capture.sources[0].path if choice.capture else None
-        kept = Kept(os.fsencode(path or ""), f"the current conversation is not saved: {error}")
-        result = save(store, replace(safety, choice=choice._replace(capture=None)))
-        return SavedState(result, (kept,), *snapshots[-1])
+    saved = save(store, safety)
+    # The restore does not write a conversation that cannot be read, so the files can be restored.
+    path = choice.capture.sources[0].path if choice.capture else None
+    reason = f"the current conversation is not saved: {saved.unread and saved.unread.what}"
+    kept = (Kept(os.fsencode(path or ""), reason),) if saved.unread else ()
+    return SavedState(saved, kept, *snapshots[-1])
 
 
 def _is_safety(store: Store, session: str) -> bool:

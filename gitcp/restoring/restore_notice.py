@@ -27,6 +27,7 @@ from gitcp.worktree.paths import display
 
 NAME = "untold"
 NOTICE = "notice"
+UNREAD = "unread"
 CHANGED = "changed"
 SHOWN = 10
 LONGEST_LINE = 500
@@ -152,6 +153,26 @@ def leave_notice(store: Store, text: str) -> None:
         replace_file(
             store.repo.state_dir / NOTICE, text.encode("utf-8", "backslashreplace"), durable=False
         )
+
+
+def leave_unread(store: Store, text: str) -> bool:
+    """Write which conversation a background save could not read, for the next session start or
+    prompt of any agent, "" for none. Return whether that is news: it is told once.
+    """
+    path = store.repo.state_dir / UNREAD
+    try:
+        known = read_own(path).decode("utf-8", "replace")
+    except OSError:
+        known = ""
+    if text == known:
+        return False
+    with suppress(OSError):
+        if not text:
+            os.unlink(path)
+            return False
+        replace_file(path, text.encode("utf-8", "backslashreplace"), durable=False)
+    leave_notice(store, text)
+    return True
 
 
 def take_notice(store: Store) -> str | None:

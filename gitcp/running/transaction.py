@@ -61,10 +61,13 @@ class Transaction(Value):
 
 
 class OpenTransaction(Value):
-    """A transaction that this process holds by a locked file descriptor."""
+    """A transaction that this process holds by a locked file descriptor. `unread` is what its first
+    checkpoint lacks of the conversation.
+    """
 
     transaction: Transaction
     lock: int
+    unread: save.Unread | None = None
 
 
 class Failure(Value):
@@ -113,7 +116,7 @@ def begin(store: Store, request: TransactionRequest) -> OpenTransaction:
         command=maskable(request.command, store.repo.host.env),
         order=max((each.order for each in all_open(store.repo)), default=0) + 1,
     )
-    return OpenTransaction(transaction, _write(store.repo, transaction))
+    return OpenTransaction(transaction, _write(store.repo, transaction), saved.unread)
 
 
 def succeed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from gitcp import adapters, wire
 from gitcp.adapters import base, generic
@@ -74,6 +75,39 @@ def store_capture(
         Conversation(capture.format, tree, streams, digest, directory, worktree),
         capture.agent and replace(capture.agent, version=digest.version, model=digest.model),
     )
+
+
+class Readable(NamedTuple):
+    """What could be stored of a conversation, with the streams that were read, and the first error
+    where something could not be.
+    """
+
+    conversation: Conversation | None
+    agent: Agent | None
+    sources: tuple[Source, ...] = ()
+    error: ConversationUnreadable | None = None
+
+
+def store_readable(store: Store, capture: Capture | None, parent: Checkpoint | None) -> Readable:
+    """Store a conversation as `store_capture` does. What cannot be read is taken from the parent:
+    the stream of a sub-agent, or the whole conversation.
+    """
+    error = None
+    while True:
+        try:
+            sources = capture.sources if capture else ()
+            return Readable(*store_capture(store, capture, parent), sources, error)
+        except ConversationUnreadable as caught:
+            error = error or caught
+            capture = _without(capture, caught.stream)
+
+
+def _without(capture: Capture | None, name: str) -> Capture | None:
+    """Return a capture in which this stream is that of the parent; None without the main stream."""
+    if capture is None or name == MAIN:
+        return None
+    sources = (Source(name) if each.name == name else each for each in capture.sources)
+    return replace(capture, sources=tuple(sources))
 
 
 def relative_directory(root: Path, directory: Path) -> bytes | None:

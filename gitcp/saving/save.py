@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitcp import readme, wire
-from gitcp.errors import FormatTooNew, Refused, StoreBusy, StoreDamaged
+from gitcp.errors import ConversationUnreadable, FormatTooNew, Refused, StoreBusy, StoreDamaged
 from gitcp.git import damage, trees
 from gitcp.model import (
     Agent,
@@ -31,6 +31,7 @@ from gitcp.model import (
     Trigger,
 )
 from gitcp.saving import authors, conversation, position, session
+from gitcp.saving.conversation import Readable
 from gitcp.saving.session import Choice
 from gitcp.state import journal, latest, note, numbers, tag, tool_log
 from gitcp.store import Store, one_line
@@ -105,13 +106,26 @@ class SaveRequest(Value):
     patience: float = 0.0
 
 
+class Unread(Value):
+    """A conversation, or a part of it, that a save could not read: what failed and what was stored
+    instead, and a command to run next, or "".
+    """
+
+    what: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.hint}" if self.hint else self.what
+
+
 class Saved(Value):
     """The result of a save. `saved` is False if everything was saved already; then `checkpoint` is
     the existing one.
 
     `why` explains the choice of session and conversation, `taken` is the snapshot, `sources` are
     the streams that were read. `damage` describes a damaged session and where its checkpoints are
-    now, "" if there was none.
+    now, "" if there was none. `unread` is what could not be read of the conversation: the files are
+    saved, and what the last checkpoint has of the conversation is kept.
     """
 
     saved: bool
@@ -121,6 +135,7 @@ class Saved(Value):
     taken: Taken
     sources: tuple[Source, ...] = ()
     damage: str = ""
+    unread: Unread | None = None
 
     def __str__(self) -> str:
         """Return one line: the saved id with its label, or why nothing was saved."""
@@ -318,11 +333,20 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
     """Make the checkpoint; retry on top of the new tip if another process moved the ref without our
     lock.
     """
-    sources = _sources(choice)
     for attempt in range(TRIES):
         tip = store.tip(choice.session)
         parent = _parent(store, request, tip)
-        draft = _draft(store, request, choice, taken.snapshot, parent)
+        stored = _stored(store, request, choice, parent)
+        draft = _draft(store, request, choice, taken.snapshot, parent, stored)
+        result = Saved(
+            True,
+            "",
+            choice.why,
+            draft,
+            taken,
+            stored.sources,
+            unread=_unread(stored, parent),
+        )
         if _sets_position(request, draft, parent):
             position.check(store, draft, parent)
         forced = request.force or bool(request.tags)
@@ -337,9 +361,8 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
             else:
                 store.writer.discard()
             _clear_pending_note(store, request, choice.session)
-            return Saved(
-                False, f"nothing changed since {parent.id}", choice.why, parent, taken, sources
-            )
+            reason = f"nothing changed since {parent.id}"
+            return replace(result, saved=False, reason=reason, checkpoint=parent)
         _enlist(store, draft, parent)
         changes = _changes(store, draft, parent)
         draft = replace(draft, changed=len(changes))
@@ -353,7 +376,7 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
                 raise
             continue
         _finish(store, request, checkpoint, taken)
-        return Saved(True, f"saved {checkpoint.id}", choice.why, checkpoint, taken, sources)
+        return replace(result, reason=f"saved {checkpoint.id}", checkpoint=checkpoint)
     raise AssertionError("unreachable")
 
 
@@ -406,18 +429,44 @@ def _parent(store: Store, request: SaveRequest, tip: Oid | None) -> Checkpoint |
     return store.read(tip) if tip else None
 
 
+def _stored(
+    store: Store, request: SaveRequest, choice: Choice, parent: Checkpoint | None
+) -> Readable:
+    """Store the conversation, as far as it can be read. Raises ConversationUnreadable for one that
+    was given by hand.
+    """
+    if request.stored:
+        return Readable(*request.stored)
+    stored = conversation.store_readable(store, choice.capture, parent)
+    error = stored.error or choice.error
+    if error is not None and request.conversation is not None:
+        raise ConversationUnreadable(f"{error}; no checkpoint was made", hint=error.hint)
+    return stored._replace(error=error)
+
+
+def _unread(stored: Readable, parent: Checkpoint | None) -> Unread | None:
+    error = stored.error
+    if error is None:
+        return None
+    if error.stream != conversation.MAIN:
+        instead = "the rest of the conversation was saved"
+    elif parent is not None and stored.conversation is not None:
+        instead = "the conversation of the last checkpoint was kept"
+    else:
+        instead = "only the files were saved"
+    return Unread(f"{error}; {instead}", error.hint)
+
+
 def _draft(
     store: Store,
     request: SaveRequest,
     choice: Choice,
     snapshot: Snapshot,
     parent: Checkpoint | None,
+    stored: Readable,
 ) -> Checkpoint:
-    stored_conversation, agent = request.stored or conversation.store_capture(
-        store, choice.capture, parent
-    )
     # its conversation may not be written yet
-    agent = agent or (choice.whose if parent is None else None)
+    agent = stored.agent or (choice.whose if parent is None else None)
     compensated = {**request.compensated, **parent.compensated} if parent else request.compensated
     return Checkpoint(
         id=CheckpointId(
@@ -431,7 +480,7 @@ def _draft(
         agent=agent,
         note=request.words or _note(store, request.note, choice.session, parent),
         snapshot=snapshot,
-        conversation=stored_conversation,
+        conversation=stored.conversation,
         changed=0,
         restored_from=request.restored_from,
         run=request.run,

@@ -50,13 +50,15 @@ SHORTEST = 8
 class Choice(NamedTuple):
     """The session of a save, the conversation to store (None for none), and the reason.
 
-    `whose` is the agent's session if `session` is a new name generated for it.
+    `whose` is the agent's session if `session` is a new name generated for it. `error` is why the
+    conversation cannot be read, if it belongs to the session and cannot.
     """
 
     session: str
     capture: Capture | None
     why: str
     whose: Agent | None = None
+    error: ConversationUnreadable | None = None
 
 
 def choose(
@@ -93,7 +95,7 @@ def choose(
     match, existing = newest
     why = f"the newest conversation of {match.agent} in this directory"
     if existing:
-        return Choice(existing, _capture(match), why)
+        return _choice(existing, match, why)
     return _for_agent(store, _agent(match), match, why)
 
 
@@ -396,7 +398,7 @@ def _by_name(store: Store, cwd: Path, session: str, agent: str | None) -> Choice
             if is_missing
             else GIVEN
         )
-        return Choice(session, _capture(match), why)
+        return _choice(session, match, why)
     refs.check_name(session, "session")
     own = [f for f in candidates if _is_prefix(session, f.session_id)]
     if len(own) == 1:
@@ -406,7 +408,7 @@ def _by_name(store: Store, cwd: Path, session: str, agent: str | None) -> Choice
         (f for f in candidates if running and _is_session(f, running.agent, running.session_id)),
         None,
     )
-    return Choice(session, _capture(match), GIVEN)
+    return _choice(session, match, GIVEN)
 
 
 def _is_prefix(name: str, session_id: str) -> bool:
@@ -507,16 +509,21 @@ def _for_agent(store: Store, agent: Agent, conversation: Found | None, why: str)
     """Return the session of an agent's session, a new one if it has none."""
     existing = _session_of(store, agent)
     if existing is not None:
-        return Choice(existing, _capture(conversation), why)
-    return Choice(new_name(store, agent.session_id or ""), _capture(conversation), why, agent)
+        return _choice(existing, conversation, why)
+    return _choice(new_name(store, agent.session_id or ""), conversation, why, agent)
 
 
 def _agent(conversation: Found) -> Agent:
     return Agent(conversation.agent, conversation.session_id)
 
 
-def _capture(conversation: Found | None) -> Capture | None:
-    return adapters.load(conversation.agent).capture(conversation) if conversation else None
+def _choice(name: str, conversation: Found | None, why: str, whose: Agent | None = None) -> Choice:
+    """Return the choice of a session with this conversation, without it if it cannot be read."""
+    try:
+        capture = adapters.load(conversation.agent).capture(conversation) if conversation else None
+    except ConversationUnreadable as error:
+        return Choice(name, None, why, whose, error)
+    return Choice(name, capture, why, whose)
 
 
 def _is_session(conversation: Found, agent: str, session_id: str) -> bool:

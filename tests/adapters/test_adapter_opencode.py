@@ -291,8 +291,8 @@ def test_rows_without_text(project: Project, agent: Database, sealed: Path, valu
 
 
 def test_a_damaged_database_is_named(project: Project, agent: Database, sealed: Path) -> None:
-    """A page that was not written: the save says to run doctor, and doctor what is wrong, with a
-    command that recovers the rest.
+    """A page that was not written: the save has the files and says to run doctor, and doctor what
+    is wrong, with a command that recovers the rest.
     """
     for number in range(60):
         agent.say("user", text(f"{number:03}" + "x" * 500))
@@ -303,9 +303,11 @@ def test_a_damaged_database_is_named(project: Project, agent: Database, sealed: 
         assert opencode.problem(host(sealed)) is not None, at
     before = agent.path.read_bytes()
 
-    refused = project.gitcp("save", "--agent", "opencode", check=1).err
-    assert f"cannot read {agent.path}: database disk image is malformed" in refused
-    assert "hint: gitcp doctor" in refused
+    project.write("work.txt", "kept\n")
+    done = project.gitcp("save", "--agent", "opencode", check=3)
+    assert "1 file changed, no conversation" in done.out
+    assert f"note: cannot read {agent.path}: database disk image is malformed" in done.err
+    assert "hint: gitcp doctor" in done.err
     said = project.gitcp("doctor", check=1).out
     page = len(whole) // 4096
     assert f"opencode's database {agent.path} is damaged: Page {page}: " in said

@@ -703,9 +703,7 @@ def test_file_that_never_stands_still(objects: Meddling, tmp_path: Path) -> None
     path.write_bytes(numbered(0, 30_000))
     objects.writer.meddle = lambda: os.truncate(path, path.stat().st_size - 1000)
 
-    with pytest.raises(
-        ConversationUnreadable, match="kept changing while it was read; no checkpoint was made"
-    ):
+    with pytest.raises(ConversationUnreadable, match="kept changing while it was read"):
         cut(objects, Source("main", path=path), ())
 
 
@@ -756,9 +754,7 @@ def test_tail_that_changes_while_the_middle_is_stored(objects: Meddling, tmp_pat
 
 def test_missing_file(objects: Objects, tmp_path: Path) -> None:
     """A transcript that is not there is an error that names it and says what to do."""
-    with pytest.raises(
-        ConversationUnreadable, match=r"none\.jsonl does not exist; no checkpoint was made"
-    ) as caught:
+    with pytest.raises(ConversationUnreadable, match=r"none\.jsonl does not exist") as caught:
         cut(objects, Source("main", path=tmp_path / "none.jsonl", live=True), ())
 
     assert caught.value.hint

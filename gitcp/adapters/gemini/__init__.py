@@ -103,9 +103,11 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
 
 
 def located(session_id: str, host: Host) -> Found | None:
-    """Return the session with this id, in any directory; the chat that was written last."""
+    """Return the session with this id, in any directory; the chat that was written last. Of one
+    that cannot be read, the name decides.
+    """
     paths = (root_of(host) / "tmp").glob(f"*/{CHATS}/session-*{session_id[:8]}*.json*")
-    chats = (path for path in paths if CHAT.fullmatch(path.name) and session_of(path) == session_id)
+    chats = (path for path in paths if CHAT.fullmatch(path.name) and _is_of(path, session_id))
     sessions = [session for path in chats if (session := base.found(NAME, session_id, path))]
     return max(sessions, key=lambda session: session.modified, default=None)
 
@@ -192,6 +194,22 @@ def session_of(path: Path) -> str | None:
         if has_messages and session_id and base.SESSION_ID.fullmatch(session_id)
         else None
     )
+
+
+def _is_of(path: Path, session_id: str) -> bool:
+    if session_of(path) == session_id:
+        return True
+    is_named = path.stem.endswith((f"-{session_id[:8]}", f"-{session_id}"))
+    return is_named and not _is_readable(path)
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            file.read(1)
+    except OSError:
+        return False
+    return True
 
 
 def _chats(directory: Path) -> list[Path]:

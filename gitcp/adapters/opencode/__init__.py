@@ -78,12 +78,14 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
 
 
 def located(session_id: str, host: Host) -> Found | None:
-    """Return the session with this id, in any directory."""
+    """Return the session with this id, in any directory. A database that cannot be read may have
+    it: then its capture says why.
+    """
     path = database.path_of(host)
     try:
         updated = database.updated(path, session_id) if path.exists() else None
     except database.Unreadable:
-        return None
+        updated = base.modified(path)
     return None if updated is None else Found(NAME, session_id, path, updated)
 
 
@@ -163,12 +165,11 @@ def capture(found: Found) -> Capture:
         sessions = database.read(found.path, found.session_id)
     except database.Unreadable as error:
         raise ConversationUnreadable(
-            f"cannot read {found.path}: {error}; no checkpoint was made", hint="gitcp doctor"
+            f"cannot read {found.path}: {error}", hint="gitcp doctor"
         ) from None
     if not sessions:
         raise ConversationUnreadable(
-            f"{found.path} has no session {found.session_id}; no checkpoint was made",
-            hint="opencode session list",
+            f"{found.path} has no session {found.session_id}", hint="opencode session list"
         )
     main, *agents = sessions
     rows = b"".join(wire.dumps(session.row).rstrip() + b"\n" for session in sessions)

@@ -65,7 +65,9 @@ def save(context: Context, given: arguments.Save) -> Json:
         "reason": saved.reason,
         "checkpoint": objects.checkpoint(saved.checkpoint, tags),
     }
-    if saved.checkpoint.conversation is None:
+    if saved.unread is not None:
+        fields["warning"] = f"{saved.unread}"
+    elif saved.checkpoint.conversation is None:
         fields["warning"] = _without_conversation(context, saved)
     return bounded("save", fields)
 
