@@ -69,6 +69,9 @@ MODULES = {known.name: known.module for known in BUILTIN} | {"generic": GENERIC}
 CONVERTIBLE = tuple(known.name for known in BUILTIN)
 """The agents whose conversations can be read as dialogues, and written."""
 
+LINE_FORMATS = ("claude-code", "codex", "copilot", "opencode")
+"""Formats in which the texts of a line's messages do not depend on other lines."""
+
 PLAIN_FORMATS = ("json", "jsonl", "text")
 """Formats without an agent. Any other format is the name of its adapter."""
 

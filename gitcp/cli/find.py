@@ -73,7 +73,9 @@ def command(context: Context, /, **given: Any) -> None:
     """Search conversations, notes and files of all checkpoints
 
     Shows each match with the checkpoint that introduced it, newest first. Searches all sessions, or
-    the one given with --session. Binary files are not searched. --json prints all matches, or -n.
+    the one given with --session. Of a conversation, prompts, answers, thinking and the input and
+    output of tools are searched; not the fields and ids of the agent's format. Binary files are not
+    searched. --json prints all matches, or -n.
 
       gitcp find "connection refused"
       gitcp find migration --in prompts,notes -i

@@ -17,7 +17,17 @@ from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git.promised import is_partial
 from gitcp.git.trees import is_content
 from gitcp.history import history
-from gitcp.history.matching import PLACES, STREAM, Hit, Key, Matcher, Matches, Needle, stream_of
+from gitcp.history.matching import (
+    PLACES,
+    STREAM,
+    Hit,
+    Key,
+    Matcher,
+    Matches,
+    Needle,
+    searched_text,
+    stream_of,
+)
 from gitcp.history.text_index import MANY, WORD, TextIndex
 from gitcp.model import RESERVED, Oid
 from gitcp.store import Store
@@ -89,11 +99,26 @@ def _readable_changes(store: Store, tips: list[Oid]) -> Iterable[history.Changed
 def index_conversations(store: Store, index: TextIndex) -> None:
     """Index all segments of conversations that are not indexed yet, of every session."""
     tips = [*store.sessions().values(), *store.fetched().values()]
-    changes = (each for _, found in _readable_changes(store, tips) for each in found)
-    entries = ((each.path, each.new) for each in changes if STREAM.fullmatch(each.path))
-    paths = {entry.oid: path for path, entry in entries if entry and is_content(entry.mode)}
-    blobs = [_NewBlob(oid, paths[oid], oid) for oid in index.lacking(paths)]
-    index.add((blob.oid, data) for blob, data in _read(store, blobs))
+    blobs: dict[Oid, _NewBlob] = {}
+    for commit, changes in _readable_changes(store, tips):
+        for path, entry in ((change.path, change.new) for change in changes):
+            if entry is not None and is_content(entry.mode) and STREAM.fullmatch(path):
+                blobs.setdefault(entry.oid, _NewBlob(commit, path, entry.oid))
+    index.add(_indexed(store, [blobs[oid] for oid in index.lacking(blobs)]))
+
+
+def _indexed(store: Store, blobs: Sequence[_NewBlob]) -> Iterator[tuple[Oid, bytes]]:
+    """Yield segments with the text that a search looks at, as the first checkpoint that has them
+    reads them.
+    """
+    formats: dict[Oid, str | None] = {}
+    for blob, data in _read(store, blobs):
+        if blob.commit not in formats:
+            conversation = store.read(blob.commit).conversation
+            formats[blob.commit] = conversation.format if conversation else None
+        text = searched_text(formats[blob.commit], stream_of(blob.path), data)
+        if text is not None:
+            yield blob.oid, text
 
 
 def _possible(index: TextIndex, needle: Needle, new: list[_NewBlob]) -> list[_NewBlob]:
@@ -240,7 +265,7 @@ def _words(key: Key, folded: bytes) -> tuple[bytes, ...]:
     """
     *ids, time, text = ("" if part is None else str(part) for part in ("", *key[2:]))
     for parts in (ids, [time, text]):
-        encoded = (part.lower().encode("utf-8", "replace") for part in parts)
+        encoded = (part.encode("utf-8", "replace").lower() for part in parts)
         words = (sorted(set(WORD.findall(part)), key=len, reverse=True) for part in encoded)
         whole = (word for word in chain.from_iterable(words) if _is_word(word, folded))
         if some := tuple(islice(whole, MOST_WORDS)):

@@ -31,6 +31,13 @@ PLACE_BY_ROLE = {
 }
 
 BINARY_HEAD = 8000
+SEALED = re.compile(
+    rb'"(?:signature|thoughtSignature|encrypted_content|encryptedContent'
+    rb'|reasoning(?:Opaque|EncryptedContent)|data|base64|url|image_url)"\s*:\s*'
+    rb'"(?:data:[^",]{1,80},)?[A-Za-z0-9+/_-]{128,}={0,2}"'
+)
+"""A field of sealed thinking, or of an image."""
+
 STREAM = re.compile(
     re.escape(RESERVED + b"/" + CONVERSATION + b"/") + rb"(.+?)/(" + NAME.pattern + rb")"
 )
@@ -90,6 +97,24 @@ def stream_of(path: bytes) -> bytes:
     """Return the stream that a segment belongs to, else the path itself."""
     match = STREAM.fullmatch(path) or SEGMENT.fullmatch(path)
     return match[1] if match else b"/" + path
+
+
+def searched_text(format: str | None, stream: bytes, data: bytes) -> bytes | None:
+    """Return the text of a segment that a search looks at, with the ids and times of its messages,
+    by which repeated ones are recognized. May contain more. None if the segment ends within a line,
+    which continues in the next one.
+    """
+    if not data.endswith(b"\n"):
+        return None
+    if format not in adapters.LINE_FORMATS or not _has_messages(stream):
+        return SEALED.sub(b'""', data)
+    messages = adapters.for_format(format).messages(data.split(b"\n"))
+    texts = "\n".join(f"{each.text}\n{each.id or ''}\n{each.time or ''}" for each in messages)
+    return texts.encode("utf-8", "replace")
+
+
+def _has_messages(stream: bytes) -> bool:
+    return stream.partition(b"/")[0] in (b"main", b"agents")
 
 
 class Matcher:
@@ -153,7 +178,7 @@ class Matcher:
     def _conversation(self, found: Matches, commit: Oid, stream: bytes, data: bytes) -> None:
         """Search the messages in new segments."""
         conversation = self._checkpoint(commit).conversation
-        if conversation is None or stream.partition(b"/")[0] not in (b"main", b"agents"):
+        if conversation is None or not _has_messages(stream):
             self._lines(found, commit, "tools", stream, data)
             return
         for message in adapters.for_format(conversation.format).messages(data.split(b"\n")):

@@ -1,9 +1,9 @@
 """An index of the words in stored conversations, so that a search need not read all of them.
 
 It tells which segments cannot contain a word. All others are read, and so are those that it does
-not have: without it a search finds the same, but slowly. Words within sealed thinking and the bytes
-of images do not count: nobody is shown those. SQLite's full-text search keeps the
-distinct words of each segment. It is built in the background, and deleted by a purge, like every
+not have: without it a search finds the same, but slowly. The words are those of what a search
+looks at: the messages, the tools' inputs and results. SQLite's full-text search keeps the distinct
+words of each segment. It is built in the background, and deleted by a purge, like every
 cache.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gitcp.git.repo import Repository
 
 DIRECTORY = "search"
-NAME = "words-1.sqlite"
+NAME = "words-2.sqlite"
 MANY = 128
 """Segments, of up to 256 KiB each, that a search had to read before they are worth indexing."""
 
@@ -35,13 +35,6 @@ BATCH = 256
 WORD = re.compile(rb"[A-Za-z0-9]{2,}")
 LONG = re.compile(rb"[A-Za-z0-9]{129}")
 """A run that is no word but data. Segments with one are not indexed, so they are always read."""
-
-SEALED = re.compile(
-    rb'"(?:signature|thoughtSignature|encrypted_content|encryptedContent'
-    rb'|reasoning(?:Opaque|EncryptedContent)|data|base64|url|image_url)"\s*:\s*'
-    rb'"(?:data:[^",]{1,80},)?[A-Za-z0-9+/_-]{128,}={0,2}"'
-)
-"""A field of sealed thinking, or of an image. Half of the segments of Claude Code have some."""
 
 SHORTEST = 3
 """Characters of a word that is looked for: shorter ones are in most segments."""
@@ -127,7 +120,9 @@ class TextIndex:
         return [oid for oid in dict.fromkeys(oids) if bytes.fromhex(oid) not in known]
 
     def add(self, segments: Iterator[tuple[Oid, bytes]]) -> None:
-        """Index segments. Commits batch by batch, so an interruption loses little."""
+        """Index segments, each with its text. Commits batch by batch, so an interruption loses
+        little.
+        """
         with self._open() as database:
             batch: list[tuple[Oid, bytes]] = []
             for each in segments:
@@ -143,6 +138,8 @@ class TextIndex:
 
         if not self.path.exists():  # SQLite would go by the umask
             make_own_directory(self._store_dir / DIRECTORY)
+            for former in self._directory.glob("words-*"):
+                former.unlink(missing_ok=True)
             os.close(open_shared(self.path, os.O_RDWR))
         with closing(sqlite3.connect(self.path, timeout=0.2, isolation_level=None)) as database:
             database.executescript(SCHEMA)
@@ -170,10 +167,8 @@ def _with_words(database: sqlite3.Connection, words: Sequence[bytes]) -> set[int
 
 def _insert(database: sqlite3.Connection, batch: Sequence[tuple[Oid, bytes]]) -> None:
     database.execute("begin immediate")
-    for oid, data in batch:
-        # a word may continue in the next segment, and a run of data is none
-        text = SEALED.sub(b'""', data)
-        if not text.endswith(b"\n") or LONG.search(text):
+    for oid, text in batch:
+        if LONG.search(text):
             continue
         name = bytes.fromhex(oid)
         row = database.execute("insert or ignore into segment (oid) values (?)", (name,))

@@ -94,7 +94,7 @@ NAMES = (
     "hooked/claude-code.e7baae82 lock "
     "runs packs steps compensations restored hooked aside damaged dropped notice written hook.busy "
     "outputs appends latest tools tools.old worktrees verified search locks queue "
-    "search/words-1.sqlite"
+    "search/words-2.sqlite"
 ).split()
 
 JSON = [
@@ -149,7 +149,7 @@ COMMANDS = (
 )
 
 NEWER = (
-    ("search/words-1.sqlite", "find first"),
+    ("search/words-2.sqlite", "find first"),
     *((name, "save --force") for name in ("tools", "latest", "outputs", "appends")),
     *((name, "sessions --worktrees") for name in ("worktrees", "worktree-id")),
     ("verified", "check"),

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import transcripts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from talk import Talk
 
+from gitcp.history import show
 from gitcp.history.find import find, index_conversations
-from gitcp.history.matching import Hit, Matcher, Matches, Needle
+from gitcp.history.matching import Hit, Matcher, Matches, Needle, searched_text
 from gitcp.history.text_index import TextIndex
 from gitcp.model import Oid
 from gitcp.store import Store
@@ -192,7 +195,8 @@ def filled(path: Path, segments: Iterable[bytes]) -> TextIndex:
     """An index of these segments, in a repository of its own."""
     project = Project(path)
     index = TextIndex(open_store(project).repo)
-    index.add((named(number), data) for number, data in enumerate(segments))
+    texts = (searched_text("jsonl", b"main", data) for data in segments)
+    index.add((named(number), text) for number, text in enumerate(texts) if text is not None)
     return index
 
 
@@ -250,3 +254,70 @@ def test_too_common(tmp_path: Path) -> None:
     assert index.without([b"ab"], map(named, range(2))) == frozenset()
     assert index.without([], map(named, range(2))) == frozenset()
     assert index.without([b"ab599"], map(named, range(2))) == {named(1)}
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "copilot", "gemini", "opencode"])
+def test_every_agent(project: Project, sealed: Path, agent: str) -> None:
+    """Whatever is shown of a conversation is found with the index as without, whole or in part."""
+    transcripts.write(agent, sealed, project.root)
+    project.gitcp("save", check=0)
+    store = open_store(project)
+    index_conversations(store, TextIndex(store.repo))
+    (tip,) = store.sessions().values()
+    conversation = store.read(tip).conversation
+    assert conversation is not None
+    texts = [message.text for message in show.messages(store, conversation)]
+    words = {word for text in texts for word in re.findall(r"[A-Za-z0-9]{3,}", text)}
+    assert len(words) > 10
+
+    for word in sorted(words):
+        for part in (word, word[1:], word[:-1]):
+            index = TextIndex(store.repo)
+            assert searched(store, part, index) == searched(store, part, None), part
+            assert index.missing == 0
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "copilot", "opencode"])
+def test_what_no_message_has_is_not_read(
+    project: Project, sealed: Path, monkeypatch: pytest.MonkeyPatch, agent: str
+) -> None:
+    """The names of an agent's fields, its ids and settings are no words of the conversation: no
+    search finds them, and none reads a conversation for them.
+    """
+    transcripts.write(agent, sealed, project.root)
+    project.gitcp("save", check=0)
+    store = open_store(project)
+    index_conversations(store, TextIndex(store.repo))
+    field = {
+        "claude-code": "parentUuid",
+        "codex": "session_meta",
+        "copilot": "toolRequests",
+        "opencode": "sessionID",
+    }
+    word = field[agent]
+    assert not searched(store, word, None)
+    read: list[bytes] = []
+    matched = Matcher.in_content
+
+    def in_content(matcher: Matcher, commit: Oid, path: bytes, data: bytes) -> Matches:
+        read.append(path)
+        return matched(matcher, commit, path, data)
+
+    monkeypatch.setattr(Matcher, "in_content", in_content)
+    assert not searched(store, word, TextIndex(store.repo))
+    assert not [path for path in read if b"/conversation/main/" in path]
+
+
+def test_the_index_of_an_older_version_is_removed(project: Project) -> None:
+    Talk(project).say("the zebra", "Which?")
+    project.gitcp("save", check=0)
+    store = open_store(project)
+    index = TextIndex(store.repo)
+    index.path.parent.mkdir()
+    former = index.path.with_name("words-1.sqlite")
+    former.write_bytes(b"former")
+
+    index_conversations(store, index)
+
+    assert index.path.exists()
+    assert not former.exists()
