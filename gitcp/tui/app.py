@@ -36,7 +36,7 @@ from gitcp.tui.preview import (
 )
 from gitcp.tui.preview import read as read_preview
 from gitcp.tui.reader import Delivery, Reader
-from gitcp.tui.rows import Timeline, span
+from gitcp.tui.rows import Query, Timeline, span
 from gitcp.tui.sessions import Sessions
 from gitcp.worktree.paths import display
 
@@ -57,6 +57,7 @@ SHORTEST = 2
 """Characters from which conversations and paths are searched."""
 
 HINT = "labels, prompts, answers, paths; tag: phase: trigger:"
+HINT_EVERYWHERE = "all sessions: titles, prompts, answers, notes, paths"
 
 WATCHED = 1.0
 """Seconds between two looks for new checkpoints."""
@@ -119,6 +120,8 @@ class Panes(Screen[None], inherit_bindings=False):
         )
         self._search = Field(HINT, typed, id="search")
         self._search.display = False
+        self._everywhere = False
+        self._last_found = reading.Found()
 
     def compose(self) -> ComposeResult:
         with Container(id="panes"):
@@ -255,6 +258,7 @@ class Panes(Screen[None], inherit_bindings=False):
     def _listed(self, listed: reading.Listed) -> None:
         self.current = listed.current
         self.sessions = Sessions(listed.sessions, listed.current, self.given.now())
+        self._filter_sessions()
         if listed.forks != self.timeline.forks and (listed.forks or self.timeline.forks):
             self.timeline.forks = listed.forks
             self.timeline.arrange()
@@ -340,6 +344,7 @@ class Panes(Screen[None], inherit_bindings=False):
         forks = self.timeline.forks
         self.timeline, self.fresh = Timeline(session, self.given.now()), None
         self.timeline.forks = forks
+        self._filter_timeline()
         self._pane("timeline").show(self.timeline, reset=True)
         self.reader.ask("pages", lambda store: reading.pages(store, session))
         self._titles()
@@ -349,7 +354,7 @@ class Panes(Screen[None], inherit_bindings=False):
     def _titles(self) -> None:
         session = self.sessions.named(self.timeline.session)
         name = " ".join(filter(None, (session.agent if session else "", self.timeline.session)))
-        self._title("sessions", f"1 Sessions {len(self.sessions.known) or ''}".rstrip())
+        self._title("sessions", f"1 Sessions {self._number_of_sessions()}".rstrip())
         self._title("timeline", f"2 Timeline {name}".rstrip())
         pane = self._pane("preview")
         tabs = [(f"[{tab}]" if tab == self.tab else f" {tab} ") for tab in TABS]
@@ -358,10 +363,15 @@ class Panes(Screen[None], inherit_bindings=False):
         pane.border_subtitle = Content(shown(about))
         above = self._above()
         new = f"▲ {above} newer" if above else ""
-        if self._search.text:
+        if self.timeline.is_filtered:
             new = f"{len(self.timeline.entries):,} match"
         self._pane("timeline").border_subtitle = Content(new)
         self._keys()
+
+    def _number_of_sessions(self) -> str:
+        known, matching = len(self.sessions.known), len(self.sessions.matching)
+        more = "+" if self._last_found.more else ""
+        return f"{matching}{more} of {known}" if matching < known else f"{known or ''}"
 
     def _title(self, pane: str, text: str) -> None:
         self._pane(pane).border_title = Content(shown(text))
@@ -488,42 +498,60 @@ class Panes(Screen[None], inherit_bindings=False):
     # ------------------------------------------------------------ searching and comparing
 
     def action_search(self) -> None:
+        """Search all sessions from the list of them, else the one that is shown."""
+        self._everywhere = self._focused == "sessions"
+        self._search.begin(HINT_EVERYWHERE if self._everywhere else HINT)
         self._search.display = True
         self._app.typing = self._search
-        self.action_pane("timeline")
+        if not self._everywhere:
+            self.action_pane("timeline")
+        if self._search.text:
+            self._searched(self._search.text)
 
     def _searched(self, text: str) -> None:
         """Filter as one types; conversations and paths once there is a pause."""
-        self._filter(text, frozenset())
+        self._filter(reading.Found())
         if len(text) >= SHORTEST:
             self._later("search", PAUSE, lambda: self._find(text))
 
-    def _filter(self, text: str, found: frozenset[str]) -> None:
-        self.timeline.filter(text, found)
-        pane = self._pane("timeline")
-        pane.show(self.timeline)
+    def _filter(self, found: reading.Found) -> None:
+        self._last_found = found
+        self._filter_timeline()
+        self._pane("timeline").show(self.timeline)
+        self._filter_sessions()
+        self._pane("sessions").show(self.sessions)
         self._count()
         self._titles()
 
-    def _find(self, text: str) -> None:
-        from gitcp.tui.rows import Query
+    def _filter_timeline(self) -> None:
+        """Show what matches. A session that only its title matches has nothing else that does."""
+        found = self._last_found
+        is_searched = not self._everywhere or self.timeline.session in found.sessions
+        self.timeline.filter(self._search.text if is_searched else "", found.commits)
 
+    def _filter_sessions(self) -> None:
+        words = Query.parse(self._search.text).words if self._everywhere else ""
+        self.sessions.filter(words, self._last_found.sessions)
+
+    def _find(self, text: str) -> None:
         words, session = Query.parse(text).words, self.timeline.session
         if not words:
             return
         if not self.searcher.started:
             self.searcher.start()
+        everywhere = self._everywhere
 
         def find(store: Store) -> Any:
-            for found in reading.found(store, session, words):
+            search = reading.found_everywhere(store, words)
+            for found in search if everywhere else reading.found(store, session, words):
                 yield text, found
 
         self.searcher.ask("found", find)
 
-    def _found(self, result: tuple[str, frozenset[str]]) -> None:
+    def _found(self, result: tuple[str, reading.Found]) -> None:
         text, found = result
         if self._search.display and self._search.text == text:
-            self._filter(text, found)
+            self._filter(found)
 
     def _stop_typing(self) -> None:
         self._app.typing = None

@@ -107,6 +107,11 @@ class Field(Bar):
         self.text = ""
         self._show()
 
+    def begin(self, hint: str) -> None:
+        """Show a hint as long as there is no text."""
+        self._hint = hint
+        self._show()
+
     def type(self, event: events.Key | events.Paste) -> None:
         """Take a key, or pasted text."""
         if isinstance(event, events.Paste):

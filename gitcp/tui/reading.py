@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp import fingerprint
 from gitcp.errors import GitcpError, StoreDamaged
@@ -22,10 +22,16 @@ from gitcp.store import Store
 from gitcp.tui.rows import Fork, span
 from gitcp.tui.sessions import Known, placed
 
+if TYPE_CHECKING:
+    from gitcp.history.find import Page as Hits
+
 FIRST = 60
 """Checkpoints of the first page, which are read without git."""
 
 PAGE = 500
+
+MOST = 1000
+"""Matches that a search of all sessions looks for, the newest first."""
 
 
 class Page(NamedTuple):
@@ -163,18 +169,46 @@ def counts(store: Store, rows: Sequence[Row]) -> Iterator[Counts]:
     yield Counts({span(each.row): each.total for each in counted(store, rows)})
 
 
-def found(store: Store, session: str, words: str) -> Iterator[frozenset[str]]:
-    """Yield the commits whose conversation, notes or paths contain the words, ignoring case."""
+class Found(NamedTuple):
+    """Commits whose conversation, notes or paths contain what was searched, and the newest match of
+    each session that was searched. `more`: older ones may match, too.
+    """
+
+    commits: frozenset[str] = frozenset()
+    sessions: Mapping[str, str] = {}
+    more: bool = False
+
+
+def found(store: Store, session: str, words: str) -> Iterator[Found]:
+    """Yield what contains the words in a session, ignoring case."""
+    tip = _tip(store, session)
+    hits = _search(store, [tip], words).hits if tip else []
+    yield Found(frozenset(hit.summary.commit for hit in hits))
+
+
+def found_everywhere(store: Store, words: str) -> Iterator[Found]:
+    """Yield what contains the words in any session, also fetched ones, ignoring case."""
+    from gitcp.history.sessions import all_sessions
+
+    tips = all_sessions(store)
+    page = _search(store, tips.values(), words, MOST)
+    texts: dict[str, str] = {}
+    for hit in page.hits:
+        texts.setdefault(hit.summary.id.session, hit.text)
+    own = {name: name.rpartition("/")[2] for name in tips}
+    sessions = {name: texts[session] for name, session in own.items() if session in texts}
+    commits = frozenset(hit.summary.commit for hit in page.hits)
+    yield Found(commits, sessions, bool(page.more))
+
+
+def _search(store: Store, tips: Iterable[Oid], words: str, limit: int | None = None) -> Hits:
     from gitcp.history.find import find  # reads conversations
     from gitcp.history.matching import Needle
     from gitcp.history.text_index import TextIndex
 
-    tip = _tip(store, session)
     places = ("prompts", "answers", "notes", "paths")
     index = TextIndex(store.repo)
-    needle = Needle(words, ignore_case=True)
-    hits = find(store, [tip], needle, places, index).hits if tip else []
-    yield frozenset(hit.summary.commit for hit in hits)
+    return find(store, tips, Needle(words, ignore_case=True), places, index, limit)
 
 
 Signature = tuple[object, ...]

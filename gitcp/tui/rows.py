@@ -177,6 +177,11 @@ class Timeline:
             self.sought, self.found = self._query, found
         self._select()
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only rows that match are shown."""
+        return self._query != Query()
+
     def is_match(self, index: int) -> bool:
         """Return whether a line is a row that matches what was sought last."""
         entry = self.entries[index]

@@ -38,11 +38,27 @@ class Sessions:
 
     def __init__(self, known: Sequence[Known], current: str | None, now: datetime) -> None:
         self.known, self.current, self.now = tuple(known), current, now
+        self._words, self._matches = "", dict[str, str]()
         self._lines: list[tuple[str, Known | None]] = list(self._arranged())
+
+    def filter(self, words: str, matches: Mapping[str, str]) -> None:
+        """Show only sessions whose agent, name or title contains the words, or that have one of the
+        matches `matches`, which are shown instead of the title.
+        """
+        self._words, self._matches = words, dict(matches)
+        self._lines = list(self._arranged())
+
+    @property
+    def matching(self) -> list[Known]:
+        """The sessions that are shown."""
+        return [each for each in self.known if each.name in self._matches or self._names(each)]
+
+    def _names(self, known: Known) -> bool:
+        return self._words in f"{known.agent} {known.name} {known.about}".lower()
 
     def _arranged(self) -> Iterator[tuple[str, Known | None]]:
         previous = ""
-        for each in sorted(self.known, key=lambda known: known.place):
+        for each in sorted(self.matching, key=lambda known: known.place):
             if each.place != previous:
                 previous = each.place
                 yield previous, None
@@ -64,7 +80,7 @@ class Sessions:
     def line(self, index: int, width: int) -> Line:
         """Return one line."""
         if index >= len(self._lines):
-            return Line((("no sessions", "dim"),))
+            return Line((("no session matches" if self.known else "no sessions", "dim"),))
         kind, known = self._lines[index]
         if known is None:
             return Line((("── ", "dim"), (kind, "head"), (" " + "─" * width, "dim")))
@@ -79,7 +95,8 @@ class Sessions:
         return Line((*marks, *short), ((f" {age(known.when, self.now):>4}", "dim"),))
 
     def _about(self, known: Known) -> Line:
-        return Line((("   ", ""), (known.about or "(nothing said)", "dim")))
+        text = self._matches.get(known.name, known.about).strip()
+        return Line((("   ", ""), (text or "(nothing said)", "dim")))
 
 
 def placed(

@@ -157,6 +157,37 @@ def test_search(shop: Shop) -> None:
     watched(shop, search)
 
 
+def test_search_of_all_sessions(shop: Shop) -> None:
+    """From the list of sessions, `/` searches all of them: it shows those that match, with what
+    matches, and of one that is opened the checkpoints that do.
+    """
+    names = shop.store.sessions()
+    assert len(names) > 1
+
+    async def search(seen: Seen) -> None:
+        await seen.press("1", "slash", *"rewriting")
+        text = await seen.until(f"1 of {len(names)}")
+        assert "all sessions" not in text  # the hint, once there is text
+        sessions = seen.panes.sessions
+        assert {each.name for each in sessions.matching} == set(sessions._matches) < set(names)
+        shown = [sessions.line(n, 60).left[-1][0] for n in range(len(sessions))]
+        assert any("Rewriting db.py" in line for line in shown)
+        await seen.press("enter", "g", "enter")
+        assert "1 match" in seen.text()
+        assert seen.panes._focused == "timeline"
+        await seen.press("escape")
+        assert "match" not in seen.text()
+        assert len(sessions.matching) == len(sessions.known) == len(names)
+
+        await seen.press("1", "slash", *"nowhere at all")
+        await seen.until("no session matches")
+        await seen.press("escape", "2", "slash", *"driver")
+        assert "2 match" in seen.text()
+        assert len(seen.panes.sessions.matching) == len(names)
+
+    watched(shop, search)
+
+
 def test_matches(shop: Shop) -> None:
     """`n` and `N` go through what was searched last, in the timeline and in the preview, also after
     the search was closed.

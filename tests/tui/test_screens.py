@@ -20,6 +20,7 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "unfolded": ("j", "j", "enter", "j"),
     "sessions": ("1", "j"),
     "search": ("slash", *"driver"),
+    "everywhere": ("1", "slash", *"rewriting"),
     "restore": ("G", "r"),
     "keys": ("question_mark",),
     "acts": ("colon", *"tag"),
