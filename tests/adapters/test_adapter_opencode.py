@@ -316,6 +316,28 @@ def test_a_damaged_database_is_named(project: Project, agent: Database, sealed: 
     assert agent.path.read_bytes() == before
 
 
+def test_parts_without_a_message_are_named(project: Project, agent: Database, sealed: Path) -> None:
+    """Their message is lost, so opencode does not read them: doctor counts them, and shows how to
+    see them. The rest is saved.
+    """
+    assert opencode.problem(host(sealed)) is None
+    with agent.open() as database:
+        database.execute("delete from message where id = ?", (message_id(1),))
+        (lost,) = database.execute(
+            "select count(*) from part where message_id = ?", (message_id(1),)
+        ).fetchone()
+    found = opencode.problem(host(sealed))
+    assert found is not None
+    assert f"{agent.path} has {lost} parts without a message" in found[0]
+    assert str(agent.path) in found[1]
+    assert found[1].endswith(
+        '"select * from part where message_id not in (select id from message)"'
+    )
+    said = project.gitcp("doctor", check=1).out
+    assert f"{lost} parts without a message" in said
+    assert project.json("save")["saved"]
+
+
 @pytest.mark.skipif(not shutil.which("sqlite3"), reason="needs the program sqlite3")
 def test_what_doctor_says_recovers_the_rest(
     project: Project, agent: Database, sealed: Path

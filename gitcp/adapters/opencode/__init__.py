@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -142,15 +143,28 @@ def problem(host: Host) -> tuple[str, str] | None:
     """
     path = database.path_of(host)
     damage = database.damage(path) if path.exists() else ""
-    if not damage:
-        return None
     import shlex  # only for the hint
 
+    if not damage:
+        return _orphans(path, shlex.quote(str(path)))
     old, new = (shlex.quote(str(each)) for each in (path, path.with_suffix(".recovered.db")))
     return (
         f"opencode's database {path} is damaged: {damage}; its conversations may not be saved",
         f"sqlite3 -readonly {old} .dump | sed 's/^ROLLBACK;.*/COMMIT;/' | sqlite3 {new}",
     )
+
+
+def _orphans(path: Path, quoted: str) -> tuple[str, str] | None:
+    """Return how many parts have no message, with a command that shows them; None if all have."""
+    with suppress(database.Unreadable):
+        count = database.orphans(path) if path.exists() else 0
+        if count:
+            what = f"{count:,} parts without a message: opencode does not read them"
+            return (
+                f"opencode's database {path} has {what}, and no checkpoint has them",
+                f'sqlite3 -readonly {quoted} "select * {database.ORPHANS}"',
+            )
+    return None
 
 
 # ---------------------------------------------------------------- capturing

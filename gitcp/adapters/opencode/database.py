@@ -42,6 +42,8 @@ SIZES = """
 """
 
 
+ORPHANS = "from part where message_id not in (select id from message)"
+
 HEADING = "*** in database main ***"
 """Begins SQLite's list of what is wrong."""
 
@@ -147,6 +149,15 @@ def damage(path: Path) -> str:
     except Unreadable as error:
         return str(error)
     return "" if verdict == "ok" else " ".join(str(verdict).split()).removeprefix(HEADING).strip()
+
+
+def orphans(path: Path) -> int:
+    """Return the number of parts whose message is missing, which neither opencode nor a capture
+    reads. Raises Unreadable.
+    """
+    with _open(path) as database:
+        (count,) = database.execute(f"select count(*) {ORPHANS}").fetchone()
+        return int(count)
 
 
 def _messages(database: sqlite3.Connection, session_id: str) -> Iterator[bytes]:
