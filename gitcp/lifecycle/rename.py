@@ -8,7 +8,7 @@ trash is rewritten too, so that an undo still applies.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gitcp import readme, wire
@@ -59,11 +59,7 @@ def rename(store: Store, old: str, new: str) -> Renamed:
                 f"no session {old!r}; nothing was renamed", hint="gitcp sessions"
             )
         all_refs = store.repo.refs.list(refs.PREFIX)
-        if any(rename_state.session_of(ref) == new for ref in all_refs):
-            location = "already exists" if store.tip(new) else "is in the trash"
-            raise AlreadyExists(
-                f"session {new} {location}; nothing was renamed", hint="choose another name"
-            )
+        _refuse_taken(store, all_refs, new)
         _refuse_unfinished(store)
         forest = _forest(store, all_refs)
         if refs.SESSIONS + old in forest.damaged:
@@ -79,6 +75,21 @@ def rename(store: Store, old: str, new: str) -> Renamed:
         )
         rewrite.carry_out(store, _moves(store, forest, becomes, old, new), operation)
     return Renamed(old, new, sum(1 for node in forest.nodes.values() if node.id.session == old))
+
+
+def _refuse_taken(store: Store, all_refs: Iterable[str], new: str) -> None:
+    """Raise AlreadyExists if a session has the name: here, in the trash, or, in a repository that
+    others push to, one of theirs, which would hide the renamed one from them.
+    """
+    location = ""
+    if any(ref.startswith(refs.SHARED) and ref.endswith(f"/{new}") for ref in all_refs):
+        location = "of another repository is here"
+    if any(rename_state.session_of(ref) == new for ref in all_refs):
+        location = "already exists" if store.tip(new) else "is in the trash"
+    if location:
+        raise AlreadyExists(
+            f"session {new} {location}; nothing was renamed", hint="choose another name"
+        )
 
 
 def _refuse_unfinished(store: Store) -> None:

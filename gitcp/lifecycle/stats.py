@@ -170,9 +170,12 @@ def usage(store: Store, trees: Iterable[Oid], without: Iterable[Oid] = ()) -> in
 
 def is_whole(store: Store, trees: Iterable[Oid]) -> bool:
     """Return whether git finds everything in these trees, and none of it is known to be damaged."""
+    roots = tuple(trees)
+    if not all(map(store.reader.exists, roots)):  # a newer git passes over these
+        return False
     try:
         listing = store.repo.git(
-            "rev-list", "--objects", AS_FAR_AS_PROMISED, "--stdin", input=_rev_list_input(trees, ())
+            "rev-list", "--objects", AS_FAR_AS_PROMISED, "--stdin", input=_rev_list_input(roots, ())
         )
     except GitFailed:
         return False

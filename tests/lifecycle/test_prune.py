@@ -319,7 +319,7 @@ def test_expiry(project: Project) -> None:
 
     assert done.expired == (name,)
     assert name not in [entry.name for entry in trash.entries(open_store(project))]
-    assert not project.git_dir.joinpath("refs/gitcp/trash", name).exists()
+    assert not open_store(project).repo.refs.list(f"{refs.TRASH}{name}/")
     with pytest.raises(RevisionNotFound, match="not in the trash any more"):
         back(project, 1)
     lost = project.git("fsck", "--unreachable", "--no-reflogs", "--no-progress")
@@ -337,7 +337,7 @@ def test_the_trash_of_another_time(project: Project) -> None:
     tip = store.tip("delta")
     assert tip is not None
     for name in ("20991231T000000Z", "99999999T999999Z", "kept"):
-        refs.update_ref(store.repo.common_dir, f"{refs.TRASH}{name}/sessions/delta", tip, None)
+        assert store.move_ref(f"{refs.TRASH}{name}/sessions/delta", None, tip)
     run(project, PruneRequest(Policy(last=3)))
     run(project)
 

@@ -13,12 +13,11 @@ import pytest
 from dying import die, finish, is_whole, shrink
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pruned import holdings, story
+from pruned import all_refs, holdings, story
 from tokens import tokens
 
 from gitcp.conversation import segments
 from gitcp.errors import Refused
-from gitcp.git import refs
 from gitcp.git.trees import TreeEntry
 from gitcp.git.writer import MOST_LOOSE
 from gitcp.lifecycle import prune, purge
@@ -350,9 +349,9 @@ def test_killed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     prune.prune(open_store(project), prune.PruneRequest(Policy(last=3)))
     ids = holdings(project).keys()
     shrink(project, packed=True)
-    before = refs.list_refs(project.git_dir, refs.PREFIX)
+    before = all_refs(project)
     assert die(project, "purge", tmp_path / "copies", 10) > 20
-    after = refs.list_refs(tmp_path / "copies/0/.git", refs.PREFIX)
+    after = all_refs(Project(tmp_path / "copies/0"))
     assert before.keys() == after.keys()
     assert before != after
 
@@ -361,11 +360,11 @@ def test_killed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         dying = Project(copy)
         is_whole(dying)
         finish(dying)
-        done.add(refs.list_refs(copy / ".git", refs.PREFIX) == after)
-        if refs.list_refs(copy / ".git", refs.PREFIX) != after:
+        done.add(all_refs(dying) == after)
+        if all_refs(dying) != after:
             purge.purge(open_store(dying), purge.of_text(b"the same"))
             is_whole(dying)
-        assert refs.list_refs(copy / ".git", refs.PREFIX) == after
+        assert all_refs(dying) == after
         assert holdings(dying).keys() == ids
     assert done == {False, True}
     forgotten(dying)

@@ -268,7 +268,7 @@ def test_interrupted(
         patched.setattr(Store, "move_ref", move)
         with pytest.raises(KeyboardInterrupt):
             op.rename(open_store(project), "e7baae82", "work")
-    names = refs.list_refs(open_store(project).repo.common_dir, refs.SESSIONS)
+    names = open_store(project).repo.refs.list(refs.SESSIONS)
     assert rewrite.read(open_store(project)).nodes.keys() >= {*names.values()}
     project.gitcp("status", check=0)
 

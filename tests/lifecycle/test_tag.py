@@ -6,7 +6,6 @@ import pytest
 from kinds import FORMAT
 
 from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
-from gitcp.git import refs
 from gitcp.model import Checkpoint
 from gitcp.state import tag
 from gitcp.store import Store
@@ -120,12 +119,12 @@ def test_the_same_tag_again(store: Store, pair: tuple[Checkpoint, Checkpoint]) -
     new.
     """
     create(store, "v1", pair[0], "words")
-    before = refs.read_ref(store.repo.common_dir, "refs/gitcp/tags/v1")
+    before = store.repo.refs.read("refs/gitcp/tags/v1")
     create(store, "v1", pair[0], "other words")
-    assert refs.read_ref(store.repo.common_dir, "refs/gitcp/tags/v1") == before
+    assert store.repo.refs.read("refs/gitcp/tags/v1") == before
 
     create(store, "v1", pair[0], "other words", force=True)
-    assert refs.read_ref(store.repo.common_dir, "refs/gitcp/tags/v1") != before
+    assert store.repo.refs.read("refs/gitcp/tags/v1") != before
 
 
 @pytest.mark.parametrize(

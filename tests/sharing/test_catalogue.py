@@ -466,3 +466,29 @@ def test_check_of_a_catalogue_that_is_none(copy: Store) -> None:
     copy.repo.git("update-ref", CATALOGUE, f"{CATALOGUE}^{{tree}}")
     (problem,) = check(copy).problems
     assert "is a tree instead of a commit" in problem.what
+
+
+def test_renamed_in_a_hub(ada: Store, bob: Store, hub: Path, tmp_path: Path) -> None:
+    """A session of a hub that has a worktree, which an older gitcp pushed there: it is listed under
+    its new name, beside the others, and no other session is hidden by it.
+    """
+    save(ada, "beta", {b"b.txt": b"two\n"}, label="the second")
+    send(ada, "beta")
+    ada.repo.git("push", "--quiet", str(hub), "refs/gitcp/sessions/alpha")
+    Project(ada.repo.root).commit()
+    ada.repo.git("push", "--quiet", str(hub), "HEAD:refs/heads/main")
+    in_hub(hub, "worktree", "add", "--quiet", str(tmp_path / "tree"), "main")
+    worktree = Project(tmp_path / "tree")
+
+    refused = worktree.gitcp("rename", "alpha", "beta", check=12)
+    assert "session beta of another repository is here; nothing was renamed" in refused.err
+    worktree.gitcp("rename", "alpha", "gamma", check=0)
+
+    assert titles(bob) == {"beta": "the second", "gamma": "?"}
+    assert {one.session: one.refused for one in fetch.fetch(bob, hub_of(bob))} == {
+        "beta": "",
+        "gamma": "",
+    }
+    assert worktree.gitcp("check", check=0).out.startswith("OK: 2 checkpoints")
+    send(ada, "alpha")
+    assert titles(bob) == {"alpha": "the first try", "beta": "the second", "gamma": "?"}

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import subprocess
 
+import pytest
+
 from gitcp.git.object_format import FORMATS
 
 KIND = os.environ.get("GITCP_TEST_KIND") or "sha1-files"
@@ -19,6 +21,10 @@ FORMAT = FORMATS[OBJECTS]
 
 DEFAULTS = {"GIT_DEFAULT_HASH": OBJECTS, "GIT_DEFAULT_REF_FORMAT": REFS}
 """Variables of git by which each new repository is of that kind."""
+
+
+in_files = pytest.mark.skipif(REFS != "files", reason="about files of refs: reftable has none")
+"""Marks a test that damages or reads the file of a ref."""
 
 
 def oid(character: str) -> str:

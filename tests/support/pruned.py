@@ -28,7 +28,7 @@ def fork(store: Store, session: str, point: Checkpoint, **fields: object) -> Che
         forked_from=point.id,
     )
     made = store.commit(draft, f"a fork of {point.id}\n")
-    assert refs.update_ref(store.repo.common_dir, refs.SESSIONS + session, made.commit, None)
+    assert store.move_ref(refs.SESSIONS + session, None, made.commit)
     return made
 
 
@@ -74,7 +74,7 @@ def own_refs(project: Project) -> Refs:
 
 def all_refs(project: Project) -> Refs:
     """The same, and the trash."""
-    return dict(refs.list_refs(open_store(project).repo.common_dir, refs.PREFIX))
+    return open_store(project).repo.refs.list(refs.PREFIX)
 
 
 def holdings(project: Project) -> dict[CheckpointId, Oid]:
