@@ -98,13 +98,19 @@ CHECKPOINT = {
 }
 
 
-def misfit(value: Any, shape: Any = CHECKPOINT, path: str = "metadata") -> str | None:
+def misfit(value: Any, shape: Any = CHECKPOINT) -> str | None:
     """Return the place in `value` that violates the schema
     ("metadata.files.raw[2]"), None if there is none.
 
     A shape is a type, a range of integers, a pattern, a tuple of alternatives, a list with the
     shape of every item, a dict with the shapes of named fields, or `PAIRS`.
     """
+    place = _misfit(value, shape)
+    return None if place is None else f"metadata{place}"
+
+
+def _misfit(value: Any, shape: Any) -> str | None:
+    """Return the place in `value` as what follows its name, None if there is none."""
     if type(shape) is list and isinstance(value, list):
         shapes: Iterable[Any] = repeat(shape[0])
         inner: Iterable[tuple[Any, Any]] = enumerate(value)
@@ -112,7 +118,7 @@ def misfit(value: Any, shape: Any = CHECKPOINT, path: str = "metadata") -> str |
         shapes = repeat(shape[str]) if str in shape else map(shape.get, value)
         inner = value.items()
     else:
-        return None if _fits(value, shape) else path
+        return None if _fits(value, shape) else ""
     for (name, item), item_shape in zip(inner, shapes, strict=False):
         # An unknown field, or a plain type, the most common cases: no call needed.
         kind = type(item)
@@ -120,17 +126,17 @@ def misfit(value: Any, shape: Any = CHECKPOINT, path: str = "metadata") -> str |
             continue
         if type(item_shape) is tuple and kind in item_shape:
             continue
-        step = f"[{name}]" if type(shape) is list else f".{name}"
-        if problem := misfit(item, item_shape, path + step):
-            return problem
+        place = _misfit(item, item_shape)
+        if place is not None:
+            return f"[{name}]{place}" if type(shape) is list else f".{name}{place}"
     return None
 
 
 def _fits(value: Any, shape: Any) -> bool:
-    if isinstance(shape, tuple):
-        return any(misfit(value, alternative) is None for alternative in shape)
     if isinstance(shape, range):
         return type(value) is int and value in shape
     if isinstance(shape, re.Pattern):
         return isinstance(value, str) and shape.fullmatch(value) is not None
+    if isinstance(shape, tuple):
+        return any(_misfit(value, alternative) is None for alternative in shape)
     return type(value) is shape

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -765,8 +766,12 @@ def time_of(author: bytes) -> datetime:
     """Return the time in a commit's author line. Raises StoreDamaged if it cannot be parsed."""
     try:
         seconds, zone = author.rpartition(b"> ")[2].split(b" ")
-        minutes = int(zone[1:3]) * 60 + int(zone[3:5])
-        sign = -1 if zone[:1] == b"-" else 1
-        return datetime.fromtimestamp(int(seconds), timezone(timedelta(minutes=sign * minutes)))
+        return datetime.fromtimestamp(int(seconds), _zone(zone))
     except (ValueError, OverflowError, OSError):
         raise StoreDamaged("a checkpoint's commit has an invalid time") from None
+
+
+@lru_cache(100)
+def _zone(text: bytes) -> timezone:
+    minutes = int(text[1:3]) * 60 + int(text[3:5])
+    return timezone(timedelta(minutes=-minutes if text[:1] == b"-" else minutes))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import binascii
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from math import isfinite
@@ -52,6 +52,7 @@ FORMAT = 2
 READABLE = range(1, FORMAT + 1)
 KNOWN = frozenset(CHECKPOINT)
 LISTS = ("decisions", "failed", "next", "active")
+NO_HANDOFF = Handoff()
 MARKS = ("intent_to_add", "skip_worktree", "assume_unchanged")
 
 Json = dict[str, Any]
@@ -202,14 +203,15 @@ def decode_checkpoint(
     """
     try:
         fields = loads(data)
-        has_format = not misfit(fields, {"format": CHECKPOINT["format"]})
+        field = misfit(fields)
+        has_format = not field or not misfit(fields, {"format": CHECKPOINT["format"]})
         if has_format and fields["format"] not in READABLE:
             raise FormatTooNew(
                 f"checkpoint {commit[:10]} has format {fields['format']}; this gitcp reads up to "
                 f"{FORMAT}",
                 hint="pip install --upgrade gitcp-checkpoints",
             )
-        if field := misfit(fields):
+        if field:
             raise ValueError(f"invalid {field}")
         return Checkpoint(
             id=CheckpointId(fields["session"], fields["number"]),
@@ -241,10 +243,12 @@ def decode_checkpoint(
 
 def parse_id(text: str | None) -> CheckpointId | None:
     """Parse `SESSION@NUMBER`; None for None. Raises ValueError and TypeError."""
-    if text is not None and not ID.fullmatch(text):
+    if text is None:
+        return None
+    if not ID.fullmatch(text):
         raise ValueError(f"invalid id {text!r}")
-    session, _, number = (text or "").rpartition("@")
-    return CheckpointId(session, int(number)) if text else None
+    session, _, number = text.rpartition("@")
+    return CheckpointId(session, int(number))
 
 
 def _present(fields: Json) -> Json:
@@ -361,25 +365,25 @@ def _decode_position(fields: Json) -> Json:
 
 
 def decode_note(fields: Json) -> Note:
-    handoff = fields.get("handoff", {})
+    handoff = fields.get("handoff")
     return Note(
         label=fields.get("label"),
         phase=fields.get("phase"),
         objective=fields.get("objective"),
         facts=fields.get("facts", {}),
-        handoff=Handoff(handoff.get("task"), *(tuple(handoff.get(name, ())) for name in LISTS)),
+        handoff=_decode_handoff(handoff) if handoff else NO_HANDOFF,
         position=_decode_position(fields),
         position_from=parse_id(fields.get("position_from")),
         compensations=tuple(fields.get("compensations", ())),
     )
 
 
+def _decode_handoff(fields: Json) -> Handoff:
+    return Handoff(fields.get("task"), *(tuple(fields.get(name, ())) for name in LISTS))
+
+
 def _paths(paths: Iterable[bytes]) -> list[str | dict[str, str]]:
     return [encode_path(path) for path in paths]
-
-
-def _unpaths(values: Iterable[str | Mapping[str, str]]) -> tuple[bytes, ...]:
-    return tuple(decode_path(value) for value in values)
 
 
 def encode_skip(skip: Skip) -> Json:
@@ -423,28 +427,9 @@ def encode_snapshot(snapshot: Snapshot) -> Json:
 
 def decode_snapshot(fields: Json, base: Json, tree: Oid) -> Snapshot:
     """Decode a snapshot with this tree and base. Raises KeyError, TypeError or ValueError."""
-    return Snapshot(
-        tree=tree,
-        base=Base(base.get("commit"), base.get("branch"), base.get("operation")),
-        total=fields.get("total", 0),
-        skipped=tuple(_decode_skip(s) for s in fields.get("skipped", ())),
-        raw=_unpaths(fields.get("raw", ())),
-        converted=tuple(_decode_conversion(c) for c in fields.get("converted", ())),
-        empty_directories=_unpaths(fields.get("empty_directories", ())),
-        modes={decode_path(m["path"]): int(m["mode"], 8) for m in fields.get("modes", ())},
-        submodules=tuple(
-            Submodule(decode_path(s["path"]), s["commit"]) for s in fields.get("submodules", ())
-        ),
-        nested=tuple(
-            NestedRepository(decode_path(n["path"]), n.get("head"))
-            for n in fields.get("nested", ())
-        ),
-        absent=_unpaths(fields.get("absent", ())),
-        staged=tuple(_decode_index_entry(e) for e in fields.get("staged", ())),
-        untracked=_unpaths(fields.get("untracked", ())),
-        conflicts=tuple(_decode_index_entry(e) for e in fields.get("conflicts", ())),
-        outputs=_unpaths(fields.get("outputs", ())),
-    )
+    known = Base(base.get("commit"), base.get("branch"), base.get("operation"))
+    lists = {name: LISTINGS[name](value) for name, value in fields.items() if name in LISTINGS}
+    return Snapshot(tree=tree, base=known, total=fields.get("total", 0), **lists)
 
 
 def _encode_conversion(conversion: Conversion) -> Json:
@@ -480,6 +465,18 @@ def _encode_index_entry(entry: IndexEntry) -> Json:
     )
 
 
+def _decode_submodule(fields: Json) -> Submodule:
+    return Submodule(decode_path(fields["path"]), fields["commit"])
+
+
+def _decode_nested(fields: Json) -> NestedRepository:
+    return NestedRepository(decode_path(fields["path"]), fields.get("head"))
+
+
+def _decode_modes(values: Iterable[Json]) -> dict[bytes, int]:
+    return {decode_path(each["path"]): int(each["mode"], 8) for each in values}
+
+
 def _decode_index_entry(fields: Json) -> IndexEntry:
     marks = {name: fields.get(name, False) for name in MARKS}
     entry = (
@@ -489,6 +486,28 @@ def _decode_index_entry(fields: Json) -> IndexEntry:
         fields.get("stage", 0),
     )
     return IndexEntry(*entry, **marks)
+
+
+def _each(decode: Callable[[Any], Any]) -> Callable[[Iterable[Any]], tuple[Any, ...]]:
+    """Return a function that decodes the items of a list."""
+    return lambda values: tuple(map(decode, values))
+
+
+LISTINGS: dict[str, Callable[[Any], Any]] = {
+    "skipped": _each(_decode_skip),
+    "raw": _each(decode_path),
+    "converted": _each(_decode_conversion),
+    "empty_directories": _each(decode_path),
+    "modes": _decode_modes,
+    "submodules": _each(_decode_submodule),
+    "nested": _each(_decode_nested),
+    "absent": _each(decode_path),
+    "staged": _each(_decode_index_entry),
+    "untracked": _each(decode_path),
+    "conflicts": _each(_decode_index_entry),
+    "outputs": _each(decode_path),
+}
+"""How the fields of a snapshot are decoded that most checkpoints do not have."""
 
 
 def _encode_conversation(conversation: Conversation | None) -> Json | None:
@@ -526,9 +545,10 @@ def _encode_conversation(conversation: Conversation | None) -> Json | None:
 
 
 def _decode_conversation(whole: Json, tree: Oid | None) -> Conversation | None:
-    agent, fields = _decode_agent(whole.get("agent")), whole.get("conversation")
+    fields = whole.get("conversation")
     if fields is None:
         return None
+    agent = _decode_agent(whole.get("agent"))
     if tree is None:
         raise ValueError("the conversation's tree is missing")
     last = fields.get("last_message")

@@ -57,7 +57,7 @@ MANY = 4 * AT_ONCE
 each object costs half as much, which is worth the start.
 """
 
-KINDS = frozenset(("blob", "commit", "tag", "tree"))
+KINDS = {kind.encode(): kind for kind in ("blob", "commit", "tag", "tree")}
 COMMAND = ("-c", f"core.bigFileThreshold={MOST_WHOLE}", "cat-file", "--batch")
 """Blobs above the threshold are streamed by git too, unless they are deltas, instead of being held
 in memory.
@@ -297,13 +297,16 @@ class _Git:
         line = self._answers.readline()
         if not line.endswith(b"\n"):
             raise self._ended(oid)
-        words = line.decode("ascii", "replace").split()
-        if words == [oid, "missing"]:
+        words = line.split()
+        if words == [oid.encode(), b"missing"]:
             raise StoreDamaged(f"object {oid} is missing", hint="gitcp check")
-        if len(words) != 3 or words[0] != oid or words[1] not in KINDS or not words[2].isdigit():
+        if len(words) != 3 or words[0] != oid.encode() or not words[2].isdigit():
+            raise _damaged(oid)
+        kind = KINDS.get(words[1])
+        if kind is None:
             raise _damaged(oid)
         self._pipe.patience = STALL
-        return words[1], int(words[2])
+        return kind, int(words[2])
 
     def content(self, oid: Oid, size: int) -> bytes:
         """Return the content of the object that was asked for: all `size` bytes that are left."""

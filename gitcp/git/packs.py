@@ -75,13 +75,14 @@ class PackIndex:
             raise StoreDamaged(
                 f"{self._path.name} is not an index that gitcp can read", hint="gitcp check"
             )
-        return (self._name(number) for number in range(self._fan_out(255)))
+        size, end = self._raw, NAMES + self._raw * self._counts[255]
+        return (self._map[start : start + size] for start in range(NAMES, end, size))
 
     def _number(self, oid: bytes) -> int | None:
         if not self.is_usable:
             return None
-        low = self._fan_out(oid[0] - 1) if oid[0] else 0
-        names = range(low, self._fan_out(oid[0]))
+        counts, first = self._counts, oid[0]
+        names = range(counts[first - 1] if first else 0, counts[first])
         if len(names) <= SEARCHED:
             return self._found_between(names, oid)
         # Names are as good as random: it is where they would be if they were spread evenly, give or
@@ -105,11 +106,9 @@ class PackIndex:
             at = self._map.find(oid, at + 1, end)
         return (at - NAMES) // self._raw if at >= 0 else None
 
-    def _fan_out(self, byte: int) -> int:
-        return self._counts[byte]
-
     @cached_property
     def _counts(self) -> tuple[int, ...]:
+        """How many names begin with this byte or a smaller one."""
         return struct.unpack_from(">256I", self._map, 8)
 
     def _name(self, number: int) -> bytes:

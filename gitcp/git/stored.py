@@ -79,7 +79,7 @@ class StoredObjects:
 
     def is_packed(self, oid: Oid) -> bool:
         """Return whether a pack has this object."""
-        return any(True for _ in self._near(bytes.fromhex(oid)))
+        return next(self._near(bytes.fromhex(oid)), None) is not None
 
     def paths(self, oid: Oid) -> Iterator[str]:
         """Yield the path of each pack that has the object, then the path that a loose copy would

@@ -5,8 +5,9 @@ speed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple, Protocol, Union
 
 from gitcp.errors import StoreDamaged
@@ -79,8 +80,8 @@ def raw_entries(data: bytes, object_format: ObjectFormat) -> list[tuple[bytes, b
     Raises StoreDamaged if it is invalid.
     """
     fields: list[tuple[bytes, bytes, bytes]] = _ENTRIES[object_format.raw].findall(data)
-    fixed = (object_format.raw + 2) * len(fields)  # the names of objects, a space and a NUL each
-    if sum([len(mode) + len(name) for mode, name, _ in fields]) + fixed != len(data):
+    between = 2 * len(fields)  # a space and a NUL each
+    if sum(map(len, chain.from_iterable(fields))) + between != len(data):
         raise StoreDamaged("a tree object does not parse")
     return fields
 
@@ -89,10 +90,12 @@ def parse(data: bytes, object_format: ObjectFormat) -> list[TreeEntry]:
     """Return the entries of a raw tree object, in its order. Raises StoreDamaged if it is
     invalid.
     """
-    return [
-        TreeEntry(name, int(mode, 8), Oid(oid.hex()))
-        for mode, name, oid in raw_entries(data, object_format)
-    ]
+    return decoded(raw_entries(data, object_format))
+
+
+def decoded(raw: Iterable[tuple[bytes, bytes, bytes]]) -> list[TreeEntry]:
+    """Return what `raw_entries` returns as entries."""
+    return [TreeEntry(name, int(mode, 8), Oid(oid.hex())) for mode, name, oid in raw]
 
 
 def in_order(entries: list[TreeEntry]) -> list[TreeEntry]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from enum import Enum, auto
 from itertools import islice
 from typing import NamedTuple
@@ -156,12 +155,8 @@ class _Part(Enum):
     FILES = auto()
 
 
-class _Wanted(NamedTuple):
-    """An object to read, its kind and its part."""
-
-    oid: Oid
-    kind: str
-    part: _Part
+_Wanted = tuple[Oid, str, _Part]
+"""An object to read, its kind and its part."""
 
 
 def _part(above: _Part, name: bytes) -> _Part:
@@ -222,10 +217,10 @@ class _Check:
         for oid, content in self.store.reader.read_each(wanted):
             if isinstance(content, StoreDamaged):
                 self.damaged[oid] = str(content)
-            elif self._has_changed(oid):
+            elif self._has_changed(name := bytes.fromhex(oid)):
                 self.damaged[oid] = "a bit of its file changed"
             else:
-                self.seen.add(bytes.fromhex(oid))
+                self.seen.add(name)
 
     def walk_refs(self) -> None:
         """Read every ref and every commit that refs reach."""
@@ -384,50 +379,50 @@ class _Check:
         """Read all objects of trees that have not been read yet, many together. What their
         checkpoints are decoded from can then be read from the store's cache.
         """
-        pending = [_Wanted(root, "tree", _Part.ROOT) for root in roots]
+        unread = [root for root in roots if bytes.fromhex(root) not in self.seen]
+        pending: list[_Wanted] = [(root, "tree", _Part.ROOT) for root in unread]
         left = HELD
         while pending:
-            some = {
-                each.oid: each
-                for each in pending[-MOST:]
-                if bytes.fromhex(each.oid) not in self.seen
-            }
+            some = pending[-MOST:]
             del pending[-MOST:]
-            for oid, kind, data in self._read_each({oid: each.kind for oid, each in some.items()}):
-                part = some[oid].part
-                is_held = part not in {_Part.ROOT, _Part.FILES} and left > 0
-                if kind == "tree":
-                    pending += self._unread(oid, data, part)
+            parts = {oid: part for oid, _, part in some}
+            for oid, kind, data in self._read_each({oid: kind for oid, kind, _ in some}):
+                part = parts[oid]
+                is_held = left > 0 and part is not _Part.ROOT and part is not _Part.FILES
+                if kind == "blob":
+                    if is_held:
+                        self.store.reader.expect(oid, kind, data)
+                        left -= len(data)
+                    continue
+                entries = self._raw_entries(oid, data)
+                pending += self._not_seen(oid, entries, part)
                 if is_held:
-                    left -= self._hold(oid, kind, data)
+                    self.store.reader.cache_tree(oid, trees.decoded(entries), stored=True)
+                    left -= PARSED * len(data)
 
-    def _hold(self, oid: Oid, kind: str, data: bytes) -> int:
-        """Keep an object for its checkpoint. Return about how many bytes that takes."""
-        if kind == "blob":
-            self.store.reader.expect(oid, kind, data)
-            return len(data)
-        with suppress(StoreDamaged):  # it is recorded
-            self.store.reader.cache_tree(
-                oid, trees.parse(data, self.repo.object_format), stored=True
-            )
-        return PARSED * len(data)
-
-    def _unread(self, oid: Oid, data: bytes, part: _Part) -> Iterator[_Wanted]:
-        """Yield what is in a tree and was not read."""
-        object_format, seen = self.repo.object_format, self.seen
+    def _raw_entries(self, oid: Oid, data: bytes) -> list[tuple[bytes, bytes, bytes]]:
+        """Return the entries of a tree; none if it is invalid, which is recorded."""
         try:
-            entries = trees.raw_entries(data, object_format)
+            return trees.raw_entries(data, self.repo.object_format)
         except StoreDamaged as error:
             self.damaged[oid] = str(error)
-            return
+            return []
+
+    def _not_seen(
+        self, oid: Oid, entries: list[tuple[bytes, bytes, bytes]], part: _Part
+    ) -> Iterator[_Wanted]:
+        """Yield what is in a tree and was not seen before, to be read now."""
         if part is _Part.CONVERSATION and len({name for _, name, _ in entries}) < len(entries):
             self.damaged[oid] = "the tree has two entries of one name"
-        for mode, name, raw in entries:
+        seen = self.seen
+        for mode, name, raw in [entry for entry in entries if entry[2] not in seen]:
+            child, number = Oid(raw.hex()), int(mode, 8)
             below = part if part is _Part.FILES else _part(part, name)
-            if below is _Part.RESERVED and int(mode, 8) == TREE:
-                self.reserved[oid] = Oid(raw.hex())
-            if raw not in seen and trees.is_content(number := int(mode, 8)):
-                yield _Wanted(Oid(raw.hex()), "tree" if number == TREE else "blob", below)
+            if below is _Part.RESERVED and number == TREE:
+                self.reserved[oid] = child
+            if trees.is_content(number):
+                seen.add(raw)
+                yield child, "tree" if number == TREE else "blob", below
 
     def _entries(self, oid: Oid, data: bytes) -> Iterator[trees.TreeEntry]:
         try:
@@ -450,25 +445,25 @@ class _Check:
         that do not match their names and kinds.
         """
         for oid, content in self.store.reader.read_each(kinds):
-            self.seen.add(bytes.fromhex(oid))
+            self.seen.add(name := bytes.fromhex(oid))
             kind = kinds[oid]
             if isinstance(content, StoreDamaged):
                 self.damaged[oid] = f"the {kind} {str(content).removeprefix(f'object {oid} ')}"
             elif content[0] != kind:
                 self.damaged[oid] = f"is a {content[0]} instead of a {kind}"
             else:
-                if self._has_changed(oid):
+                if self._has_changed(name):
                     self.damaged[oid] = (
                         f"a bit of the {kind}'s file changed; its content is still readable"
                     )
                 yield oid, kind, content[1]
 
-    def _has_changed(self, oid: Oid) -> bool:
-        """Return whether a bit of an object's file changed that does not matter."""
-        if bytes.fromhex(oid) in self.changed:
+    def _has_changed(self, name: bytes) -> bool:
+        """Return whether a bit of the file of an object (raw name) changed that does not matter."""
+        if name in self.changed:
             return True
-        is_loose = bytes.fromhex(oid) in self.loose
-        return is_loose and loose.has_stray_bit(self.store.objects.stored.directories, oid)
+        directories = self.store.objects.stored.directories
+        return name in self.loose and loose.has_stray_bit(directories, Oid(name.hex()))
 
     def _checkpoint(self, oid: Oid, link: _Link) -> Checkpoint | None:
         try:
