@@ -567,6 +567,14 @@ class Store:
         """
         return self._listed(tips, "--topo-order", "--reverse", *limits)
 
+    def commits(self, tips: Iterable[str]) -> list[Oid]:
+        """Return every commit that these commits reach, parents first. Raises GitFailed if one of
+        them cannot be read.
+        """
+        names = "".join(f"{tip}\n" for tip in tips).encode("ascii")
+        listed = self.repo.git("rev-list", "--topo-order", "--reverse", "--stdin", input=names)
+        return [Oid(line) for line in listed.decode("ascii").splitlines()]
+
     def _listed(self, tips: Iterable[str], *options: str) -> Iterator[Summary]:
         listed = self.repo.git(
             *LISTED, *options, input="".join(f"{tip}\n" for tip in tips).encode("ascii")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from gitcp import humanize, wire
@@ -18,11 +19,12 @@ from gitcp.cli.options import (
     takes,
 )
 from gitcp.cli.output import RED, YELLOW, Styled
-from gitcp.errors import BadValue, SecretsFound
+from gitcp.errors import BadValue, GitFailed, SecretsFound
 from gitcp.model import Oid
 from gitcp.secrets import checkpoint_scan as op
 from gitcp.secrets.checkpoint_scan import Finding
 from gitcp.state import settings
+from gitcp.store import Store
 from gitcp.worktree.paths import display
 
 
@@ -78,9 +80,17 @@ def _commits(context: Context, given: dict[str, Any]) -> list[Oid]:
             raise BadValue("REV and --all cannot be used together", hint="gitcp secrets -h")
         return [context.checkpoint(given["revision"], given["session"]).commit]
     store = context.store
-    names = list(store.sessions()) if given["every"] else [context.session(given["session"])]
-    tips = [tip for name in names if (tip := store.tip(name)) is not None]
-    return [summary.commit for tip in tips for summary in reversed(list(store.history(tip)))]
+    if not given["every"]:
+        return _chain(store, store.tip(context.session(given["session"])))
+    tips = store.sessions().values()
+    with suppress(GitFailed):
+        return store.commits(tips)
+    return [commit for tip in tips for commit in _chain(store, tip)]  # raises for what is damaged
+
+
+def _chain(store: Store, tip: Oid | None) -> list[Oid]:
+    """Return the checkpoints of a session, oldest first. Raises StoreDamaged."""
+    return [summary.commit for summary in reversed(list(store.history(tip)))] if tip else []
 
 
 def _allow(context: Context, ids: tuple[str, ...], *, as_json: bool) -> None:

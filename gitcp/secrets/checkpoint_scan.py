@@ -1,7 +1,7 @@
 """Scan checkpoints for secrets before they leave the machine. Reads only, except for one cache.
 
 Scans everything in a checkpoint: files, conversation, metadata, README, commit messages, and the
-names of paths and tags. Blobs and trees without findings are recorded in `<git
+names of paths and tags. Commits, trees and blobs without findings are recorded in `<git
 dir>/gitcp/scanned`, so that each is scanned once.
 """
 
@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from gitcp import progress
-from gitcp.errors import SecretsFound
+from gitcp.errors import SecretsFound, StoreDamaged
 from gitcp.git import promised, trees
+from gitcp.git.trees import TreeEntry
 from gitcp.model import GITLINK, RESERVED, TREE, CheckpointId, Oid
 from gitcp.secrets import scan, scan_cache
 from gitcp.secrets.external_scanner import ExternalFinding, Pieces, pieces
 from gitcp.state import settings
-from gitcp.store import CONVERSATION, OUTPUTS, Store
+from gitcp.store import CONVERSATION, OUTPUTS, Store, Summary, parse_summary
 from gitcp.value import Value
 from gitcp.worktree.paths import display
 
 OVERLAP = 4096
 """Bytes on each side of a segment boundary that are scanned together."""
+
+TOGETHER = 1000
+"""Number of checkpoints that are read together: their new trees are held in memory meanwhile."""
 
 CUT = "…".encode()
 """Marks a truncated text."""
@@ -87,8 +91,7 @@ def sieve(
     commits = _fetch_missing(store, commits)
     with pieces(store.repo) as collected:
         run = _Run(store, Sieve(), collected)
-        for commit in progress.each(commits, *SCANNING, len(commits)):
-            run.checkpoint(commit)
+        run.checkpoints(commits)
         for text in texts:
             collected.add(text)
         external = collected.scan(scanner, store.repo)
@@ -135,9 +138,7 @@ def texts(store: Store, commits: Iterable[Oid]) -> dict[str, tuple[bytes, ...]]:
 
 def _scan(store: Store, commits: Iterable[Oid], sieve_used: Sieve) -> _Run:
     run = _Run(store, sieve_used)
-    commits = _fetch_missing(store, commits)
-    for commit in progress.each(commits, *SCANNING, len(commits)):
-        run.checkpoint(commit)
+    run.checkpoints(_fetch_missing(store, commits))
     scan_cache.add(store.repo, run.clean)
     return run
 
@@ -260,7 +261,11 @@ def _line(finding: Finding) -> str:
 
 
 class _Run:
-    """One scan: findings by ID and place, and clean objects. `pieces` collects what was scanned."""
+    """One scan: findings by ID and place, and clean objects. `pieces` collects what was scanned.
+
+    A commit is clean if its message and its tree are. `trees` are those of the checkpoints that are
+    scanned together.
+    """
 
     def __init__(self, store: Store, sieve: Sieve, given: Pieces | None = None) -> None:
         self.store = store
@@ -272,35 +277,78 @@ class _Run:
         self.findings: dict[tuple[str, str, bytes], Finding] = {}
         self.texts: dict[str, dict[bytes, None]] = {}
         self.id: CheckpointId | None = None
+        self.trees: dict[Oid, list[TreeEntry]] = {}
 
-    def checkpoint(self, commit: Oid) -> None:
-        summary = self.store.summary(commit)
+    def checkpoints(self, commits: Sequence[Oid]) -> None:
+        """Scan checkpoints, given oldest first."""
+        each = progress.each(commits, *SCANNING, len(commits))
+        while some := list(islice(each, TOGETHER)):
+            new = [commit for commit in dict.fromkeys(some) if not self._is_known(_raw(commit))]
+            self.store.reader.read_ahead(new)
+            read = {commit: self.store.reader.read_commit(commit) for commit in new}
+            summaries = [parse_summary(commit, data) for commit, data in read.items()]
+            self._sift([summary.root for summary in summaries])
+            for summary in summaries:
+                self._checkpoint(summary, read[summary.commit])
+
+    def _checkpoint(self, summary: Summary, data: bytes) -> None:
         self.id = summary.id
-        self._scan(self.store.reader.read_commit(commit), "message", b"")
-        self._tree(summary.root, b"")
+        clean = self._scan(data, "message", b"")
+        clean &= self._tree(summary.root, b"")
+        if clean:
+            self.clean.add(_raw(summary.commit))
+
+    def _sift(self, roots: Iterable[Oid]) -> None:
+        """Read the new trees below these, and scan their blobs, many together. Blobs with findings
+        are scanned again where they are, and what is damaged is left to who needs it.
+        """
+        self.trees, blobs = {}, dict[Oid, None]()
+        level = list(roots)
+        while level:
+            below: list[Oid] = []
+            for oid, data in self._read_new(level, "tree"):
+                self.trees[oid] = entries = trees.parse(data, self.store.repo.object_format)
+                below += [child for _, mode, child in entries if mode == TREE]
+                leaves = [child for _, mode, child in entries if mode not in (TREE, GITLINK)]
+                blobs.update(dict.fromkeys(leaves))
+            level = [oid for oid in below if oid not in self.trees]
+        for oid, data in self._read_new(blobs, "blob"):
+            if not any(_locate(data, "", b"", None, self.sieve)):
+                self._collect(data)
+                self.clean.add(_raw(oid))
+
+    def _read_new(self, oids: Iterable[Oid], kind: str) -> Iterator[tuple[Oid, bytes]]:
+        """Yield the objects of this kind that are not known, as far as they can be read."""
+        new = [oid for oid in dict.fromkeys(oids) if not self._is_known(_raw(oid))]
+        for oid, content in self.store.reader.read_each(new):
+            if not isinstance(content, StoreDamaged) and content[0] == kind:
+                yield oid, content[1]
 
     def _scan(self, data: bytes, kind: str, path: bytes) -> bool:
         """Record the findings in `data`; return whether there were none."""
         clean = True
-        if self.pieces is not None:
-            self.pieces.add(data)
+        self._collect(data)
         for each, text in _locate(data, kind, path, self.id, self.sieve):
             clean = False
             self.texts.setdefault(each.id, {})[text] = None
             self.findings.setdefault((each.id, each.place, each.path), each)
         return clean
 
+    def _collect(self, data: bytes) -> None:
+        if self.pieces is not None:
+            self.pieces.add(data)
+
     def _is_known(self, key: bytes) -> bool:
         return key in self.known or key in self.clean
 
     def _tree(self, oid: Oid, path: bytes) -> bool:
         """Scan a tree recursively; return whether it is clean."""
-        key = bytes.fromhex(oid)
+        key = _raw(oid)
         if self._is_known(key):
             return True
         if (key, path) in self.dirty:
             return False
-        entries = self.store.reader.read_tree(oid)
+        entries = self.trees.get(oid) or self.store.reader.read_tree(oid)
         names = b"\0".join(entry.name for entry in entries)
         clean = self._scan(names, "path", path)
         for name, mode, child in entries:
@@ -326,7 +374,7 @@ class _Run:
             self.dirty.add((key, path))
 
     def _blob(self, oid: Oid, path: bytes) -> bool:
-        key = bytes.fromhex(oid)
+        key = _raw(oid)
         if self._is_known(key):
             return True
         if (key, path) in self.dirty:
@@ -352,6 +400,10 @@ class _Run:
             else:
                 clean = False
         return clean
+
+
+def _raw(oid: Oid) -> bytes:
+    return bytes.fromhex(oid)
 
 
 def _locate(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -94,14 +95,7 @@ def test_cache(store: Store, project: Project, monkeypatch: pytest.MonkeyPatch) 
     save(store, "alpha", {b"clean": b"nothing\n", b"not": TOKEN.encode()})
     first = found(store)
     before = len(scan_cache.load(store.repo))
-    read: list[str] = []
-    real = store.reader.read_blob
-
-    def noted(oid: Oid) -> bytes:
-        read.append(oid)
-        return real(oid)
-
-    monkeypatch.setattr(store.reader, "read_blob", noted)
+    read = blobs_read(store, monkeypatch)
 
     assert found(store) == first
     assert len(read) == 1
@@ -113,6 +107,70 @@ def test_cache(store: Store, project: Project, monkeypatch: pytest.MonkeyPatch) 
     path = store.repo.store_dir / scan_cache.NAME
     path.write_bytes(b"\0" * 32 + path.read_bytes()[len(VERSION) // 2 :])
     assert scan_cache.load(store.repo) == frozenset()
+
+
+def blobs_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> set[Oid]:
+    """Return a set to which each blob is added that is read from now on."""
+    read: set[Oid] = set()
+    one, many = store.reader.read_blob, store.reader.read_each
+
+    def noted(oid: Oid) -> bytes:
+        read.add(oid)
+        return one(oid)
+
+    def noted_each(
+        oids: Iterable[Oid],
+    ) -> Iterator[tuple[Oid, tuple[str, bytes] | StoreDamaged]]:
+        for oid, content in many(oids):
+            if not isinstance(content, StoreDamaged) and content[0] == "blob":
+                read.add(oid)
+            yield oid, content
+
+    monkeypatch.setattr(store.reader, "read_blob", noted)
+    monkeypatch.setattr(store.reader, "read_each", noted_each)
+    return read
+
+
+def test_clean_checkpoints_are_not_read_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of checkpoints without secrets nothing is read again, not even the commit, and those with
+    some are still found, in their message too.
+    """
+    save(store, "alpha", {b"a": b"nothing\n"})
+    save(store, "alpha", {b"a": b"nothing\n"}, label=f"with {OTHER}")
+    save(store, "alpha", {b"a": b"nothing new\n"})
+    first = found(store)
+    commits = [summary.commit for summary in store.history(store.tip("alpha") or Oid(""))]
+    read: list[Oid] = []
+    real = store.reader.read_commit
+
+    def noted(oid: Oid) -> bytes:
+        read.append(oid)
+        return real(oid)
+
+    monkeypatch.setattr(store.reader, "read_commit", noted)
+
+    assert checkpoint_scan.findings(store, commits[::-1]) == first
+    assert {(f.place, str(f.checkpoint)) for f in first} >= {("message", "alpha@2")}
+    assert read == [commits[1]]
+
+
+def test_many_checkpoints(project: Project, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints are read many at a time: a secret is still found in the oldest that has it, at
+    each path, whichever of the groups that is in.
+    """
+    monkeypatch.setattr(checkpoint_scan, "TOGETHER", 2)
+    key = f"key = {TOKEN}\n".encode()
+    for number in range(1, 8):
+        files = {b"a": b"%d\n" % number}
+        files |= {b"x": key} if number >= 3 else {}
+        files |= {b"y": key} if number >= 6 else {}
+        save(store, "alpha", files)
+
+    places = {(f.path, str(f.checkpoint)) for f in found(open_store(project))}
+
+    assert places == {(b"x", "alpha@3"), (b"y", "alpha@6")}
 
 
 def test_cache_cannot_be_written(store: Store) -> None:
