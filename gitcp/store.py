@@ -369,12 +369,15 @@ class Store:
                 yield path
 
     def _index_trees(self, checkpoint: Checkpoint, before: Checkpoint | None) -> dict[bytes, Entry]:
+        listed = _index_entries(checkpoint.snapshot)
         reserved = self._reserved(before.root) if before and not self.freshener.damaged else []
-        existing = {e.name: e.oid for e in reserved if self.freshener.freshen(e.oid)}
+        existing = {
+            e.name: e.oid for e in reserved if e.name in listed and self.freshener.freshen(e.oid)
+        }
         previous = _index_entries(before.snapshot) if before else {}
         index_trees = {
             name: trees.changed(self.objects, existing.get(name), previous.get(name, {}), entries)
-            for name, entries in _index_entries(checkpoint.snapshot).items()
+            for name, entries in listed.items()
         }
         return {name: Entry(TREE, tree) for name, tree in index_trees.items() if tree}
 

@@ -80,9 +80,9 @@ class BatchStore(Store):
 
     def _move(self, checkpoint: Checkpoint) -> bool:
         name = refs.SESSIONS + checkpoint.id.session
-        new, old = checkpoint.commit, checkpoint.parent
+        update = refs.Update(name, checkpoint.commit, checkpoint.parent)
         try:
-            return self.repo.refs.update(name, new, old, make_durable=lambda: None)
+            return self.repo.refs.update_all([update], lambda: None)  # `land` syncs it
         except StoreBusy:
             return False
 

@@ -14,8 +14,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -77,6 +77,14 @@ class Head(NamedTuple):
     beside: frozenset[str] = frozenset()
 
 
+class Update(NamedTuple):
+    """A ref moves from `old` (None: does not exist) to `new`."""
+
+    name: str
+    new: Oid
+    old: Oid | None
+
+
 class Refs(Protocol):
     """The refs of a repository, however they are stored (`Repository.refs`)."""
 
@@ -93,14 +101,20 @@ class Refs(Protocol):
     def head(self) -> Head:
         """Return what HEAD is. Raises StoreDamaged for invalid content."""
 
-    def update(
-        self, name: str, new: Oid, old: Oid | None, make_durable: Callable[[], None] | None = None
-    ) -> bool:
+    def update(self, name: str, new: Oid, old: Oid | None) -> bool:
         """Point `name` at `new` if it still points at `old` (None: does not exist). Return False if
         it moved meanwhile.
 
-        The new value is durable when this returns, unless `make_durable` is given: that is called
-        before the ref moves, and ensures it. Raises StoreBusy if the ref stays locked, DiskFull.
+        The new value is durable when this returns. Raises StoreBusy if the ref stays locked,
+        DiskFull.
+        """
+
+    def update_all(self, updates: Sequence[Update], make_durable: Callable[[], None]) -> bool:
+        """Move several refs if each is still where it was. Return False, with none moved, if one
+        is not.
+
+        `make_durable` is called before any of them moves, and ensures that the new values survive a
+        power loss. Raises StoreBusy if a ref stays locked, DiskFull; then some may have moved.
         """
 
     def delete(self, name: str, old: Oid) -> bool:
@@ -147,10 +161,11 @@ class FileRefs:
         name = text[4:].strip()
         return Head(read_ref(self._common, name), name)
 
-    def update(
-        self, name: str, new: Oid, old: Oid | None, make_durable: Callable[[], None] | None = None
-    ) -> bool:
-        return update_ref(self._common, name, new, old, make_durable)
+    def update(self, name: str, new: Oid, old: Oid | None) -> bool:
+        return update_ref(self._common, name, new, old)
+
+    def update_all(self, updates: Sequence[Update], make_durable: Callable[[], None]) -> bool:
+        return _update_all(self._common, updates, make_durable)
 
     def delete(self, name: str, old: Oid) -> bool:
         if delete_ref(self._common, name, old):
@@ -233,40 +248,67 @@ def _read(common_dir: Path, name: str, garbage: Oid | None) -> Oid | None:
         return garbage
 
 
-def update_ref(
-    common_dir: Path,
-    name: str,
-    new: Oid,
-    old: Oid | None,
-    make_durable: Callable[[], None] | None = None,
-) -> bool:
+def update_ref(common_dir: Path, name: str, new: Oid, old: Oid | None) -> bool:
     """Point `name` at `new` if it still points at `old` (None: does not exist). Return False if it
     moved meanwhile.
 
     An invalid ref counts as pointing at NOTHING.
 
-    The new value is durable when this returns, unless `make_durable` is given: that is called
-    before the ref moves, and ensures it. Raises StoreBusy if the ref stays locked, DiskFull.
+    The new value is durable when this returns. Raises StoreBusy if the ref stays locked, DiskFull.
     """
-    lock = _acquire(common_dir, name)
-    path, temporary = f"{common_dir}/{name}", f"{common_dir}/{name}{BESIDE}"
-    try:
-        if _read(common_dir, name, NOTHING) != old:
-            return False
-        write_new(temporary, new.encode("ascii") + b"\n", 0o666, durable=make_durable is None)
+    if not _update_all(common_dir, [Update(name, new, old)], None):
+        return False
+    _sync((common_dir / name).parent, name)
+    return True
+
+
+def _update_all(
+    common_dir: Path, updates: Sequence[Update], make_durable: Callable[[], None] | None
+) -> bool:
+    """Move the refs together. Without `make_durable` their new values are synced, their names are
+    not.
+    """
+    with suppress(_HasMoved), ExitStack() as prepared:
+        moves = [
+            prepared.enter_context(_prepared(common_dir, update, durable=make_durable is None))
+            for update in updates
+        ]
         if make_durable is not None:
             make_durable()
-        os.rename(temporary, path)
-    except BaseException as error:
+        for move in moves:
+            move()
+        return True
+    return False
+
+
+class _HasMoved(Exception):
+    """A ref is not where it was."""
+
+
+@contextmanager
+def _prepared(common_dir: Path, update: Update, *, durable: bool) -> Iterator[Callable[[], None]]:
+    """Lock a ref and write its new value to a file beside it. Yield what renames that. Raises
+    _HasMoved.
+    """
+    name = update.name
+    lock = _acquire(common_dir, name)
+    path, temporary = f"{common_dir}/{name}", f"{common_dir}/{name}{BESIDE}"
+
+    def move() -> None:
+        with _failures_named(name):
+            os.rename(temporary, path)
+
+    try:
+        if _read(common_dir, name, NOTHING) != update.old:
+            raise _HasMoved
+        with _failures_named(name):
+            write_new(temporary, update.new.encode("ascii") + b"\n", 0o666, durable=durable)
+        yield move
+    except BaseException:
         _remove(temporary)
-        if isinstance(error, OSError):
-            raise _named(error, name) from None
         raise
     finally:
         _remove(lock)
-    if make_durable is None:
-        _sync(Path(path).parent, name)
-    return True
 
 
 def delete_ref(common_dir: Path, name: str, old: Oid) -> bool:
@@ -424,6 +466,14 @@ def _remove(path: str) -> None:
     """Remove one of our files. If that fails, the next holder of the store's lock removes it."""
     with suppress(OSError):
         os.unlink(path)
+
+
+@contextmanager
+def _failures_named(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _named(error, name) from None
 
 
 def _named(error: OSError, name: str) -> GitcpError:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import builtins
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from gitcp.errors import DiskFull, GitFailed, StoreBusy
 from gitcp.git.object_format import ObjectFormat
-from gitcp.git.refs import Head
+from gitcp.git.refs import Head, Update
 from gitcp.git.shared import quoted
 from gitcp.model import Oid
 
@@ -69,17 +69,17 @@ class TableRefs:
             ref = output.decode("utf-8", "surrogateescape").strip()
         return Head(Oid(commit) if commit else None, ref or None, frozenset(roots))
 
-    def update(
-        self, name: str, new: Oid, old: Oid | None, make_durable: Callable[[], None] | None = None
-    ) -> bool:
-        if make_durable is not None:
-            if self.read(name) != old:
-                return False
-            make_durable()
-        return self._move(name, new, old, "update-ref", "--no-deref", name, new, old or self._null)
+    def update(self, name: str, new: Oid, old: Oid | None) -> bool:
+        return self._move([Update(name, new, old)])
+
+    def update_all(self, updates: Sequence[Update], make_durable: Callable[[], None]) -> bool:
+        if not self._are_there(updates):
+            return False
+        make_durable()
+        return self._move(updates)
 
     def delete(self, name: str, old: Oid) -> bool:
-        return self._move(name, None, old, "update-ref", "--no-deref", "-d", name, old)
+        return self._move([Update(name, self._null, old)])
 
     def sync(self, names: Iterable[str]) -> None:
         """Do nothing: `update` has synced it."""
@@ -100,18 +100,30 @@ class TableRefs:
         pairs = (line.split(" ", 1) for line in lines if line)
         return {name: Oid(oid) for oid, name in pairs}
 
-    def _move(self, name: str, new: Oid | None, old: Oid | None, *command: str) -> bool:
-        """Run a command that moves a ref to `new`. Return False if the ref is not at `old`."""
+    def _are_there(self, updates: Sequence[Update]) -> bool:
+        """Return whether each ref is where it is to be moved from."""
+        return all(self.read(update.name) == update.old for update in updates)
+
+    def _are_moved(self, updates: Sequence[Update]) -> bool:
+        """Return whether each ref is where it is to be moved to."""
+        return all((self.read(update.name) or self._null) == update.new for update in updates)
+
+    def _move(self, updates: Sequence[Update]) -> bool:
+        """Move or delete refs, all or none. Return False if one is not at its old value."""
+        lines = b"".join(
+            b"update %s\0%s\0%s\0"
+            % (name.encode("utf-8", "surrogateescape"), new.encode(), (old or self._null).encode())
+            for name, new, old in updates
+        )
         end = time.monotonic() + PATIENCE
         while True:
             try:
-                self._git(*DURABLE, *command)
+                self._git(*DURABLE, "update-ref", "--no-deref", "--stdin", "-z", input=lines)
                 return True
             except (GitFailed, DiskFull) as error:
-                current = self.read(name)
-                if current == new:  # git failed later: once a ref has moved, it joins tables
+                if self._are_moved(updates):  # git failed later: it joins tables then
                     return True
-                if current != old:
+                if not self._are_there(updates):
                     return False
                 if isinstance(error, DiskFull):
                     raise
@@ -119,7 +131,7 @@ class TableRefs:
             if LOCKED not in str(problem) or time.monotonic() > end:
                 break
             time.sleep(PAUSE)
-        what = f"the ref {name} could not be moved: it was not changed ({problem})"
+        what = f"the ref {updates[0].name} could not be moved: it was not changed ({problem})"
         if LOCKED in str(problem):
             raise StoreBusy(what, hint=f"ls {self._common}/{TABLES}.lock")
         raise GitFailed(what, hint=f"df {quoted(str(self._common))}")  # git does not say why

@@ -26,7 +26,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Condition, Lock, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,8 +65,8 @@ OTHER = re.compile(rb"gitcp-ahead (?![12] )[0-9]+ ")
 
 
 class Record(NamedTuple):
-    """A ref moves from `old` to `new`, and these packs exist. `boot` identifies the running
-    system.
+    """A ref moves from `old` to `new`, and these packs exist, as do those of earlier records.
+    `boot` identifies the running system.
     """
 
     boot: str
@@ -87,6 +87,15 @@ class Write(NamedTuple):
     def sum(self) -> bytes:
         """Return the SHA-1 of the content, in hex."""
         return hashlib.sha1(self.content, usedforsecurity=False).hexdigest().encode()
+
+
+class Move(NamedTuple):
+    """A ref moves from `old` to `new`; `writes` are in the new checkpoints, as soon as it has."""
+
+    ref: str
+    old: Oid | None
+    new: Oid
+    writes: tuple[Write, ...] = ()
 
 
 class Done(NamedTuple):
@@ -179,22 +188,19 @@ class WriteAheadLog:
             return self._path.stat().st_size > 0
         return False
 
-    def append(
-        self,
-        ref: str,
-        old: Oid | None,
-        new: Oid,
-        packs: Iterable[SmallPack],
-        writes: Sequence[Write] = (),
-    ) -> None:
-        """Make the packs and the ref's move to `new` survive a power loss, unless the ref is moved
-        again later. `writes` are in the new checkpoints, as soon as the ref has moved. The caller
-        has locked the ref, which is at `old`.
+    def append(self, moves: Sequence[Move], packs: Iterable[SmallPack] = ()) -> None:
+        """Make the packs and these moves of refs survive a power loss, unless a ref is moved again
+        later. The caller has locked the refs, which are where they are moved from.
 
         Raises DiskFull or GitcpError; then nothing is recorded.
         """
-        done = [Done(self._boot, ref, writes[-1].sum, old)] if writes else []
-        self._add(Record(self._boot, ref, old, new, tuple(packs)), *done)
+        entries: list[Entry] = []
+        for ref, old, new, writes in moves:
+            first_packs = tuple(packs) if not entries else ()  # what follows needs them, too
+            entries.append(Record(self._boot, ref, old, new, first_packs))
+            if writes:
+                entries.append(Done(self._boot, ref, writes[-1].sum, old))
+        self._add(*entries)
 
     def write(self, ref: str, content: bytes) -> None:
         """Make something that was written to a session survive a power loss, until a checkpoint has
@@ -232,13 +238,17 @@ class WriteAheadLog:
             os.close(descriptor)
 
     def settle_if_due(self) -> None:
-        """Start a thread that settles, if it is time and none does."""
+        """Start a thread that settles, if it is time and none does. The caller holds the store's
+        lock, so that everything recorded until now is in place. What is recorded while the thread
+        works may not be.
+        """
         if self._count >= MOST and (self._thread is None or not self._thread.is_alive()):
-            self._thread = started(self._settle_later)
+            with suppress(OSError):  # it is tried again
+                self._thread = started(partial(self._settle_later, read_own(self._path)))
 
-    def _settle_later(self) -> None:
+    def _settle_later(self, data: bytes) -> None:
         with suppress(GitcpError, OSError):  # it is tried again
-            self.settle()
+            self._settle(data)
 
     def settle(self) -> None:
         """Make everything recorded durable in its own files, then remove it from the log. Writes
@@ -252,7 +262,9 @@ class WriteAheadLog:
                 return
         except FileNotFoundError:
             return
-        data = read_own(self._path)
+        self._settle(read_own(self._path))
+
+    def _settle(self, data: bytes) -> None:
         entries = list(decode(data))
         now = running()
         records = [entry for entry in entries if isinstance(entry, Record)]

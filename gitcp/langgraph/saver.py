@@ -25,12 +25,14 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from gitcp.langgraph.keys import checkpoint_id, requested
 from gitcp.langgraph.reading import NotInMemory, tuple_of
-from gitcp.langgraph.thread_store import ThreadStore, Views, drafted, written
+from gitcp.langgraph.thread_store import Put, ThreadStore, Views, drafted, written
 from gitcp.langgraph.turns import Turns
 from gitcp.model import Host
 from gitcp.restoring.restore import Report
 
 R = TypeVar("R")
+TOGETHER = 16
+"""Maximum checkpoints that are saved in one turn."""
 PAGE = 4
 """Checkpoints of a listing that are read in one turn."""
 
@@ -60,6 +62,7 @@ class GitSaver(BaseCheckpointSaver[str]):
         super().__init__(serde=serde)
         self.threads = ThreadStore(path, worktree, messages, host)
         self._turns = Turns()
+        self._waiting: list[Put] = []
 
     def _call(self, do: Callable[..., R], *args: Any) -> R:
         with self._turns:
@@ -119,7 +122,23 @@ class GitSaver(BaseCheckpointSaver[str]):
         """
         serializable = get_serializable_checkpoint_metadata(config, metadata)
         draft = drafted(self.serde, requested(config), checkpoint, serializable, new_versions)
-        return cast("RunnableConfig", self._call(self.threads.put, draft))
+        put = Put(self.serde, draft)
+        self._put(put)
+        return cast("RunnableConfig", put.config())
+
+    def _put(self, put: Put) -> None:
+        """Save a checkpoint in the turn of this thread, together with those that wait for theirs,
+        unless an earlier turn has saved it.
+        """
+        self._waiting.append(put)
+        try:
+            with self._turns:
+                if not put.is_over:
+                    others = [each for each in [*self._waiting] if each is not put]
+                    wait = [each for each in others if not each.is_over]
+                    self.threads.put_all([put, *wait[: TOGETHER - 1]])
+        finally:
+            self._waiting.remove(put)
 
     def put_writes(
         self,

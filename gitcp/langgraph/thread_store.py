@@ -8,8 +8,8 @@ read what is in memory, and record writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -86,6 +86,31 @@ class Draft(NamedTuple):
     metadata: Mapping[str, Any]
     new_versions: Mapping[str, Any]
     values: dict[str, Typed]
+
+
+class Put:
+    """A checkpoint that a thread wants to be saved. When its turn is over, it `is_done` or has an
+    `error`.
+    """
+
+    def __init__(self, serde: SerializerProtocol, draft: Draft) -> None:
+        self.serde, self.draft = serde, draft
+        self.session = session_name(draft.key.thread)
+        self.commit: Oid | None = None
+        self.is_done = False
+        self.error: Exception | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nothing is to be done any more."""
+        return self.is_done or self.error is not None
+
+    def config(self) -> dict[str, Any]:
+        """Return the config of the checkpoint. Raises its error."""
+        if self.error is not None:
+            raise self.error
+        key = self.draft.key
+        return config_of(key.thread, key.ns, key.id)
 
 
 class TaskWrites(NamedTuple):
@@ -219,31 +244,52 @@ class ThreadStore:
 
     # ------------------------------------------------------------ put
 
-    def put(self, serde: SerializerProtocol, draft: Draft) -> dict[str, Any]:
-        """Save a checkpoint as one commit, and return its config."""
-        key, checkpoint, metadata, _, _ = draft
-        view, ns, id = self.view(session_name(key.thread)), key.ns, key.id
+    def put_all(self, puts: Sequence[Put]) -> None:
+        """Save each checkpoint as one commit: each is done afterwards, or has its error. Without
+        files they share one disk sync.
+        """
+        if len(puts) > 1 and not self.has_files and self._log:
+            with suppress(Exception):  # by itself, each gets its own
+                self._put_together(puts)
+        for put in puts:
+            if not put.is_over:
+                try:
+                    self._put_together([put])
+                except Exception as error:  # noqa: BLE001 -- its own thread raises it
+                    put.error = error
+
+    def _put_together(self, puts: Sequence[Put]) -> None:
+        views = [self.view(put.session) for put in puts]
+        with self._writing(*(view.thread for view in views)) as store:
+            try:
+                with store.together() if len(puts) > 1 else nullcontext():
+                    for put, view in zip(puts, views, strict=True):
+                        put.commit = self._put(store, view, put)
+            finally:
+                for put in puts:
+                    put.is_done = store.has_moved_to(put.commit)
+
+    def _put(self, store: FastStore, view: View, put: Put) -> Oid:
+        """Save a checkpoint and return its commit, to which the ref may not have moved yet."""
+        (key, checkpoint, metadata, _, _), serde = put.draft, put.serde
         thread = view.thread
-        with self._writing(thread) as store:
-            values = self._values(store, serde, view, draft)
-            fields = {**key._asdict(), "versions": dict(checkpoint["channel_versions"])}
-            files = self._files(store, thread, key, metadata)
-            tree = record.write(store.objects, fields, values)
-            conversation = self._conversation(
-                store, serde, thread, key, checkpoint["channel_values"].get(self.messages)
-            )
-            position = {
-                "checkpoint_id": id,
-                "checkpoint_ns": ns,
-                "step": str(metadata.get("step", "")),
-                "source": str(metadata.get("source", "")),
-                "task": "",
-            }
-            commit = self._save(
-                store, thread, key, tree, position, Trigger.TURN, files, conversation
-            )
-            reading.remember(thread, commit, Loaded(fields, values))
-        return config_of(key.thread, ns, id)
+        values = self._values(store, serde, view, put.draft)
+        fields = {**key._asdict(), "versions": dict(checkpoint["channel_versions"])}
+        files = self._files(store, thread, key, metadata)
+        tree = record.write(store.objects, fields, values)
+        conversation = self._conversation(
+            store, serde, thread, key, checkpoint["channel_values"].get(self.messages)
+        )
+        position = {
+            "checkpoint_id": key.id,
+            "checkpoint_ns": key.ns,
+            "step": str(metadata.get("step", "")),
+            "source": str(metadata.get("source", "")),
+            "task": "",
+        }
+        commit = self._save(store, thread, key, tree, position, Trigger.TURN, files, conversation)
+        reading.remember(thread, commit, Loaded(fields, values))
+        return commit
 
     def _values(
         self,
@@ -306,17 +352,38 @@ class ThreadStore:
         return True
 
     @contextmanager
-    def _writing(self, thread: Thread) -> Iterator[FastStore]:
-        """Yield the store to write to. On failure, written objects and cached state are
-        discarded.
+    def _writing(self, *writers: Thread) -> Iterator[FastStore]:
+        """Yield the store to write to, and add what it saved to the threads. On failure, written
+        objects and cached state are discarded.
         """
         store = self.store()
         try:
             yield store
         except BaseException:
             store.writer.discard()
-            thread.forget()
+            for thread in writers:
+                thread.forget()
             raise
+        finally:
+            self._follow(store, writers)
+
+    def _follow(self, store: FastStore, writers: Iterable[Thread]) -> None:
+        """Add to these threads what their refs have moved to."""
+        moved, store.moved = store.moved, {}
+        for thread in set(writers):
+            if thread.session not in moved:
+                continue
+            chain = moved[thread.session]
+            if chain.made[0].parent == thread.tip:
+                _remember_writes(thread, chain.committed)
+                for each in chain.made:
+                    assert each.state is not None
+                    thread.add(each.commit, parse_key(each.state.key))
+                thread.tip = chain.last.commit
+            thread.last = chain.last
+            before, self._saves = self._saves, self._saves + len(chain.made)
+            if before // MANY != self._saves // MANY:
+                start_housekeeping(store, chain.last.id)
 
     def _save(
         self,
@@ -329,6 +396,7 @@ class ThreadStore:
         files: Snapshot | None,
         conversation: Conversation | None,
     ) -> Oid:
+        is_first = store.tip(thread.session) is None
         request = save.SaveRequest(
             cwd=self.opened.path,
             note=Note(position=position),
@@ -339,22 +407,9 @@ class ThreadStore:
             state=State(tree, str(key)),
             files=files,
             parent=thread.last,
-            stored=(conversation, Agent(AGENT, key.thread))
-            if thread.tip is None or conversation
-            else None,
+            stored=(conversation, Agent(AGENT, key.thread)) if conversation or is_first else None,
         )
-        checkpoint = thread.last = save.save(store, request).checkpoint
-        self._saves += 1
-        if self._saves % MANY == 0:  # as many as make a pack
-            start_housekeeping(store, checkpoint.id)
-        made = [*(each for _, each in store.committed), checkpoint]
-        if made[0].parent == thread.tip:
-            _remember_writes(thread, store.committed)
-            for each in made:
-                assert each.state is not None
-                thread.add(each.commit, parse_key(each.state.key))
-            thread.tip = checkpoint.commit
-        return checkpoint.commit
+        return save.save(store, request).checkpoint.commit
 
     def _files(
         self, store: Store, thread: Thread, key: Key, metadata: Mapping[str, Any]

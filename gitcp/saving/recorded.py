@@ -18,7 +18,7 @@ from typing import Any
 from gitcp import readme, wire
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import refs, trees
-from gitcp.git.write_ahead_log import Write
+from gitcp.git.write_ahead_log import Move, Write
 from gitcp.model import (
     FILE,
     Agent,
@@ -146,6 +146,6 @@ def commit_all(store: Store) -> None:
                 with suppress(GitcpError):
                     made = [*commit(store, ref.removeprefix(refs.SESSIONS), writes)]
                     old, new = made[0].parent, made[-1].commit
-                    told = partial(log.append, ref, old, new, (), writes)
-                    store.repo.refs.update(ref, new, old, told)
+                    record = partial(log.append, [Move(ref, old, new, tuple(writes))])
+                    store.repo.refs.update_all([refs.Update(ref, new, old)], record)
             log.settle()

@@ -20,13 +20,14 @@ from kinds import FORMAT, oid
 
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused, StoreBusy, StoreDamaged
 from gitcp.git import locks, refs
+from gitcp.git.refs import FileRefs, Update
 from gitcp.model import Oid
 
 from driver import Project
 from samples import open_store, save
 
 A, B, C = (Oid(oid(digit)) for digit in "abc")
-NAME = refs.SESSIONS + "alpha"
+NAME, OTHER = (refs.SESSIONS + name for name in ("alpha", "other"))
 
 
 @pytest.fixture
@@ -523,19 +524,52 @@ def test_a_deletion_is_on_the_disk(common: Path, monkeypatch: pytest.MonkeyPatch
     assert synced == [(common / refs.SESSIONS, False, True)]
 
 
-def test_a_promise_is_made_before_the_ref_moves(
-    common: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where somebody else sees to it that the value lasts, it is said first, once, and nothing is
+def test_a_promise_is_made_before_refs_move(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where somebody else sees to it that the values last, it is said first, once, and nothing is
     synced here.
     """
     refs.update_ref(common, NAME, A, None)
-    seen: list[Oid | None] = []
+    seen: list[tuple[Oid | None, Oid | None]] = []
     monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("synced"))
 
-    assert refs.update_ref(common, NAME, B, A, lambda: seen.append(refs.read_ref(common, NAME)))
-    assert not refs.update_ref(common, NAME, C, A, lambda: seen.append(None))
-    assert (seen, refs.read_ref(common, NAME)) == ([A], B)
+    def look() -> None:
+        seen.append((refs.read_ref(common, NAME), refs.read_ref(common, OTHER)))
+
+    files = FileRefs(common, common, lambda *_: b"")
+    assert files.update_all([Update(NAME, B, A), Update(OTHER, C, None)], look)
+    look()
+    assert seen == [(A, None), (B, C)]
+    assert not list(common.rglob("*.lock"))
+
+
+@pytest.mark.parametrize("stays", [0, 1])
+def test_all_refs_move_or_none(stays: int, common: Path) -> None:
+    """If one is not where it was, nothing is promised, no ref moves, and no lock is left."""
+    for name in (NAME, OTHER):
+        refs.update_ref(common, name, A, None)
+    files = FileRefs(common, common, lambda *_: b"")
+    moves = [Update(NAME, B, A), Update(OTHER, B, A)]
+    moves[stays] = moves[stays]._replace(old=C)
+
+    assert not files.update_all(moves, lambda: pytest.fail("promised"))
+
+    assert refs.list_refs(common, refs.PREFIX) == {NAME: A, OTHER: A}
+    assert not list(common.rglob("*.lock"))
+
+
+def test_a_promise_that_cannot_be_made(common: Path) -> None:
+    """No ref moves then, and no lock is left."""
+    refs.update_ref(common, NAME, A, None)
+
+    def fail() -> None:
+        raise DiskFull("full")
+
+    files = FileRefs(common, common, lambda *_: b"")
+    with pytest.raises(DiskFull):
+        files.update_all([Update(NAME, B, A), Update(OTHER, C, None)], fail)
+
+    assert refs.list_refs(common, refs.PREFIX) == {NAME: A}
+    assert not list(common.rglob("*.lock"))
 
 
 KILLED = """

@@ -13,7 +13,8 @@ from faults.tracer import Fault
 from kinds import has_reftable
 
 from gitcp.errors import DiskFull, GitcpError, GitFailed
-from gitcp.git import reftable
+from gitcp.git import refs, reftable
+from gitcp.git.refs import Update
 from gitcp.model import Oid
 
 from driver import Project
@@ -21,6 +22,7 @@ from samples import open_store
 
 traced = pytest.mark.skipif(bool(tracer.unusable()), reason=tracer.unusable() or "")
 KILLS = 12
+REF = refs.SESSIONS + "s"
 
 
 @pytest.fixture
@@ -51,6 +53,22 @@ def sound(project: Project) -> None:
     """git and gitcp have nothing to say against it."""
     assert project.git("fsck", "--strict", "--no-dangling") == ""
     project.gitcp("check", check=0)
+
+
+def test_refs_move_together(tables: Project) -> None:
+    """All or none: one that is not where it was keeps the others, and nothing is promised then."""
+    moved, first = open_store(tables).repo.refs, Oid(tables.git("rev-parse", "HEAD"))
+    last = Oid(tables.git("rev-parse", REF))
+    promised: list[Oid | None] = []
+    both = [Update(REF, first, last), Update(f"{REF}-2", last, None)]
+
+    assert moved.update_all(both, lambda: promised.append(moved.read(REF)))
+    assert promised == [last]
+    assert moved.list(refs.SESSIONS) == {REF: first, f"{REF}-2": last}
+    assert not moved.update_all(both, lambda: pytest.fail("promised"))
+    back = [both[0]._replace(new=last, old=first), both[1]]
+    assert not moved.update_all(back, lambda: pytest.fail("promised"))
+    assert moved.list(refs.SESSIONS) == {REF: first, f"{REF}-2": last}
 
 
 def test_a_lock_that_a_crash_left(tables: Project) -> None:

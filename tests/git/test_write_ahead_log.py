@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from threading import Thread
 
 import pytest
 from capturing import host
@@ -28,13 +29,15 @@ from kinds import FORMAT, REFS, oid
 
 from gitcp.errors import DiskFull, FormatTooNew
 from gitcp.git import write_ahead_log
+from gitcp.git.gathering import Gathering
 from gitcp.git.packs import SmallPack, packed
 from gitcp.git.repo import Repository
-from gitcp.git.write_ahead_log import MOST, ROOM, Record, WriteAheadLog, decode, encode
+from gitcp.git.write_ahead_log import MOST, ROOM, Move, Record, WriteAheadLog, decode, encode
+from gitcp.integrations.fast_store import FastStore
 from gitcp.model import Oid
 
 from driver import SOURCE, Project
-from samples import open_store
+from samples import open_store, save
 
 REF = "refs/gitcp/sessions/s"
 A, B, C = (Oid(oid(digit)) for digit in "abc")
@@ -234,6 +237,35 @@ def test_any_command_that_writes_settles(project: Project) -> None:
     assert len(recorded(project)) == 1
 
 
+def test_settled_while_another_is_recorded(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that settles may come when a save is recorded and its pack and ref are not there
+    yet: that record stays, as nothing else would survive a power cut.
+    """
+    late: list[Callable[[], None]] = []
+
+    def start(work: Callable[[], None]) -> Thread:
+        late.append(work)
+        return Thread()
+
+    sync = os.fdatasync
+
+    def settle_first(descriptor: int) -> None:
+        while late:
+            late.pop()()
+        sync(descriptor)
+
+    store = FastStore(open_store(project).repo, Gathering())
+    monkeypatch.setattr(write_ahead_log, "started", start)
+    monkeypatch.setattr(write_ahead_log, "MOST", 2)
+    monkeypatch.setattr(os, "fdatasync", settle_first)
+    for number in range(1, 4):
+        save(store, "s", {b"a.txt": b"%d\n" % number})
+
+    assert [each.new for each in recorded(project)] == there(project)[:1]
+
+
 def test_a_reader_who_may_not_write(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking does not fail where nothing can be written."""
     hurried(project, 2)
@@ -316,7 +348,7 @@ def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that cannot be written is none, and what was recorded before stays."""
     (project.git_dir / "gitcp").mkdir(mode=0o700)
     given = WriteAheadLog(open_store(project).repo)
-    given.append(REF, None, A, [pack_of(b"one")])
+    given.append([Move(REF, None, A)], [pack_of(b"one")])
     before = whole(project)
     pwrite = os.pwrite
 
@@ -328,9 +360,9 @@ def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", full)
         with pytest.raises(DiskFull):
-            given.append(REF, A, B, [pack_of(b"two")])
+            given.append([Move(REF, A, B)], [pack_of(b"two")])
     assert whole(project) == before
-    given.append(REF, A, B, [pack_of(b"two")])
+    given.append([Move(REF, A, B)], [pack_of(b"two")])
     assert [each.new for each in recorded(project)] == [A, B]
 
 
@@ -339,7 +371,7 @@ def test_room(project: Project) -> None:
     (project.git_dir / "gitcp").mkdir(mode=0o700)
     given, sizes = WriteAheadLog(open_store(project).repo), []
     for number in range(30):
-        given.append(REF, None, A, [pack_of(os.urandom(8000))])
+        given.append([Move(REF, None, A)], [pack_of(os.urandom(8000))])
         assert len(recorded(project)) == number + 1
         sizes.append(file(project).stat().st_size)
     assert {size % ROOM for size in sizes} == {0}
@@ -369,7 +401,7 @@ def test_several_programs(steps: list[tuple[int, str]], chance: Random) -> None:
                 Oid(f"{number:0{FORMAT.digits}x}"),
             )
             if what == "record":
-                programs[who].append(REF, None, oid, [pack])
+                programs[who].append([Move(REF, None, oid)], [pack])
                 wanted.append(oid)
             elif what == "settle":
                 programs[who].settle()

@@ -30,7 +30,7 @@ from gitcp.retention import Policy
 from gitcp.store import Store
 
 what, original, copies, most = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
-if what == "put":
+if what in ("put", "puts"):
     import graphs
 now = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 CALLS = "open write pwrite ftruncate fsync fchmod chmod rename replace link unlink rmdir mkdir"
@@ -61,6 +61,9 @@ def run(last):
         recorded.commit_all(store)
     elif what == "put":
         graphs.put(graphs.GitSaver("."), graphs.thread(), graphs.state(2, n=2))
+    elif what == "puts":
+        made = graphs.put_together(graphs.GitSaver("."), "t", "u", "t", "v", step=2)
+        assert all(put.is_done for put in made)
     elif what == "push":
         push_queue.drain(store, "hub", push_queue.Timing(apart=0, wait=0))
     else:

@@ -11,6 +11,8 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 
 from gitcp.langgraph import GitSaver
+from gitcp.langgraph.keys import requested
+from gitcp.langgraph.thread_store import Put, drafted
 from gitcp.model import Host
 
 from driver import Project
@@ -50,3 +52,18 @@ def put(store: Any, config: Any, made: Any, **metadata: Any) -> Any:
         {"source": "loop", "step": 1, "parents": {}, **metadata},
         made["channel_versions"],
     )
+
+
+def put_together(saver: GitSaver, *names: str, step: int) -> list[Put]:
+    """Put a state into each of these threads of the graph, as one turn does with those that wait.
+    What became of each.
+    """
+    puts = []
+    for name in names:
+        made = state(step, n=step, text=f"{name} {step} " * 300)
+        metadata = {"source": "loop", "step": step, "parents": {}}
+        asked = requested(thread(name))
+        versions = made["channel_versions"]
+        puts.append(Put(saver.serde, drafted(saver.serde, asked, made, metadata, versions)))
+    saver.threads.put_all(puts)
+    return puts
