@@ -105,8 +105,8 @@ def misfit(value: Any, shape: Any = CHECKPOINT) -> str | None:
     A shape is a type, a range of integers, a pattern, a tuple of alternatives, a list with the
     shape of every item, a dict with the shapes of named fields, or `PAIRS`.
     """
-    place = _misfit(value, shape)
-    return None if place is None else f"metadata{place}"
+    path = _misfit(value, shape)
+    return None if path is None else f"metadata{path}"
 
 
 def _misfit(value: Any, shape: Any) -> str | None:
@@ -126,9 +126,9 @@ def _misfit(value: Any, shape: Any) -> str | None:
             continue
         if type(item_shape) is tuple and kind in item_shape:
             continue
-        place = _misfit(item, item_shape)
-        if place is not None:
-            return f"[{name}]{place}" if type(shape) is list else f".{name}{place}"
+        path = _misfit(item, item_shape)
+        if path is not None:
+            return f"[{name}]{path}" if type(shape) is list else f".{name}{path}"
     return None
 
 

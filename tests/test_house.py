@@ -38,6 +38,9 @@ RENAMED_MODULES = set(
 )
 """What modules were once called, that nobody could guess: each has its standard name now."""
 
+FORBIDDEN_LOCALS = {"found", "held", "place", "said"}
+"""Names that tell what was done to get a value, or that it is somewhere, and not what it is."""
+
 FORBIDDEN_CLASS = re.compile(r"Manager|Helper|Util")
 FORBIDDEN_FUNCTION = re.compile(r"_?(get|handle|process|do)_")
 # click asks a group for its commands under the first, agent frameworks ask for what they keep under
@@ -259,6 +262,33 @@ def test_names() -> None:
                 wrong.append(f"{module}:{node.lineno} {node.name}")
 
     assert not wrong, wrong
+
+
+def test_local_names() -> None:
+    """A local name says what its value is. Adapters have a value that is called Found."""
+    wrong = [
+        f"{module}:{line} {name}"
+        for module in MODULES
+        for name, line in _local_names(ast.parse(SOURCE.joinpath(module).read_bytes()))
+        if name in FORBIDDEN_LOCALS - ({"found"} if _has_found(module) else set())
+    ]
+
+    assert not wrong, wrong
+
+
+def _has_found(module: Path) -> bool:
+    return "adapters" in module.parts or module.stem == "conformance"
+
+
+def _local_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """The parameters and variables of every function, with their lines."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node.id, node.lineno
+                elif isinstance(node, ast.arg):
+                    yield node.arg, node.lineno
 
 
 @pytest.mark.parametrize("modules", [MODULES, TEST_MODULES], ids=["gitcp", "tests"])

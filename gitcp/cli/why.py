@@ -23,13 +23,13 @@ SOMEBODY = "unclaimed: written by you or a script, by no session that gitcp know
 
 
 @takes(
-    argument("place", metavar="PATH[:LINE]"),
+    argument("target", metavar="PATH[:LINE]"),
     argument("revision", REVISION, default="@", metavar="[REV]"),
     session_option,
     json_option,
 )
 def command(
-    context: Context, place: str, revision: str, session: str | None, *, as_json: bool
+    context: Context, target: str, revision: str, session: str | None, *, as_json: bool
 ) -> None:
     """Show which checkpoint and prompt changed a line or path
 
@@ -41,12 +41,12 @@ def command(
       gitcp why build
     """
     last = context.checkpoint(revision, session)
-    match = PLACE.fullmatch(place)
+    match = PLACE.fullmatch(target)
     number = (
-        int(match[2]) if match is not None and not os.path.lexists(context.cwd / place) else None
+        int(match[2]) if match is not None and not os.path.lexists(context.cwd / target) else None
     )
     (path,) = context.inside(
-        (os.fsencode(match[1] if match is not None and number is not None else place),)
+        (os.fsencode(match[1] if match is not None and number is not None else target),)
     ) or (b"",)
     if number is not None:
         line = op.line(context.store, last, path, number)

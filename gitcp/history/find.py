@@ -235,9 +235,9 @@ class _Search:
                     commits.pop()
                     if len(words) >= enough:
                         return
-                found = self._add_from(blob, data)
-                folded = data.lower() if found else b""
-                words.update((key, _words(key, folded)) for key in found)
+                matches = self._add_from(blob, data)
+                folded = data.lower() if matches else b""
+                words.update((key, _words(key, folded)) for key in matches)
         commits.clear()
 
     def _contents(self, blobs: Sequence[_NewBlob]) -> Generator[tuple[_NewBlob, bytes]]:
@@ -247,16 +247,16 @@ class _Search:
             yield parts[0][0], b"".join(data for _, data in parts)
 
     def _add_from(self, blob: _NewBlob, data: bytes) -> Matches:
-        found = self._matcher.in_content(blob.commit, blob.path, data)
-        self._add(blob.commit, self.positions[_place(blob)], found)
-        return found
+        matches = self._matcher.in_content(blob.commit, blob.path, data)
+        self._add(blob.commit, self.positions[_place(blob)], matches)
+        return matches
 
     def _add(self, commit: Oid, position: int, matches: Matches) -> None:
         """Add hits; of equal ones, the first stays."""
         for key, hit in matches.items():
-            found = _Found((self._order[commit], position), hit)
-            if key not in self._found or found.position < self._found[key].position:
-                self._found[key] = found
+            match = _Found((self._order[commit], position), hit)
+            if key not in self._found or match.position < self._found[key].position:
+                self._found[key] = match
 
 
 def _words(key: Key, folded: bytes) -> tuple[bytes, ...]:

@@ -140,30 +140,30 @@ class Matcher:
 
     def in_path(self, commit: Oid, path: bytes) -> Matches:
         """Return the hit in a path that was added."""
-        found: Matches = {}
-        self._match(found, commit, "paths", path, display(path), key=(path,))
-        return found
+        matches: Matches = {}
+        self._match(matches, commit, "paths", path, display(path), key=(path,))
+        return matches
 
     def in_content(self, commit: Oid, path: bytes, data: bytes) -> Matches:
         """Return the hits in what a checkpoint added to a file, note or stream."""
-        found: Matches = {}
+        matches: Matches = {}
         if not self._needle.may_be_in(data):
-            return found
+            return matches
         stream = STREAM.fullmatch(path)
         if stream is not None:
-            self._conversation(found, commit, stream[1], data)
+            self._conversation(matches, commit, stream[1], data)
         elif path == RESERVED + b"/" + METADATA:
             for name, text in _texts(self._checkpoint(commit).note):
-                self._match(found, commit, "notes", name.encode(), text, key=(name, text))
+                self._match(matches, commit, "notes", name.encode(), text, key=(name, text))
         elif b"\0" not in data[:BINARY_HEAD] and not segmented.decode(data):
             growing = SEGMENT.fullmatch(path)
             where = growing[1] if growing else path
-            self._lines(found, commit, "files", where, data, growing is None)
-        return found
+            self._lines(matches, commit, "files", where, data, growing is None)
+        return matches
 
     def _lines(
         self,
-        found: Matches,
+        matches: Matches,
         commit: Oid,
         kind: str,
         where: bytes,
@@ -173,24 +173,24 @@ class Matcher:
         """Search lines; they have numbers if `data` is the whole file."""
         for number, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), 1):
             found_at = number if is_whole else None
-            self._match(found, commit, kind, where, line, key=(where, line), line=found_at)
+            self._match(matches, commit, kind, where, line, key=(where, line), line=found_at)
 
-    def _conversation(self, found: Matches, commit: Oid, stream: bytes, data: bytes) -> None:
+    def _conversation(self, matches: Matches, commit: Oid, stream: bytes, data: bytes) -> None:
         """Search the messages in new segments."""
         conversation = self._checkpoint(commit).conversation
         if conversation is None or not _has_messages(stream):
-            self._lines(found, commit, "tools", stream, data)
+            self._lines(matches, commit, "tools", stream, data)
             return
         for message in adapters.for_format(conversation.format).messages(data.split(b"\n")):
             kind = "tools" if message.tool else PLACE_BY_ROLE.get(message.role, "tools")
             if kind in self._places:
                 key = (message.role, message.id, message.time, message.text)
                 where = (message.tool or "").encode("utf-8", "replace")
-                self._match(found, commit, kind, where, message.text, key=key, message=message.id)
+                self._match(matches, commit, kind, where, message.text, key=key, message=message.id)
 
     def _match(
         self,
-        found: Matches,
+        matches: Matches,
         commit: Oid,
         kind: str,
         where: bytes,
@@ -201,11 +201,11 @@ class Matcher:
         message: str | None = None,
     ) -> None:
         span = self._needle.find(text)
-        if span is None or (kind, *key) in found or kind not in self._places:
+        if span is None or (kind, *key) in matches or kind not in self._places:
             return
         start, end = text.rfind("\n", 0, span[0]) + 1, text.find("\n", span[0])
         shown = text[start : end if end >= 0 else len(text)]
-        found[kind, *key] = Hit(
+        matches[kind, *key] = Hit(
             self._store.summary(commit),
             KINDS[kind],
             where,

@@ -70,9 +70,9 @@ def pages(store: Store, rows: Iterable[Row]) -> Iterator[list[Counted]]:
             with suppress(StoreDamaged):
                 if changed_in(row) <= MOST_FILES:
                     pairs[id(row)] = _trees(store, row, listed)
-        found = totals(store, pairs.values())
+        counts = totals(store, pairs.values())
         each_pair = ((row, pairs.get(id(row))) for row in page)
-        yield [Counted(row, found.get(pair) if pair else None) for row, pair in each_pair]
+        yield [Counted(row, counts.get(pair) if pair else None) for row, pair in each_pair]
 
 
 def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -235,10 +235,10 @@ class ThreadStore:
         """Return these checkpoints of a listing, except those that the filter does not match, or
         that were dropped in the meantime.
         """
-        found = ((views(session), ref) for session, ref in listed)
+        candidates = ((views(session), ref) for session, ref in listed)
         return [
             reading.stored_of(view, ref)
-            for view, ref in found
+            for view, ref in candidates
             if ref in view.thread.puts and _matches(view, serde, ref, filter or {})
         ]
 

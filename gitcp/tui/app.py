@@ -121,7 +121,7 @@ class Panes(Screen[None], inherit_bindings=False):
         self._search = Field(HINT, typed, id="search")
         self._search.display = False
         self._everywhere = False
-        self._last_found = reading.Found()
+        self._result = reading.SearchResult()
 
     def compose(self) -> ComposeResult:
         with Container(id="panes"):
@@ -370,7 +370,7 @@ class Panes(Screen[None], inherit_bindings=False):
 
     def _number_of_sessions(self) -> str:
         known, matching = len(self.sessions.known), len(self.sessions.matching)
-        more = "+" if self._last_found.more else ""
+        more = "+" if self._result.more else ""
         return f"{matching}{more} of {known}" if matching < known else f"{known or ''}"
 
     def _title(self, pane: str, text: str) -> None:
@@ -510,12 +510,12 @@ class Panes(Screen[None], inherit_bindings=False):
 
     def _searched(self, text: str) -> None:
         """Filter as one types; conversations and paths once there is a pause."""
-        self._filter(reading.Found())
+        self._filter(reading.SearchResult())
         if len(text) >= SHORTEST:
             self._later("search", PAUSE, lambda: self._find(text))
 
-    def _filter(self, found: reading.Found) -> None:
-        self._last_found = found
+    def _filter(self, result: reading.SearchResult) -> None:
+        self._result = result
         self._filter_timeline()
         self._pane("timeline").show(self.timeline)
         self._filter_sessions()
@@ -525,13 +525,13 @@ class Panes(Screen[None], inherit_bindings=False):
 
     def _filter_timeline(self) -> None:
         """Show what matches. A session that only its title matches has nothing else that does."""
-        found = self._last_found
-        is_searched = not self._everywhere or self.timeline.session in found.sessions
-        self.timeline.filter(self._search.text if is_searched else "", found.commits)
+        result = self._result
+        is_searched = not self._everywhere or self.timeline.session in result.sessions
+        self.timeline.filter(self._search.text if is_searched else "", result.commits)
 
     def _filter_sessions(self) -> None:
         words = Query.parse(self._search.text).words if self._everywhere else ""
-        self.sessions.filter(words, self._last_found.sessions)
+        self.sessions.filter(words, self._result.sessions)
 
     def _find(self, text: str) -> None:
         words, session = Query.parse(text).words, self.timeline.session
@@ -542,16 +542,16 @@ class Panes(Screen[None], inherit_bindings=False):
         everywhere = self._everywhere
 
         def find(store: Store) -> Any:
-            search = reading.found_everywhere(store, words)
-            for found in search if everywhere else reading.found(store, session, words):
-                yield text, found
+            search = reading.search_all(store, words)
+            for result in search if everywhere else reading.search_session(store, session, words):
+                yield text, result
 
         self.searcher.ask("found", find)
 
-    def _found(self, result: tuple[str, reading.Found]) -> None:
-        text, found = result
+    def _found(self, answer: tuple[str, reading.SearchResult]) -> None:
+        text, result = answer
         if self._search.display and self._search.text == text:
-            self._filter(found)
+            self._filter(result)
 
     def _stop_typing(self) -> None:
         self._app.typing = None

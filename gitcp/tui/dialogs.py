@@ -388,10 +388,10 @@ class KeysDialog(Dialog):
     def _show(self, words: str) -> None:
         lines: list[tuple[str | None, Line]] = []
         for title, table in keys.SECTIONS:
-            found = [each for each in table if self._is_shown(each, words.lower())]
-            if found:
+            shown = [each for each in table if self._is_shown(each, words.lower())]
+            if shown:
                 lines.append((None, Line(((title, "head"),))))
-                lines += [(f"{each.action}", _key_line(each)) for each in found]
+                lines += [(f"{each.action}", _key_line(each)) for each in shown]
         self._lines.show(Prepared(lines or [(None, Line((("no act", "dim"),)))]), reset=True)
 
     def _is_shown(self, key: Key, words: str) -> bool:

@@ -54,14 +54,14 @@ class Listed(NamedTuple):
 
 def shown_tags(store: Store) -> dict[Oid, tuple[str, ...]]:
     """Return the tags of each commit, also fetched ones, as `REMOTE/TAG`."""
-    found = tags(store)
+    names = tags(store)
     for name, oid in store.fetched("tags").items():
         with suppress(StoreDamaged):
             commit = store.peel(oid)
-            known = found.get(commit, ())
+            known = names.get(commit, ())
             if name.partition("/")[2] not in known:
-                found[commit] = (*known, name)
-    return found
+                names[commit] = (*known, name)
+    return names
 
 
 def pages(store: Store, session: str) -> Iterator[Page]:
@@ -118,9 +118,9 @@ def _detailed(
 ) -> Listed:
     from gitcp.history.sessions import is_running, listing  # reads a checkpoint of every session
 
-    found, _ = listing(store, tips)
-    by_name = {session.name: session for session in found}
-    gone = _gone_worktrees(store, found)
+    sessions, _ = listing(store, tips)
+    by_name = {session.name: session for session in sessions}
+    gone = _gone_worktrees(store, sessions)
     forks: dict[str, list[Fork]] = {}
     detailed = []
     for each in known:
@@ -144,17 +144,17 @@ def _detailed(
     return Listed(detailed, current, forks)
 
 
-def _gone_worktrees(store: Store, found: Sequence[Session]) -> dict[str, str]:
+def _gone_worktrees(store: Store, sessions: Sequence[Session]) -> dict[str, str]:
     """Return the place of each session whose worktree is gone."""
     from gitcp.history.worktrees import Presence, listing
 
-    own = [session for session in found if "/" not in session.name]
+    own = [session for session in sessions if "/" not in session.name]
     places = {}
     for tree in listing(store, changes=False, known_sessions=own):
         if tree.presence is not Presence.THERE:
             path = os.path.relpath(tree.path, store.repo.root) if tree.path else tree.name
-            place = f"{tree.presence.value} worktree {path}"
-            places.update(dict.fromkeys((session.name for session in tree.sessions), place))
+            location = f"{tree.presence.value} worktree {path}"
+            places.update(dict.fromkeys((session.name for session in tree.sessions), location))
     return places
 
 
@@ -169,7 +169,7 @@ def counts(store: Store, rows: Sequence[Row]) -> Iterator[Counts]:
     yield Counts({span(each.row): each.total for each in counted(store, rows)})
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """Commits whose conversation, notes or paths contain what was searched, and the newest match of
     each session that was searched. `more`: older ones may match, too.
     """
@@ -179,14 +179,14 @@ class Found(NamedTuple):
     more: bool = False
 
 
-def found(store: Store, session: str, words: str) -> Iterator[Found]:
+def search_session(store: Store, session: str, words: str) -> Iterator[SearchResult]:
     """Yield what contains the words in a session, ignoring case."""
     tip = _tip(store, session)
     hits = _search(store, [tip], words).hits if tip else []
-    yield Found(frozenset(hit.summary.commit for hit in hits))
+    yield SearchResult(frozenset(hit.summary.commit for hit in hits))
 
 
-def found_everywhere(store: Store, words: str) -> Iterator[Found]:
+def search_all(store: Store, words: str) -> Iterator[SearchResult]:
     """Yield what contains the words in any session, also fetched ones, ignoring case."""
     from gitcp.history.sessions import all_sessions
 
@@ -198,7 +198,7 @@ def found_everywhere(store: Store, words: str) -> Iterator[Found]:
     own = {name: name.rpartition("/")[2] for name in tips}
     sessions = {name: texts[session] for name, session in own.items() if session in texts}
     commits = frozenset(hit.summary.commit for hit in page.hits)
-    yield Found(commits, sessions, bool(page.more))
+    yield SearchResult(commits, sessions, bool(page.more))
 
 
 def _search(store: Store, tips: Iterable[Oid], words: str, limit: int | None = None) -> Hits:
@@ -220,9 +220,9 @@ def signature(store: Store) -> Signature:
     places = [*map(Path, store.repo.refs.files()), own / "oplog", own / "ahead", refs]
     for kind in ("sessions", "tags", "remotes"):
         places += [refs / kind, *_below(refs / kind)]
-    return tuple(fingerprint.at(os.fspath(place)) for place in places)
+    return tuple(fingerprint.at(os.fspath(path)) for path in places)
 
 
-def _below(place: Path) -> list[Path]:
+def _below(directory: Path) -> list[Path]:
     """Return the directories below a place, at most two levels deep: REMOTE, REMOTE/sessions."""
-    return [each for depth in ("*", "*/*") for each in place.glob(depth) if each.is_dir()]
+    return [each for depth in ("*", "*/*") for each in directory.glob(depth) if each.is_dir()]

@@ -168,13 +168,13 @@ class Timeline:
         self._whole = list(self._arranged(self.rows, None))
         self._select()
 
-    def filter(self, text: str, found: Collection[str] = ()) -> None:
-        """Show only rows that match, or that have one of the commits `found`. What was `sought`
+    def filter(self, text: str, commits: Collection[str] = ()) -> None:
+        """Show only rows that match, or that have one of the commits `commits`. What was `sought`
         last is remembered.
         """
         self._query = Query.parse(text)
         if self._query != Query():
-            self.sought, self.found = self._query, found
+            self.sought, self.found = self._query, commits
         self._select()
 
     @property

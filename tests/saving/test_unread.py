@@ -262,6 +262,7 @@ def test_restore(talking: Talking, forbid: Callable[[Path, int], None]) -> None:
     report = restore(store, request)
 
     assert talking.project.read("work.txt") == b"one\n"
+    assert report.safety is not None
     commit = store.find(report.safety)
     assert commit is not None
     assert store.read(commit).conversation == talking.first.conversation
