@@ -202,17 +202,7 @@ def decode_checkpoint(
     checkpoint.
     """
     try:
-        fields = loads(data)
-        field = misfit(fields)
-        has_format = not field or not misfit(fields, {"format": CHECKPOINT["format"]})
-        if has_format and fields["format"] not in READABLE:
-            raise FormatTooNew(
-                f"checkpoint {commit[:10]} has format {fields['format']}; this gitcp reads up to "
-                f"{FORMAT}",
-                hint="pip install --upgrade gitcp-checkpoints",
-            )
-        if field:
-            raise ValueError(f"invalid {field}")
+        fields = _checkpoint_fields(data, commit)
         return Checkpoint(
             id=CheckpointId(fields["session"], fields["number"]),
             commit=commit,
@@ -239,6 +229,22 @@ def decode_checkpoint(
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = f"the metadata of checkpoint {commit[:10]} is damaged: {error!r}"
         raise StoreDamaged(problem, hint="gitcp check") from None
+
+
+def _checkpoint_fields(data: bytes, commit: Oid) -> dict[str, Any]:
+    """Parse `checkpoint.json`. Raises FormatTooNew, and ValueError if it does not fit the schema."""
+    fields: dict[str, Any] = loads(data)
+    field = misfit(fields)
+    has_format = not field or not misfit(fields, {"format": CHECKPOINT["format"]})
+    if has_format and fields["format"] not in READABLE:
+        raise FormatTooNew(
+            f"checkpoint {commit[:10]} has format {fields['format']}; this gitcp reads up to "
+            f"{FORMAT}",
+            hint="pip install --upgrade gitcp-checkpoints",
+        )
+    if field:
+        raise ValueError(f"invalid {field}")
+    return fields
 
 
 def parse_id(text: str | None) -> CheckpointId | None:

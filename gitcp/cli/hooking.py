@@ -295,19 +295,23 @@ class _Called:
             limits=self._limits(context),
         )
         saved = hook.record(store, hook_event)
-        if saved is not None and self.event.kind == events.PROMPT:
-            turn_start.write(str(store.repo.git_dir), saved.checkpoint.commit)
-        if saved is not None and saved.damage:
-            self._report(store, saved.damage)
         if saved is not None:
-            self._report_unread(store, saved)
-        if saved is not None and saved.saved:
-            self._retain(store, saved.checkpoint.id)
+            self._follow(store, saved)
         if saved is not None and session_id:
             missing = self._waited_in_vain() or bool(hook_event.awaited)
             unchanged.remember_hook(
                 store, self.event.agent, session_id, saved, files, transcript, missing=missing
             )
+
+    def _follow(self, store: Store, saved: Saved) -> None:
+        """Do what follows a save: remember where a turn began, report problems, keep the limits."""
+        if self.event.kind == events.PROMPT:
+            turn_start.write(str(store.repo.git_dir), saved.checkpoint.commit)
+        if saved.damage:
+            self._report(store, saved.damage)
+        self._report_unread(store, saved)
+        if saved.saved:
+            self._retain(store, saved.checkpoint.id)
 
     def _report(self, store: Store, damage: str) -> None:
         """Log a damaged session for `gitcp doctor`, and leave a notice for the agent."""

@@ -338,28 +338,16 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
         parent = _parent(store, request, tip)
         stored = _stored(store, request, choice, parent)
         draft = _draft(store, request, choice, taken.snapshot, parent, stored)
-        result = Saved(
-            True,
-            "",
-            choice.why,
-            draft,
-            taken,
-            stored.sources,
-            unread=_unread(stored, parent),
-        )
+        unread = _unread(stored, parent)
+        result = Saved(True, "", choice.why, draft, taken, stored.sources, unread=unread)
         if _sets_position(request, draft, parent):
             position.check(store, draft, parent)
-        forced = request.force or bool(request.tags)
         if (
             parent is not None
-            and not forced
+            and not (request.force or request.tags)
             and _is_saved(store, draft, parent, request.change_scope)
         ):
-            if store.freshener.damaged:
-                # nothing changed, but the objects just written replace damaged ones
-                store.writer.flush()
-            else:
-                store.writer.discard()
+            _end_unchanged(store)
             _clear_pending_note(store, request, choice.session)
             reason = f"nothing changed since {parent.id}"
             return replace(result, saved=False, reason=reason, checkpoint=parent)
@@ -378,6 +366,14 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
         _finish(store, request, checkpoint, taken)
         return replace(result, reason=f"saved {checkpoint.id}", checkpoint=checkpoint)
     raise AssertionError("unreachable")
+
+
+def _end_unchanged(store: Store) -> None:
+    """Discard what was written, unless it replaces damaged objects."""
+    if store.freshener.damaged:
+        store.writer.flush()
+    else:
+        store.writer.discard()
 
 
 def _finish(store: Store, request: SaveRequest, checkpoint: Checkpoint, taken: Taken) -> None:
