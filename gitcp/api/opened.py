@@ -12,6 +12,7 @@ from gitcp import wire
 from gitcp.api import pushed
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.git import refs
+from gitcp.git.growing import GrowingSum
 from gitcp.git.repo import Repository
 from gitcp.lifecycle import housekeeping
 from gitcp.model import Agent, Checkpoint, CheckpointId, Handoff, Host, Note, Trigger
@@ -59,6 +60,7 @@ class Opened:
         self.path = path
         self.host = host
         self._repo = Repository.open(path, host)
+        self._growing_sum = GrowingSum()
         self.root = self._repo.root
 
     def store(self) -> Store:
@@ -73,7 +75,7 @@ class Opened:
         """Return the repository for the calling thread; for frameworks, not a public method."""
         repo = Repository.open(self.path, self.host)
         if repo.git_dir == self._repo.git_dir:  # else somebody made another repository there
-            repo.cat_file = self._repo.cat_file
+            repo.cat_file, repo.growing_sum = self._repo.cat_file, self._growing_sum
         return repo
 
     def close(self) -> None:

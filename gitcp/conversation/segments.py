@@ -27,9 +27,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from gitcp.errors import ConversationUnreadable, StoreDamaged
 from gitcp.git import trees
 from gitcp.git.object_format import format_of
+from gitcp.git.packs import TEXT_LEVEL
 from gitcp.model import FILE, TREE, Entry, Oid, Source
 
 if TYPE_CHECKING:
+    from hashlib import _Hash
+
     from gitcp.git.objects import Objects
     from gitcp.git.writer import ObjectWriter
 
@@ -185,7 +188,7 @@ def grow(objects: Objects, source: Source, tree: Oid, size: int, sha256: str) ->
         return None
     return _read(
         source,
-        lambda read, now: _grow(objects, (read, now, source.live), tree, last, sha256),
+        lambda read, now: _grow(objects, (read, now, source), tree, last, sha256),
     )
 
 
@@ -224,8 +227,8 @@ def shorten(objects: Objects, segments: Sequence[Segment], size: int) -> Cut:
     )
     if last is not None:
         data = objects.reader.read_blob(last.oid)[: size - last.start]
-        parts.append(Segment(objects.writer.write_blob(data), last.start, len(data)))
-    parts = parts or [Segment(objects.writer.write_blob(b""), 0, 0)]
+        parts.append(Segment(_write(objects.writer, data), last.start, len(data)))
+    parts = parts or [Segment(_write(objects.writer, b""), 0, 0)]
     from hashlib import sha256  # only where there is a conversation
 
     digest = sha256()
@@ -302,7 +305,7 @@ def _cut(objects: Objects, read: Read, size: int, live: bool, parent: Sequence[S
     blocks = chain((head,), _blocks(read, start + len(head), stop, digest.update))
     new = store(objects.writer, blocks, start)
     _hash_back(read, back, digest.update)
-    segments = (*front, *new, *back) or (Segment(objects.writer.write_blob(b""), 0, 0),)
+    segments = (*front, *new, *back) or (Segment(_write(objects.writer, b""), 0, 0),)
     return Cut(
         write_tree(objects.writer, segments), segments, end, digest.hexdigest(), shared, size - end
     )
@@ -331,23 +334,17 @@ def _last(reader: trees.TreeReader, tree: Oid, size: int) -> tuple[int, Segment]
 
 def _grow(
     objects: Objects,
-    stream: tuple[Read, int, bool],
+    stream: tuple[Read, int, Source],
     tree: Oid,
     last: tuple[int, Segment],
     sha256: str,
 ) -> Cut | None:
-    read, size, live = stream
+    read, size, source = stream
     number, segment = last
     kept = segment.start + segment.size
-    end = _last_line_end(read, size) if live else size
-    if end < kept:
-        return None
-    import hashlib  # only where there is a conversation
-
-    digest = hashlib.sha256()
-    for _ in _blocks(read, 0, kept, digest.update):
-        pass
-    if digest.hexdigest() != sha256:
+    end = _last_line_end(read, size) if source.live else size
+    digest = _beginning(objects, read, source, kept, sha256) if kept <= end else None
+    if digest is None:
         return None
     is_short = segment.size < SMALL and end > kept
     head = read(segment.start, segment.size) if is_short else b""
@@ -358,7 +355,25 @@ def _grow(
     paths = {_path(at, part.start): Entry(FILE, part.oid) for at, part in enumerate(new, first)}
     grown = trees.edited(objects, tree, paths) if new else tree
     assert grown is not None
+    if source.data is not None and end == len(source.data) and objects.repo.growing_sum:
+        objects.repo.growing_sum.remember(source.data, digest)
     return Cut(grown, tuple(parts), end, digest.hexdigest(), kept, size - end)
+
+
+def _beginning(
+    objects: Objects, read: Read, source: Source, size: int, sha256: str
+) -> _Hash | None:
+    """Return the hash of the first `size` bytes of a stream, None if it is not this one."""
+    if source.data is not None and objects.repo.growing_sum:
+        known = objects.repo.growing_sum.beginning(source.data, size, sha256)
+        if known is not None:
+            return known
+    import hashlib  # only where there is a conversation
+
+    digest = hashlib.sha256()
+    for _ in _blocks(read, 0, size, digest.update):
+        pass
+    return digest if digest.hexdigest() == sha256 else None
 
 
 def append(
@@ -427,7 +442,7 @@ def _back(
 def _ensure(objects: Objects, segment: Segment, data: bytes) -> None:
     """Write a segment of the parent again if its blob is missing, from the agent's file."""
     if not objects.freshener.freshen(segment.oid):
-        objects.writer.write_blob(data)
+        _write(objects.writer, data)
 
 
 def _hash_back(read: Read, back: Sequence[Segment], update: Update) -> None:
@@ -458,9 +473,13 @@ def store(writer: ObjectWriter, blocks: Iterable[bytes], start: int) -> list[Seg
     """Write bytes as segments from offset `start` on."""
     new: list[Segment] = []
     for piece in _pieces(blocks):
-        new.append(Segment(writer.write_blob(piece, new=True), start, len(piece)))
+        new.append(Segment(_write(writer, piece, new=True), start, len(piece)))
         start += len(piece)
     return new
+
+
+def _write(writer: ObjectWriter, data: bytes, *, new: bool = False) -> Oid:
+    return writer.write_blob(data, new=new, level=TEXT_LEVEL)
 
 
 def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:

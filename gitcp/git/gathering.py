@@ -19,7 +19,7 @@ from gitcp.git.background import started
 from gitcp.git.loose import failures_named
 from gitcp.git.object_format import ObjectFormat
 from gitcp.git.objects import Objects
-from gitcp.git.packs import PackIndex, SmallPack, deflated, packed
+from gitcp.git.packs import PackIndex, SmallPack, packed
 from gitcp.git.repack import note
 from gitcp.git.writer import ObjectWriter, Parts
 from gitcp.model import Oid
@@ -159,7 +159,7 @@ def _join(packs: Mapping[Path, Contents], object_format: ObjectFormat) -> list[P
         return []  # git joined them already
     everything = {oid: entry for contents in packs.values() for oid, entry in contents.items()}
     try:
-        joined = packed(everything, object_format, deflated).write(directory, sync=True, keep=False)
+        joined = packed(everything, object_format, {}).write(directory, sync=True, keep=False)
     except OSError:  # the disk is full: leave them
         return []
     for pack in packs.keys() - {joined}:

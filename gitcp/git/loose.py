@@ -16,7 +16,7 @@ from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git import shared
 from gitcp.git.fsync import FULL, sync_paths
 from gitcp.git.object_format import format_of
-from gitcp.git.packs import deflated
+from gitcp.git.packs import LEVEL, deflated
 from gitcp.model import Oid
 
 CHUNK = 1 << 20
@@ -180,11 +180,11 @@ def make_fan_out(directory: Path) -> None:
     shared.adjust(directory)
 
 
-def write_loose(path: Path, kind: str, data: bytes) -> None:
+def write_loose(path: Path, kind: str, data: bytes, level: int = LEVEL) -> None:
     """Write one loose object to the temporary name `path`. The caller syncs and renames it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
     with open(descriptor, "wb") as file:
-        file.write(deflated(b"%s %d\0" % (kind.encode(), len(data)) + data))
+        file.write(deflated(b"%s %d\0" % (kind.encode(), len(data)) + data, level))
 
 
 def place_loose(temporary: Path, objects_dir: Path, oid: Oid) -> Path:
@@ -200,10 +200,13 @@ def place_loose(temporary: Path, objects_dir: Path, oid: Oid) -> Path:
 
 
 def flush_loose(
-    objects_dir: Path, objects: Mapping[Oid, tuple[str, bytes]], written: dict[Oid, Path]
+    objects_dir: Path,
+    objects: Mapping[Oid, tuple[str, bytes]],
+    written: dict[Oid, Path],
+    levels: Mapping[Oid, int],
 ) -> None:
     """Write these objects as loose ones, and place those already `written` under temporary names,
-    which are then removed from `written`.
+    which are then removed from `written`. `levels` says of some how hard to compress them.
 
     All are written before the first is synced: the disk then makes one round instead of one for
     each file.
@@ -211,7 +214,7 @@ def flush_loose(
     for oid, (kind, data) in objects.items():
         if oid not in written:
             written[oid] = objects_dir / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
-            write_loose(written[oid], kind, data)
+            write_loose(written[oid], kind, data, levels.get(oid, LEVEL))
     sync_paths(written.values())
     existing = set(os.listdir(objects_dir))
     touched = {place_loose(temporary, objects_dir, oid) for oid, temporary in written.items()}

@@ -12,7 +12,7 @@ import os
 import struct
 import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import accumulate
@@ -27,6 +27,9 @@ from gitcp.model import Oid
 
 KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 LEVEL = 1
+TEXT_LEVEL = 6
+"""How hard to compress: most objects, and segments of conversations, which get a sixth smaller."""
+
 TINY = 160
 """Up to this size what git stores hardly shrinks: trees are names of objects, which are random."""
 
@@ -142,9 +145,9 @@ class PackWriter:
     def __contains__(self, oid: bytes) -> bool:
         return oid in self._entries
 
-    def add(self, oid: bytes, kind: str, data: bytes) -> None:
+    def add(self, oid: bytes, kind: str, data: bytes, level: int = LEVEL) -> None:
         """Append one object; `oid` is its raw id."""
-        packed = _entry_header(KINDS[kind], len(data)) + deflated(data)
+        packed = _entry_header(KINDS[kind], len(data)) + deflated(data, level)
         self._entries[oid] = (self._file.tell(), zlib.crc32(packed))
         self._file.write(packed)
 
@@ -279,16 +282,16 @@ class SmallPack(NamedTuple):
 def packed(
     objects: Mapping[Oid, tuple[str, bytes]],
     object_format: ObjectFormat,
-    deflate: Callable[[bytes], bytes] | None = None,
+    levels: Mapping[Oid, int] | None = None,
 ) -> SmallPack:
-    """Return a pack of a few objects. Without `deflate` they are stored uncompressed until packs
-    are joined.
+    """Return a pack of a few objects. `levels` says of some how hard to compress them; without it,
+    all are stored uncompressed until packs are joined.
     """
-    deflate = deflate or _stored
     parts = [b"PACK" + struct.pack(">II", 2, len(objects))]
     entries, offset = {}, len(parts[0])
     for oid, (kind, content) in objects.items():
-        entry = _entry_header(KINDS[kind], len(content)) + deflate(content)
+        stored = _stored(content) if levels is None else deflated(content, levels.get(oid, LEVEL))
+        entry = _entry_header(KINDS[kind], len(content)) + stored
         entries[bytes.fromhex(oid)] = (offset, zlib.crc32(entry))
         offset += len(entry)
         parts.append(entry)
@@ -344,14 +347,14 @@ def pack_times(directories: Iterable[Path]) -> list[float]:
     return [directory.stat().st_mtime for directory in packs if directory.exists()]
 
 
-def deflated(data: bytes) -> bytes:
+def deflated(data: bytes, level: int = LEVEL) -> bytes:
     """Return `data` deflated as git stores it. Allocating a window costs more than filling it, so
     small data gets a small one, or none.
     """
     if len(data) <= TINY:
         return _stored(data)
     bits = max(10, min(15, len(data).bit_length()))
-    stream = zlib.compressobj(LEVEL, zlib.DEFLATED, bits, bits - 7)
+    stream = zlib.compressobj(level, zlib.DEFLATED, bits, bits - 7)
     return stream.compress(data) + stream.flush()
 
 

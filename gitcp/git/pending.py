@@ -6,16 +6,19 @@ from contextlib import suppress
 from pathlib import Path
 
 from gitcp.git.object_format import ObjectFormat
-from gitcp.git.packs import PackWriter
+from gitcp.git.packs import LEVEL, PackWriter
 from gitcp.model import Oid
 
 
 class Pending:
-    """`objects` wait in memory, `streamed` in files with temporary names, all others in `pack`."""
+    """`objects` wait in memory, `streamed` in files with temporary names, all others in `pack`.
+    `levels` says of some in memory how hard to compress them.
+    """
 
     def __init__(self, object_format: ObjectFormat) -> None:
         self._empty_tree = object_format.empty_tree
         self.objects: dict[Oid, tuple[str, bytes]] = {}
+        self.levels: dict[Oid, int] = {}
         self.streamed: dict[Oid, Path] = {}
         self.pack: PackWriter | None = None
         self.size = 0
@@ -36,14 +39,17 @@ class Pending:
             return self.pack.read(bytes.fromhex(oid))
         return None
 
-    def add(self, oid: Oid, kind: str, data: bytes) -> None:
+    def add(self, oid: Oid, kind: str, data: bytes, level: int = LEVEL) -> None:
         """Let an object wait in memory."""
         self.objects[oid] = (kind, data)
+        if level != LEVEL:
+            self.levels[oid] = level
         self.size += len(data)
 
     def clear(self) -> None:
         """Forget what waits in memory."""
         self.objects.clear()
+        self.levels.clear()
         self.size = 0
 
     def discard(self) -> None:

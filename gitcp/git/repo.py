@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from gitcp.fastpath.stat_check import Look
     from gitcp.git.catfile import CatFile
+    from gitcp.git.growing import GrowingSum
     from gitcp.git.refs import Refs
 
 OPERATIONS = (
@@ -47,7 +48,8 @@ class Repository:
     `root` is the working tree, `git_dir` its git directory, `common_dir` the git directory shared
     by all linked working trees (equal to `git_dir` in an ordinary repository). `git_options` are
     the options with which `git` finds them from `root`. `look` is a check of the working tree
-    already in progress, for the first scan (gitcp.worktree.snapshot.take).
+    already in progress, for the first scan (gitcp.worktree.snapshot.take). `growing_sum` remembers
+    the last conversation of a program that saves again and again.
     """
 
     def __init__(self, root: Path, git_dir: Path, host: Host) -> None:
@@ -58,6 +60,7 @@ class Repository:
         self.git_options: tuple[str, ...] = ()
         self.host = host
         self.look: Look | None = None
+        self.growing_sum: GrowingSum | None = None
 
     @classmethod
     def open(cls, start: Path, host: Host) -> Repository:

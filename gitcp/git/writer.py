@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gitcp.errors import StoreDamaged
 from gitcp.git.freshening import Freshener
 from gitcp.git.loose import failures_named, flush_loose
-from gitcp.git.packs import LEVEL, PackWriter, deflated, packed, release
+from gitcp.git.packs import LEVEL, PackWriter, packed, release
 from gitcp.git.pending import Pending
 from gitcp.git.reader import ObjectReader
 from gitcp.git.repack import note
@@ -68,10 +68,11 @@ class ObjectWriter:
         self.new_bytes = 0
         self.new_objects = 0
 
-    def write(self, kind: str, data: bytes, *, new: bool = False) -> Oid:
+    def write(self, kind: str, data: bytes, *, new: bool = False, level: int = LEVEL) -> Oid:
         """Store an object unless it exists, and return its id. It is visible after `flush`.
 
-        With `new` it is unlikely to exist (gitcp.git.gathering then skips the lookup).
+        With `new` it is unlikely to exist (gitcp.git.gathering then skips the lookup). `level` is
+        how hard to compress it, as zlib counts.
         """
         oid = self._format.oid_of(kind, data)
         if self._is_stored(oid, new=new):
@@ -82,9 +83,9 @@ class ObjectWriter:
             return oid
         if self._pending.pack is not None:
             with failures_named(self.discard):
-                self._pending.pack.add(bytes.fromhex(oid), kind, data)
+                self._pending.pack.add(bytes.fromhex(oid), kind, data, level)
             return oid
-        self._pending.add(oid, kind, data)
+        self._pending.add(oid, kind, data, level)
         if self._pending.size > MOST_IN_MEMORY:
             self._start_pack()
         return oid
@@ -92,9 +93,9 @@ class ObjectWriter:
     def _is_stored(self, oid: Oid, *, new: bool) -> bool:  # noqa: ARG002 -- for gathering
         return self._freshener.freshen(oid)
 
-    def write_blob(self, data: bytes, *, new: bool = False) -> Oid:
-        """Store a blob and return its id; `new` as for `write`."""
-        return self.write("blob", data, new=new)
+    def write_blob(self, data: bytes, *, new: bool = False, level: int = LEVEL) -> Oid:
+        """Store a blob and return its id; `new` and `level` as for `write`."""
+        return self.write("blob", data, new=new, level=level)
 
     def write_tree(self, entries: list[TreeEntry]) -> Oid:
         """Store a tree and return its id; entries may be in any order."""
@@ -144,7 +145,7 @@ class ObjectWriter:
             else:
                 pack = self._pack_pending(keep=keep)
             self._unnamed += [pack] if pack and keep else []
-            flush_loose(self._directory, self._pending.objects, self._pending.streamed)
+            self._flush_loose()
         self._settled(pack)
 
     def release(self) -> None:
@@ -159,7 +160,7 @@ class ObjectWriter:
         """What waits becomes a pack, unless it is little."""
         if self._is_little():
             return None
-        small = packed(self._pending.objects, self._format, deflated)
+        small = packed(self._pending.objects, self._format, self._pending.levels)
         pack = small.write(self._directory / "pack", sync=True, keep=keep)
         self._pending.clear()
         return pack
@@ -189,7 +190,8 @@ class ObjectWriter:
         with failures_named(self.discard):
             writer = self._pending.pack = PackWriter(self._directory / "pack", self._format)
             for oid, (kind, data) in self._pending.objects.items():
-                writer.add(bytes.fromhex(oid), kind, data)
+                level = self._pending.levels.get(oid, LEVEL)
+                writer.add(bytes.fromhex(oid), kind, data, level)
         self._forget_pending()
 
     def renew(self, oids: Iterable[Oid]) -> None:
@@ -205,5 +207,9 @@ class ObjectWriter:
                 with suppress(StoreDamaged):  # of what cannot be read there is no copy
                     self._pending.add(oid, *self._reader.read(oid))
         with failures_named(self.discard):
-            flush_loose(self._directory, self._pending.objects, self._pending.streamed)
+            self._flush_loose()
         self._forget_pending()
+
+    def _flush_loose(self) -> None:
+        waiting = self._pending
+        flush_loose(self._directory, waiting.objects, waiting.streamed, waiting.levels)

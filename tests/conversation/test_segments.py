@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import subprocess
 import sys
 import time
@@ -24,8 +25,9 @@ from kinds import FORMAT
 from gitcp.conversation import segments
 from gitcp.conversation.segments import Cut, Segment, content, cut, read_segments
 from gitcp.errors import ConversationUnreadable, StoreDamaged
-from gitcp.git import trees
+from gitcp.git import growing, trees
 from gitcp.git.objects import Objects
+from gitcp.git.packs import LEVEL
 from gitcp.git.repo import Repository
 from gitcp.git.writer import ObjectWriter
 from gitcp.model import FILE, Entry, Host, Oid, Source
@@ -40,9 +42,9 @@ class MeddlingWriter(ObjectWriter):
 
     meddle: Callable[[], object] = bool
 
-    def write_blob(self, data: bytes, *, new: bool = False) -> Oid:
+    def write_blob(self, data: bytes, *, new: bool = False, level: int = LEVEL) -> Oid:
         self.meddle()
-        return super().write_blob(data, new=new)
+        return super().write_blob(data, new=new, level=level)
 
 
 class Meddling(Objects):
@@ -819,3 +821,74 @@ def test_cost_of_many_small_saves(objects: Objects) -> None:
 
     assert joined(objects, done) == data
     assert objects.writer.new_bytes < 3 * len(data)
+
+
+@pytest.mark.parametrize("others", [0, 20, 400])
+def test_segments_are_compressed_well(objects: Meddling, project: Project, others: int) -> None:
+    """Segments take less space than other objects with the same bytes, loose, in a pack and in a
+    pack that is streamed, and have the same names.
+    """
+    rng = random.Random(3)
+    words = [rng.randbytes(3).hex() for _ in range(300)]
+    sentences = [" ".join(rng.choices(words, k=8)) for _ in range(300)]
+    data = "".join(f"{'. '.join(rng.choices(sentences, k=4))}\n" for _ in range(300)).encode()
+    for number in range(others):
+        objects.writer.write_blob(b"%d\n" % number * 1000)
+    talk = cut(objects, Source("main", data=data), ()).segments[0].oid
+    other = objects.writer.write_blob(data + b"\n")
+    objects.writer.flush()
+
+    lines = project.git(
+        "cat-file",
+        "--batch-check=%(objectname) %(objectsize:disk)",
+        input=f"{talk}\n{other}\n".encode(),
+    )
+    sizes = dict(line.split() for line in lines.splitlines())
+
+    assert talk == project.git("hash-object", "--stdin", input=data)
+    assert int(sizes[talk]) < 0.9 * int(sizes[other])
+    assert project.git("cat-file", "blob", talk).encode() == data.rstrip(b"\n")
+
+
+def test_the_beginning_is_hashed_once(objects: Meddling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that begin with those of the last save are compared with them, and only what is new is
+    hashed; a changed beginning is noticed all the same.
+    """
+    monkeypatch.setattr(growing, "MOST", 50_000)
+    objects.repo.growing_sum = growing.GrowingSum()
+    hashed: list[int] = []
+    monkeypatch.setattr(segments, "_blocks", counting_blocks(hashed))
+    line = b"a line of the conversation\n"
+
+    def grown(last: Cut, data: bytes) -> tuple[Cut | None, int]:
+        hashed.clear()
+        made = segments.grow(objects, Source("main", data=data), last.tree, last.bytes, last.sha256)
+        return made, sum(hashed)
+
+    first = cut(objects, Source("main", data=line * 1000), ())
+    second, all_bytes = grown(first, line * 1010)
+    assert second is not None
+    assert all_bytes == len(line) * 1010
+    third, new = grown(second, line * 1020)
+    assert third is not None
+    assert new == len(line) * 10
+    assert third.sha256 == hashlib.sha256(line * 1020).hexdigest()
+    assert grown(third, b"A" + line[1:] + line * 1029)[0] is None
+    large, _ = grown(third, line * 2000)
+    assert large is not None
+    again, all_bytes = grown(large, line * 2001)
+    assert again is not None
+    assert again.sha256 == hashlib.sha256(line * 2001).hexdigest()
+    assert all_bytes == len(line) * 2001
+
+
+def counting_blocks(hashed: list[int]) -> Callable[..., Iterator[bytes]]:
+    """Return `segments._blocks`, which also notes how many bytes it hashes."""
+    real = segments._blocks
+
+    def blocks(*args: Any) -> Iterator[bytes]:
+        for data in real(*args):
+            hashed.append(len(data))
+            yield data
+
+    return blocks
