@@ -396,7 +396,7 @@ class _Check:
                     continue
                 entries = self._raw_entries(oid, data)
                 pending += self._not_seen(oid, entries, part)
-                if is_held:
+                if is_held and entries:
                     self.store.reader.cache_tree(oid, trees.decoded(entries), stored=True)
                     left -= PARSED * len(data)
 
