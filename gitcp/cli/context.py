@@ -336,9 +336,7 @@ class Context:
         """Return whether a word is a path: not a revision, but a path here or in the last
         checkpoint.
         """
-        from gitcp.history import revisions
-
-        if word == "@" or word.isdecimal() or revisions.is_known(self.store, word, session):
+        if word == "@" or word.isdecimal() or self._is_revision(word, session):
             return False
         if os.path.lexists(self.cwd / word):
             return True
@@ -350,6 +348,15 @@ class Context:
         except (GitcpError, ValueError):
             return False
         return trees.lookup(self.store.reader, last.root, path) is not None
+
+    def _is_revision(self, word: str, session: str | None) -> bool:
+        from gitcp.history import revisions
+
+        try:
+            current = self.viewed(session)
+        except GitcpError:  # the command says so, if it needs one
+            current = None
+        return revisions.is_known(self.store, word, current)
 
     def numbered(self, id: CheckpointId) -> Checkpoint:
         """Return the checkpoint with this id. Raises RevisionNotFound."""

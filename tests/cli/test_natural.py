@@ -167,14 +167,15 @@ def test_there_are_sixty() -> None:
     assert len(lines) == len(set(lines)) >= 60
 
 
-def test_a_revision_comes_before_a_path(worked: Project) -> None:
+@pytest.mark.parametrize(("word", "label"), [("two", "two"), ("@~1", "three"), ("@^", "three")])
+def test_a_revision_comes_before_a_path(worked: Project, word: str, label: str) -> None:
     """A word that is both is the revision; after `--` it is the path."""
-    worked.write("two", "a file\n")
+    worked.write(word, "a file\n")
     worked.gitcp("save", check=0)
 
-    shown = worked.gitcp("restore", "two", "--dry-run", check=0).out
-    assert '"two"' in shown.splitlines()[0]
-    assert "would be" not in worked.gitcp("restore", "--dry-run", "--", "two", check=0).out
+    shown = worked.gitcp("restore", word, "--dry-run", check=0).out
+    assert f'"{label}"' in shown.splitlines()[0]
+    assert "would be" not in worked.gitcp("restore", "--dry-run", "--", word, check=0).out
 
 
 def test_history_of_a_path(worked: Project) -> None:
