@@ -229,6 +229,18 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "nothing is changed that outlives a call": (r"(?m)^\s+global \w", ()),
+    "typing is imported by all but what a save or a hook loads first": (
+        r"(?m)^TYPE_CHECKING = False",
+        (
+            "__init__",
+            "fingerprint trusted_cache watchers/ipc watchers/watched",
+            "fastpath/answer fastpath/hook_memo fastpath/nodes fastpath/stat_check",
+            "fastpath/watched_look policy/outcome policy/patterns policy/risk policy/triggers",
+            # an event that only adds a line to a log, and what waits for a save
+            "cli/background cli/bounded cli/hooking state/tool_log state/turn_start",
+            "git/fsync git/process git/shared",
+        ),
+    ),
 }
 
 

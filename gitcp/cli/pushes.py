@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from gitcp import humanize, wire
 from gitcp.git import refs
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitcp.sharing.push_queue import Item, PushState
 

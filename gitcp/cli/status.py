@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from gitcp import humanize, wire
 from gitcp.adopting.sweeps import Sweep, due
@@ -13,7 +14,6 @@ from gitcp.cli.output import BOLD, YELLOW, Output, Styled
 from gitcp.history.status import Growth, Status, status
 from gitcp.model import Checkpoint
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitcp.restoring.placing import Placed
     from gitcp.sharing.push_queue import PushState

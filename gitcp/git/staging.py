@@ -10,12 +10,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitcp.errors import GitFailed
 from gitcp.git import index
 from gitcp.git.repo import Repository
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitcp.fingerprint import Fingerprint
 

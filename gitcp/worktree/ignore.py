@@ -15,8 +15,8 @@ need `re`.
 
 from __future__ import annotations
 
-# typing's own constant, without the cost of importing it on the path of `save`
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from re import Pattern
 

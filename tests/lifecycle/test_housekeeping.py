@@ -67,7 +67,7 @@ class Halted:
 
 @pytest.fixture
 def halted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Halted:
-    """This git for everything that the test runs from here on."""
+    """Make everything that the test runs from here on use this git."""
     found = Halted(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{found.place}{os.pathsep}{os.environ['PATH']}")
     return found

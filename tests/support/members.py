@@ -26,7 +26,7 @@ class Member:
 
     def __init__(self, number: int, root: Path, umask: int = 0o022) -> None:
         process.load()
-        for name in ("_strptime", "sqlite3"):  # only loaded when they are used
+        for name in ("_strptime", "encodings.ascii", "sqlite3"):  # only loaded when they are used
             import_module(name)
         self.uid = GROUP + number
         self.umask = umask
