@@ -11,6 +11,10 @@ import os
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 Fingerprint = tuple[int, ...]
 """A plain tuple, which marshal accepts: device, inode, mode, size in bytes, mtime and ctime in
 nanoseconds.
@@ -46,6 +50,16 @@ def at(path: str) -> Fingerprint | None:
         return of(os.stat(path))
     except (OSError, ValueError):
         return None
+
+
+def each(paths: Iterable[str]) -> list[tuple[str, Fingerprint | None]]:
+    """Return these paths, each with the fingerprint of its file."""
+    return [(path, at(path)) for path in paths]
+
+
+def are_unchanged(files: Iterable[tuple[str, Fingerprint | None]]) -> bool:
+    """Return whether each file has this fingerprint still."""
+    return all(at(path) == before for path, before in files)
 
 
 def clock() -> int:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from gitcp.errors import ConversationUnreadable, StoreDamaged
 from gitcp.git import trees
-from gitcp.git.object_format import format_of
+from gitcp.git.object_format import format_of, is_name_of
 from gitcp.git.packs import TEXT_LEVEL
 from gitcp.model import FILE, TREE, Entry, Oid, Source
 
@@ -459,7 +459,7 @@ def _match(read: Read, segment: Segment, start: int, end: int) -> bytes | None:
     if segment.size > LARGEST or start + segment.size > end:
         return None
     data = read(start, segment.size)
-    return data if format_of(segment.oid).oid_of("blob", data) == segment.oid else None
+    return data if is_name_of(segment.oid, "blob", data) else None
 
 
 def _blocks(read: Read, start: int, end: int, update: Update) -> Iterator[bytes]:

@@ -47,11 +47,7 @@ def look_at(root: str, git_dir: str) -> Look:
 def answered(look: Look, options: Sequence[str]) -> bool:
     """Whether `gitcp save OPTIONS` is done: nothing changed, and that was said."""
     memo = trusted_cache.load(os.path.join(os.path.dirname(look.state), MEMO))
-    if (
-        memo is None
-        or memo[0] != decided(options)
-        or any(fingerprint.at(path) != known for path, known in memo[1])
-    ):
+    if memo is None or memo[0] != decided(options) or not fingerprint.are_unchanged(memo[1]):
         return False
     if not watched_look.is_unchanged(look, memo[2]):
         return False

@@ -71,11 +71,7 @@ class Last:
 def settings(git_dir: str) -> Settings | None:
     """Return the current settings, None if they must be read again."""
     known = trusted_cache.load(os.path.join(git_dir, "gitcp", POLICY))
-    if (
-        known is None
-        or known[0] != variables()
-        or any(fingerprint.at(path) != before for path, before in known[1])
-    ):
+    if known is None or known[0] != variables() or not fingerprint.are_unchanged(known[1]):
         return None
     return Settings(**known[2])
 
@@ -100,7 +96,7 @@ def is_unchanged(look: Look, remembered: Last, *, files_alone: bool) -> bool:
         and size_and_time(remembered.transcript) != remembered.written
     ):
         return False
-    if any(fingerprint.at(path) != before for path, before in remembered.files):
+    if not fingerprint.are_unchanged(remembered.files):
         return False
     watched_look.begin(look)
     return watched_look.is_unchanged(look, remembered.state)

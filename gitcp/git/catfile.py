@@ -29,7 +29,7 @@ from typing import Any
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import process
-from gitcp.git.object_format import ObjectFormat, format_of
+from gitcp.git.object_format import ObjectFormat, format_of, is_name_of
 from gitcp.model import Oid
 
 CHUNK = 1 << 20
@@ -272,7 +272,7 @@ class _Git:
         for oid in oids:
             kind, size = self._answer(oid)
             data = self.content(oid, size)
-            if format_of(oid).oid_of(kind, data) != oid:
+            if not is_name_of(oid, kind, data):
                 raise _damaged(oid)
             yield oid, (kind, data)
 
@@ -434,7 +434,7 @@ def _chunks(git: _Git, oid: Oid, kind: str, size: int) -> Iterator[bytes]:
         raise StoreDamaged(f"object {oid} is a {kind}, not a blob", hint="gitcp check")
     if size <= MOST_WHOLE:
         data = git.content(oid, size)
-        if format_of(oid).oid_of("blob", data) != oid:
+        if not is_name_of(oid, "blob", data):
             raise _damaged(oid)
         yield data
         return

@@ -63,11 +63,7 @@ def load(repo: ConfigScope) -> dict[str, str]:
     """
     key = _environment_key(repo)
     cached = _remembered(repo.git_dir / "gitcp" / NAME)
-    if (
-        cached is not None
-        and cached[0] == key
-        and all(fingerprint.at(path) == seen for path, seen in cached[1])
-    ):
+    if cached is not None and cached[0] == key and fingerprint.are_unchanged(cached[1]):
         shared.learn(repo.common_dir, cached[2].get(SHARED))
         return cached[2]
     output = repo.ask("config", "--list", "-z", "--includes", "--show-origin").decode(
@@ -176,7 +172,7 @@ def _files(repo: ConfigScope, read: set[str]) -> Files:
         str(repo.common_dir / "config"),
         str(repo.git_dir / "config.worktree"),
     }
-    return [(path, fingerprint.at(path)) for path in sorted(paths | read)]
+    return fingerprint.each(sorted(paths | read))
 
 
 def _remembered(path: Path) -> tuple[list[str], Files, dict[str, str]] | None:

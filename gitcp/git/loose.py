@@ -15,7 +15,7 @@ from typing import BinaryIO
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git import shared
 from gitcp.git.fsync import FULL, sync_paths
-from gitcp.git.object_format import format_of
+from gitcp.git.object_format import format_of, is_name_of
 from gitcp.git.packs import LEVEL, deflated
 from gitcp.model import Oid
 
@@ -63,7 +63,7 @@ def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:
             stream.eof
             and not stream.unused_data
             and int(size) == len(data)
-            and format_of(oid).oid_of(kind, data) == oid
+            and is_name_of(oid, kind, data)
         )
     except (zlib.error, ValueError):
         is_intact = False
@@ -188,9 +188,10 @@ def write_loose(path: Path, kind: str, data: bytes, level: int = LEVEL) -> None:
 
 
 def place_loose(temporary: Path, objects_dir: Path, oid: Oid) -> Path:
-    """Rename a loose object to its final name. Return its directory, which the caller syncs."""
+    """Rename a loose object, which has its final permissions, to its final name. Return its
+    directory, which the caller syncs.
+    """
     directory = objects_dir / oid[:2]
-    os.chmod(temporary, shared.object_mode(os.stat(temporary).st_mode, objects_dir))
     for _ in range(TRIES):
         make_fan_out(directory)
         with suppress(FileNotFoundError):
@@ -215,6 +216,7 @@ def flush_loose(
         if oid not in written:
             written[oid] = objects_dir / f"tmp_obj_gitcp_{os.urandom(6).hex()}"
             write_loose(written[oid], kind, data, levels.get(oid, LEVEL))
+    _set_permissions(written.values(), objects_dir)
     sync_paths(written.values())
     existing = set(os.listdir(objects_dir))
     touched = {place_loose(temporary, objects_dir, oid) for oid, temporary in written.items()}
@@ -223,6 +225,15 @@ def flush_loose(
         touched.add(objects_dir)
     sync_paths(touched)  # a directory may be gone if git has just packed its objects
     written.clear()
+
+
+def _set_permissions(temporaries: Iterable[Path], objects_dir: Path) -> None:
+    """Give new files of one umask, if there are any, the permissions of objects."""
+    mode = None
+    for path in temporaries:
+        if mode is None:
+            mode = shared.object_mode(os.stat(path).st_mode, objects_dir)
+        os.chmod(path, mode)
 
 
 class failures_named:  # noqa: N801 -- reads as a statement

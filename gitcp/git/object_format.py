@@ -69,6 +69,11 @@ SHA256 = ObjectFormat(
 FORMATS = {each.name: each for each in (SHA1, SHA256)}
 
 
+def is_name_of(oid: str, kind: str, data: bytes | memoryview) -> bool:
+    """Return whether an object has this full name, in the format to which the name belongs."""
+    return format_of(oid).oid_of(kind, data) == oid
+
+
 def format_of(oid: str) -> ObjectFormat:
     """Return the format to which the full name of an object belongs."""
     return SHA256 if len(oid) == SHA256.digits else SHA1

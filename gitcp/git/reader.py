@@ -11,7 +11,7 @@ from gitcp.git.loose import inflate, open_loose, read_loose
 from gitcp.git.pending import Pending
 from gitcp.git.refs import NOTHING
 from gitcp.git.stored import PAUSE, TRIES, StoredObjects
-from gitcp.git.trees import PartOfTree, TreeEntry, diff, in_order, parse, serialise
+from gitcp.git.trees import PartOfTree, TreeEntry, diff, parse, serialised
 from gitcp.model import FileChange, Oid
 
 if TYPE_CHECKING:
@@ -180,8 +180,8 @@ class ObjectReader:
         """Return the id that a tree would have. It can be read from the cache, but is not stored.
         Entries may be in any order.
         """
-        ordered = in_order(entries)
-        oid = self._format.oid_of("tree", serialise(ordered))
+        ordered, data = serialised(entries)
+        oid = self._format.oid_of("tree", data)
         self.cache_tree(oid, ordered, stored=False)
         return oid
 

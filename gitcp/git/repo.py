@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitcp import discovery
 from gitcp.errors import GitFailed, Refused, RepositoryNotFound
@@ -19,7 +20,6 @@ from gitcp.git.fsync import make_own_directory
 from gitcp.git.object_format import FORMATS, SHA1, ObjectFormat
 from gitcp.model import Base, Host
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO
 
@@ -230,6 +230,8 @@ class Repository:
         """Return `<common git dir>/gitcp`: gitcp's files for all working trees, such as the
         lock.
         """
+        if self.common_dir == self.git_dir:
+            return self.state_dir
         return _own_directory(self.common_dir / "gitcp")
 
     @property

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 from gitcp.errors import StoreDamaged
 from gitcp.git import trees
-from gitcp.git.object_format import FULL_NAME, format_of
+from gitcp.git.object_format import FULL_NAME, is_name_of
 from gitcp.git.objects import Objects
 from gitcp.git.trees import TreeReader
 from gitcp.model import FILE, TREE, Entry, Oid
@@ -136,7 +136,7 @@ def is_continued(reader: Reader, stored: Pointer, read: Read, size: int) -> bool
     for number in {0, (stored.size - 1) // SEGMENT}:
         entry = trees.lookup(reader, stored.tree, _path(number))
         data = _segment(read, stored.size, number)
-        if entry is None or format_of(entry.oid).oid_of("blob", data) != entry.oid:
+        if entry is None or not is_name_of(entry.oid, "blob", data):
             return False
     return True
 

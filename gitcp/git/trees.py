@@ -98,16 +98,13 @@ def decoded(raw: Iterable[tuple[bytes, bytes, bytes]]) -> list[TreeEntry]:
     return [TreeEntry(name, int(mode, 8), Oid(oid.hex())) for mode, name, oid in raw]
 
 
-def in_order(entries: list[TreeEntry]) -> list[TreeEntry]:
-    """Return entries in git's order: a directory sorts as if its name ended in a slash."""
-    return sorted(entries, key=lambda each: each.name + b"/" if each.mode == TREE else each.name)
-
-
-def serialise(entries: list[TreeEntry]) -> bytes:
-    """Return the raw tree object of `entries`, which are in git's order."""
-    return b"".join(
-        [b"%o %s\0%s" % (mode, name, bytes.fromhex(oid)) for name, mode, oid in entries]
-    )
+def serialised(entries: list[TreeEntry]) -> tuple[list[TreeEntry], bytes]:
+    """Return entries in git's order, where a directory sorts as if its name ended in a slash, and
+    the raw tree object that they make.
+    """
+    ordered = sorted(entries, key=lambda each: each.name + b"/" if each.mode == TREE else each.name)
+    lines = [b"%o %s\0%s" % (mode, name, bytes.fromhex(oid)) for name, mode, oid in ordered]
+    return ordered, b"".join(lines)
 
 
 def build(writer: TreeWriter, nested: Nested) -> Oid:

@@ -21,7 +21,7 @@ from gitcp.git.pending import Pending
 from gitcp.git.reader import ObjectReader
 from gitcp.git.repack import note
 from gitcp.git.stored import StoredObjects
-from gitcp.git.trees import TreeEntry, in_order, serialise
+from gitcp.git.trees import TreeEntry, serialised
 from gitcp.model import Oid
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ class ObjectWriter:
 
     def write_tree(self, entries: list[TreeEntry]) -> Oid:
         """Store a tree and return its id; entries may be in any order."""
-        ordered = in_order(entries)
-        oid = self.write("tree", serialise(ordered), new=True)
+        ordered, data = serialised(entries)
+        oid = self.write("tree", data, new=True)
         self._reader.cache_tree(oid, ordered, stored=not self._dry)
         return oid
 

@@ -329,16 +329,15 @@ def finish(
             store, request_for(begun.target if forward else begun.safety), begun, forward=forward
         )
         journal.sweep(store.repo, begun)
+        stack = undo_stack.restores(store.repo)
         if forward:
             request = _with_merge(store, request_for, begun, request)
-            before = written.read(
-                store.repo, _extent_of(undo_stack.restores(store.repo), request.target)
-            )
+            before = written.read(store.repo, _extent_of(stack, request.target))
         else:
             before = written.written_so_far(
                 store, _with_merge(store, request_for, begun, request_for(begun.target)), begun
             )
-        state = _save_present(store, request, before)
+        state = _save_present(store, request, stack, before, can_skip=False)
         files, contents = _prepare(store, request, state, begun.paths)
         if forward:
             files = leave_edited(store, contents, files, request_for(begun.safety).target)
@@ -437,12 +436,13 @@ def _save_and_restore(
     _check_allowed(store, request)
     trust.admit(store, request.target, trusted=request.trust)
     check_paths(store, request)
-    extent_of_target = _extent_of(undo_stack.restores(store.repo), request.target)
+    stack = undo_stack.restores(store.repo)
+    extent_of_target = _extent_of(stack, request.target)
     written_before = Written() if request.reverted else written.read(store.repo, extent_of_target)
     can_skip = (
         step is RestoreKind.RESTORE and not agreed and not (request.index or request.is_merge)
     )
-    state = _save_present(store, request, written_before, can_skip=can_skip)
+    state = _save_present(store, request, stack, written_before, can_skip=can_skip)
     line = _Line(store, request) if looks or request.name_others else None
     request = _merged(store, request, state, line)
     safety = state.saved.checkpoint.id
@@ -648,12 +648,13 @@ def _choose_session(store: Store, request: RestoreRequest) -> session.Choice:
 
 
 def _save_present(
-    store: Store, request: RestoreRequest, before: Written, *, can_skip: bool = False
+    store: Store, request: RestoreRequest, stack: Restores, before: Written, *, can_skip: bool
 ) -> SavedState:
     """Save the current files and conversation as the safety checkpoint.
 
-    `before` lists what an earlier restore wrote: it is saved even if ignored now. With `can_skip`,
-    raises _Unchanged and saves nothing if the restore would change nothing.
+    `stack` is what can be undone. `before` lists what an earlier restore wrote: it is saved even if
+    ignored now. With `can_skip`, raises _Unchanged and saves nothing if the restore would change
+    nothing.
     """
     choice = _choose_session(store, request)
     placed = _place(store, request) if can_skip else None
@@ -664,9 +665,8 @@ def _save_present(
         snapshot = written.completed(store, store.objects, taken, before)
         files = None
         if can_skip:
-            files = _plan_files(
-                store, store.objects, request, snapshot, Contents(store), request.paths
-            )
+            read = Contents(store)
+            files = _plan_files(store, store.objects, request, snapshot, read, request.paths)
             if not files:
                 raise _Unchanged(files.kept, placed)
         snapshots.append((snapshot, files))
@@ -676,7 +676,7 @@ def _save_present(
         request.cwd,
         trigger=Trigger.BEFORE_RESTORE,
         limits=request.scan_limits,
-        force=_is_safety(store, choice.session),
+        force=_is_safety(store, choice.session, stack),
         choice=choice,
         complete=complete,
         remember=False,
@@ -689,15 +689,14 @@ def _save_present(
     return SavedState(saved, kept, *snapshots[-1])
 
 
-def _is_safety(store: Store, session: str) -> bool:
+def _is_safety(store: Store, session: str, stack: Restores) -> bool:
     """Return whether undo or redo restores the last checkpoint of a session. It is not the safety
     checkpoint of a second restore: what each changed is recorded by its safety checkpoint.
     """
     tip = store.tip(session)
     if tip is None or not store.has_summary(tip):
         return False
-    known = undo_stack.restores(store.repo)
-    return store.summary(tip).id in (*known.undo, *known.redo)
+    return store.summary(tip).id in (*stack.undo, *stack.redo)
 
 
 def _save_after(

@@ -208,14 +208,6 @@ def choose_overwritten(
     return target_choice if agent is not None and agent.session_id != unchanged else chosen
 
 
-def last_tip(store: Store) -> Oid | None:
-    """Return the last checkpoint of the session last used in this working tree, None if there is
-    none.
-    """
-    last = last_used(store)
-    return store.tip(last) if last else None
-
-
 def of_agent(store: Store, agent: str, session_id: str, conversation: Found | None) -> Choice:
     """Return the session of an agent's session, a new one if it has none. `found` is its
     conversation, if any.
@@ -305,8 +297,9 @@ def manual(store: Store) -> str:
 
 def existing_manual(store: Store) -> str | None:
     """Return the session for work without an agent, None if it would be a new one."""
-    last, tip = last_used(store), last_tip(store)
-    if last is not None and tip is not None:
+    last = last_used(store)
+    tip = store.tip(last) if last else None
+    if tip is not None:
         trailers = _last_trailers(store, tip)
         if trailers and not any(
             f"Gitcp-{name}" in trailers for name in ("Agent", "Messages", "State")
@@ -431,20 +424,15 @@ def _newest_conversation(
     """Return the newest conversation of this directory and its session, None for a new session. Of
     several candidates, return the one in use here. Raises RevisionAmbiguous.
     """
-    conversations = _without_unused_forks(
-        store,
-        [
-            f
-            for f in _with_last_saved(store, adapters.find_all(cwd, store.repo.host))
-            if agent in (None, f.agent)
-        ],
-    )
+    last = last_used(store)
+    every = _with_last_saved(store, adapters.find_all(cwd, store.repo.host), last)
+    wanted = [f for f in every if agent in (None, f.agent)]
+    conversations = _without_unused_forks(store, wanted, last)
     candidates: dict[str, tuple[Found, str | None]] = {}
     for f in conversations:
         if conversations[0].modified - f.modified < APART:
             name = _session_of(store, Agent(f.agent, f.session_id))
             candidates.setdefault(name or f.session_id, (f, name))
-    last = _read(store.repo.state_dir / CURRENT)
     if len(candidates) > 1 and last not in candidates:
         raise RevisionAmbiguous(
             "more than one recent conversation belongs to this directory: nothing was saved",
@@ -457,11 +445,12 @@ def _newest_conversation(
     return _preferred_copy(store, chosen, name, conversations), name
 
 
-def _without_unused_forks(store: Store, conversations: list[Found]) -> list[Found]:
+def _without_unused_forks(
+    store: Store, conversations: list[Found], last: str | None
+) -> list[Found]:
     """Return the conversations without leading copies of forks that nobody has continued: work
-    stays in the original until someone switches to the fork.
+    stays in the original until someone switches to the fork. `last` is the session used last here.
     """
-    last = _read(store.repo.state_dir / CURRENT)
     for index, f in enumerate(conversations):
         name = _session_of(store, Agent(f.agent, f.session_id))
         summary = (
@@ -476,11 +465,13 @@ def _without_unused_forks(store: Store, conversations: list[Found]) -> list[Foun
     return conversations
 
 
-def _with_last_saved(store: Store, conversations: tuple[Found, ...]) -> list[Found]:
+def _with_last_saved(
+    store: Store, conversations: tuple[Found, ...], last_session: str | None
+) -> list[Found]:
     """Return the conversations, newest first, including the agent session last saved in this
-    working tree: it may have started in a subdirectory.
+    working tree, by its last session: it may have started in a subdirectory.
     """
-    tip = last_tip(store)
+    tip = store.tip(last_session) if last_session else None
     trailers = _last_trailers(store, tip) if tip else {}
     last = (trailers.get("Gitcp-Agent", ""), trailers.get("Gitcp-Agent-Session", ""))
     if not last[1] or any(_is_session(f, *last) for f in conversations):

@@ -64,7 +64,7 @@ def remember_answer(
         or not state.exists()
     ):
         return
-    files = [(path, fingerprint.at(path)) for path in sorted(set(_deciding(store, saved)))]
+    files = fingerprint.each(sorted(set(_deciding(store, saved))))
     newest_allowed = started - TICK_NS
     if any(seen is not None and seen[CTIME] > newest_allowed for _, seen in files):
         return
@@ -79,7 +79,7 @@ def remember_settings(store: Store, settings: Settings) -> None:
     repo = store.repo
     own = config.fingerprints(repo.git_dir)
     other_paths = [str(repo.root / TEAM), *repo.refs.files()]
-    files = [*own, *((path, fingerprint.at(path)) for path in other_paths)]
+    files = [*own, *fingerprint.each(other_paths)]
     newest_allowed = time.time_ns() - SETTLED_NS
     if own and not any(seen is not None and seen[CTIME] > newest_allowed for _, seen in files):
         _write(
@@ -104,7 +104,7 @@ def deciding(store: Store) -> Fingerprints:
         *config.files(repo.git_dir),
         *basis.files(repo),
     )
-    return [(path, fingerprint.at(path)) for path in sorted(set(paths))]
+    return fingerprint.each(sorted(set(paths)))
 
 
 def remember_hook(

@@ -47,8 +47,12 @@ def undo_state(repo: Repository) -> UndoState:
     """Return what can be undone and redone in a working tree. Raises StoreDamaged if the data of an
     older gitcp is unreadable.
     """
+    return _replayed(repo, _older(repo))
+
+
+def _replayed(repo: Repository, older: Restores | None) -> UndoState:
     log = oplog.entries(repo, automatic=False)
-    return replay(log, repo.worktree_name, identity(repo), _older(repo))
+    return replay(log, repo.worktree_name, identity(repo), older)
 
 
 def replay(
@@ -90,7 +94,8 @@ def record(repo: Repository, what: str, summary: str, safety: CheckpointId, **fi
         )  # or it could reappear after a power loss and be imported again
     of = None if what in RESTORING else _last_number(undo_state(repo), what)
     oplog.record(repo, what, summary, safety=safety, of=of, **own, **fields)
-    _forget_lists(repo, restores(repo).extents.values())
+    # what an older gitcp left is in the log now
+    _forget_lists(repo, _replayed(repo, None).extents.values())
 
 
 def _last_number(known: UndoState, what: str) -> int | None:

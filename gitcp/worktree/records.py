@@ -363,6 +363,7 @@ class Record:
         return any(file[9] for file in self.files.values())
 
     def _detail(self) -> Detail:
+        tracked = self.folder.files
         apart = {
             name: file[5:]
             for name, file in self.files.items()
@@ -378,7 +379,7 @@ class Record:
             list(self.folders),
             list(self.folder.folders),
             self._odd_slots(),
-            [name for name in self.files if name not in self.folder.files],
+            [name for name in self.files if name not in tracked],
             self.links,
             self.absent,
             self.skipped,
@@ -419,11 +420,11 @@ class Record:
         self.folders, self.links, self.absent = set(detail.folders), detail.links, detail.absent
         self.skipped, self.nested, self.watched = detail.skipped, detail.nested, detail.watched
         self.rules, self.attributes = detail.rules, detail.attributes
-        untracked = set(detail.untracked)
+        untracked, slots_of = set(detail.untracked), folder.files
         for name, file in self.files.items():
             if name not in untracked and name not in detail.odd:
-                folder.files[name] = ((file.mode, file.oid, 0, b""),)
-        folder.files.update(
+                slots_of[name] = ((file.mode, file.oid, 0, b""),)
+        slots_of.update(
             (name, tuple((*slot, b"") for slot in slots)) for name, slots in detail.odd.items()
         )
         folder.trees = frozenset(n for n, slots in detail.odd.items() if slots[0][0] == TREE)

@@ -587,8 +587,7 @@ entries = st.tuples(
 def test_trees_come_back(nested: dict[bytes, tuple[int, bytes]]) -> None:
     """A tree that is written is read as it was, in git's order."""
     found = [TreeEntry(name, mode, Oid(oid.hex())) for name, (mode, oid) in nested.items()]
-    ordered = trees.in_order(found)
-    data = trees.serialise(ordered)
+    ordered, data = trees.serialised(found)
 
     assert trees.parse(data, FORMAT) == ordered
 

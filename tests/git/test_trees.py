@@ -26,7 +26,7 @@ class Memory:
 
     def write_tree(self, entries: list[TreeEntry]) -> Oid:
         """Keep a tree; the same entries get the same name."""
-        found = trees.in_order(entries)
+        found = trees.serialised(entries)[0]
         oid = next((oid for oid, kept in self.kept.items() if kept == found), None)
         oid = oid or Oid(f"{len(self.kept):0{FORMAT.digits}x}"[::-1])
         self.kept[oid] = found

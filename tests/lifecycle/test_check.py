@@ -717,7 +717,7 @@ def test_a_segment_twice(project: Project) -> None:
     (main,) = store.reader.read_tree(before.conversation.tree)
     (level,) = store.reader.read_tree(main.oid)
     entries = store.reader.read_tree(level.oid)
-    twice = store.writer.write("tree", trees.serialise([*entries, entries[-1]]))
+    twice = store.writer.write("tree", trees.serialised([*entries, entries[-1]])[1])
     for name in (level.name, main.name):
         twice = store.writer.write_tree([trees.TreeEntry(name, TREE, twice)])
     talked = replace(before.conversation, tree=twice)
