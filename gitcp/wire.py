@@ -232,7 +232,7 @@ def decode_checkpoint(
 
 
 def _checkpoint_fields(data: bytes, commit: Oid) -> dict[str, Any]:
-    """Parse `checkpoint.json`. Raises FormatTooNew, and ValueError if it does not fit the schema."""
+    """Parse `checkpoint.json`. Raises FormatTooNew, ValueError if it does not fit the schema."""
     fields: dict[str, Any] = loads(data)
     field = misfit(fields)
     has_format = not field or not misfit(fields, {"format": CHECKPOINT["format"]})

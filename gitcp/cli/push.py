@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gitcp import humanize, wire
-from gitcp.cli import objects
+from gitcp.cli import objects, push_delete
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
+    SESSION,
     WORDS,
     allow_option,
     argument,
@@ -16,10 +18,12 @@ from gitcp.cli.options import (
     json_option,
     session_option,
     takes,
+    yes_option,
 )
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.cli.secrets import fields as finding_fields
 from gitcp.errors import BadValue, GitcpError
+from gitcp.saving import session as session_op
 from gitcp.secrets import checkpoint_scan
 from gitcp.sharing import push as op
 from gitcp.sharing import remotes
@@ -37,11 +41,14 @@ MOVED = "stale info"
 
 @takes(
     argument("remote", WORDS, required=False, metavar="[REMOTE]"),
+    argument("sessions", SESSION, several=True, metavar="[SESSION]..."),
     flag("--all", target="every", help="push all sessions"),
     allow_option,
     flag("--redact", help="push a copy with the secrets redacted"),
-    flag("--force", help="replace a session that prune or purge rewrote here"),
+    flag("--force", help="replace a session rewritten here; delete one not here"),
+    flag("--delete", "-d", help="delete the sessions on the remote, nothing here"),
     flag("--dry-run", "-n", help="compare and scan, push nothing"),
+    yes_option,
     session_option,
     json_option,
 )
@@ -51,16 +58,21 @@ def command(context: Context, /, **given: Any) -> None:
     Pushes files and conversation. New content is scanned for secrets first; if there is one,
     nothing is sent. Branches are not pushed, and `git push` does not push checkpoints.
 
+    With --delete, sessions are deleted there with their tags, and gitcp does not push them by
+    itself any more. Their checkpoints must be in this repository, unless you pass --force.
+
       gitcp push
       gitcp push private --all
       gitcp push --redact
       gitcp push --allow 3f0c9a1b22d4
+      gitcp push origin --delete e7ba
     """
     store = context.store
     to = remotes.choose(store.repo, given["remote"])
-    if given["every"] and given["session"]:
-        raise BadValue("--all and --session cannot be used together", hint="gitcp push -h")
-    names = sorted(store.sessions()) if given["every"] else [context.session(given["session"])]
+    if given["delete"]:
+        push_delete.command(context, to, given)
+        return
+    names = _names(context, given)
     allowed = settings.allowed_secrets(store.repo) | set(given["allow"])
     plan = op.plan(store, to, names, allowed, force=given["force"], redacted=given["redact"])
     report = Report((), ()) if given["dry_run"] else op.push(store, plan)
@@ -71,6 +83,18 @@ def command(context: Context, /, **given: Any) -> None:
     if given["dry_run"] and plan.findings:
         raise checkpoint_scan.refused(plan.findings, op.NOTHING)
     _end(report)
+
+
+def _names(context: Context, given: Mapping[str, Any]) -> list[str]:
+    """Return the sessions to push."""
+    known = context.store.sessions()
+    if sum(map(bool, (given["every"], given["session"], given["sessions"]))) > 1:
+        raise BadValue(
+            "--all, --session and names of sessions cannot be used together", hint="gitcp push -h"
+        )
+    if given["sessions"]:
+        return list(dict.fromkeys(session_op.expand(known, name) for name in given["sessions"]))
+    return sorted(known) if given["every"] else [context.session(given["session"])]
 
 
 def _end(report: Report) -> None:

@@ -52,12 +52,12 @@ NAMED_ONLY = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "
 
 
 class Update(NamedTuple):
-    """A ref of the remote to move: its new value, and the value it must still have (None: must not
-    exist).
+    """A ref of the remote to move: its new value (None: delete it), and the value it must still
+    have (None: must not exist).
     """
 
     ref: str
-    new: Oid
+    new: Oid | None
     old: Oid | None
 
 
@@ -114,7 +114,7 @@ def send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str, 
     Raises GitFailed if the remote cannot be reached.
     """
     leases = [f"--force-with-lease={update.ref}:{update.old or ''}" for update in updates]
-    specs = [f"{update.new}:{update.ref}" for update in updates]
+    specs = [f"{update.new or ''}:{update.ref}" for update in updates]
     options = (
         "--porcelain",
         *(["--progress"] if progress.is_shown() else []),
@@ -171,7 +171,7 @@ def size_of(repo: Repository, updates: Sequence[Update]) -> int:
     """Return about how many bytes a push of these refs sends: those of its objects as they are
     stored here. Raises GitFailed.
     """
-    new = [update.new for update in updates]
+    new = [update.new for update in updates if update.new]
     old = ["^" + update.old for update in updates if update.old]
     revisions = "\n".join([*new, *old, ""]).encode("ascii")
     args = ("rev-list", "--objects", "--disk-usage", "--ignore-missing", "--stdin")

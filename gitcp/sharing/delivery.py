@@ -7,15 +7,17 @@ entries of both are written, so two people who push at once lose nothing.
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import promised, remote
 from gitcp.git.remote import FEW, Update
+from gitcp.model import Oid
 from gitcp.secrets.checkpoint_scan import Sieve
 from gitcp.sharing import catalogue, remote_refs
 from gitcp.sharing.catalogue import Entry, Lines
@@ -76,9 +78,18 @@ class Delivery:
         Writes objects that no ref names, held until `store.writer.release`. Raises GitFailed if the
         remote cannot be reached.
         """
-        refused: dict[str, str] = {}
         names = {update.ref: name for name, update in sessions.items()}
-        updates = [*sessions.values(), *tags]
+        return self._send([*sessions.values(), *tags], names)
+
+    def delete(self, sessions: Mapping[str, Iterable[Update]], tags: Sequence[Update]) -> Delivered:
+        """Delete all refs of sessions, by name, and tags, with what the catalogue says of them.
+        Raises GitFailed if the remote cannot be reached.
+        """
+        names = {update.ref: name for name, updates in sessions.items() for update in updates}
+        return self._send([*itertools.chain(*sessions.values()), *tags], names)
+
+    def _send(self, updates: Sequence[Update], names: Mapping[str, str]) -> Delivered:
+        refused: dict[str, str] = {}
         problem = ""
         for start in range(0, max(len(updates), 1), remote.AT_ONCE - 1):
             for batch in self._sized(updates[start : start + remote.AT_ONCE - 1]):
@@ -102,10 +113,10 @@ class Delivery:
 
     def _is_small(self, updates: Sequence[Update]) -> bool:
         """Return whether a push of these is within the limit. A tag adds nothing to its session,
-        which is sent before it.
+        which is sent before it, and what is deleted is not sent.
         """
         repo = self._store.repo
-        large = [each for each in updates if not each.ref.startswith(self._to.tags)]
+        large = [each for each in updates if each.new and not each.ref.startswith(self._to.tags)]
         if not large or promised.is_partial(repo):  # a measurement would fetch what is missing
             return True
         return remote.size_of(repo, large) <= LARGEST
@@ -114,8 +125,8 @@ class Delivery:
         """Yield moves of one ref along its chain, each as far as the limit allows, but at least by
         one checkpoint.
         """
-        chain = [node.commit for node in self._store.history(update.new)][::-1]
-        old, last = update.old, None
+        tip, old, last = update.new, update.old, None
+        chain = [node.commit for node in self._store.history(tip)][::-1] if tip else []
         for commit in chain[chain.index(old) + 1 if old in chain else 0 :]:
             if last and not self._is_small([Update(update.ref, commit, old)]):
                 yield Update(update.ref, last, old)
@@ -125,26 +136,29 @@ class Delivery:
 
     def _batch(self, updates: Sequence[Update], names: Mapping[str, str]) -> Delivered:
         """Push one batch with the catalogue that describes it."""
-        moved = {names[each.ref]: each for each in updates if each.ref in names}
+        moved = {names[each.ref]: each for each in updates if each.ref in names and each.new}
+        deleted = {names[each.ref] for each in updates if each.ref in names and not each.new}
         entries = dict(self._entries(moved))
         reason, listing = "", tuple[Update, ...]()
         try:
-            listing = self._catalogue(entries)
+            listing = self._catalogue(entries, deleted)
         except GitcpError as error:
             reason = str(error)
         refused = self._push([*updates, *listing])
+        left = {names[ref] for ref in refused if names.get(ref) in deleted}
         sent = {name: each for name, each in moved.items() if each.ref not in refused}
-        self._note(sent, listing, refused)
+        self._note(sent, deleted - left, listing, refused)
         reason = refused.pop(self._to.catalogue, reason)
-        if reason:
+        if reason or left:
             current = {name: entry for name, entry in entries.items() if name in sent}
             reason = self._again(current, reason)
         return Delivered(refused, reason)
 
     def _entries(self, moved: Mapping[str, Update]) -> Iterator[tuple[str, Entry]]:
         for name, update in moved.items():
-            with suppress(StoreDamaged):
-                yield name, catalogue.describe(self._store, name, update.new, self._sieve)
+            if update.new:
+                with suppress(StoreDamaged):
+                    yield name, catalogue.describe(self._store, name, update.new, self._sieve)
 
     def _push(self, updates: Sequence[Update]) -> dict[str, str]:
         """Push; if a host refuses all of many refs, try a few: it may allow no more at once."""
@@ -165,35 +179,46 @@ class Delivery:
         return refused
 
     def _note(
-        self, sent: Mapping[str, Update], listing: Sequence[Update], refused: Mapping[str, str]
+        self,
+        sent: Mapping[str, Update],
+        deleted: Collection[str],
+        listing: Sequence[Update],
+        refused: Mapping[str, str],
     ) -> None:
         """Remember what the remote has now, for the next batch."""
-        moved = {name: (each.ref, each.new) for name, each in sent.items()}
-        self._refs = replace(self._refs, sessions={**self._refs.sessions, **moved})
+        moved = {name: (each.ref, each.new) for name, each in sent.items() if each.new}
+        others = _without(self._refs.sessions, deleted)
+        self._refs = replace(self._refs, sessions={**others, **moved})
         for each in listing:
             if each.ref not in refused:
                 self._took(each)
 
-    def _took(self, update: Update) -> None:
-        self._refs = replace(self._refs, catalogue=update.new)
+    def _took(self, listing: Update) -> None:
+        self._refs = replace(self._refs, catalogue=listing.new)
         self._lines = None
-        catalogue.remember(self._store, self._to, update.new)
+        if listing.new:
+            catalogue.remember(self._store, self._to, listing.new)
 
     # ------------------------------------------------------------ the catalogue
 
     def _catalogue(
-        self, sent: Mapping[str, Entry], *, descends: bool = False
+        self,
+        sent: Mapping[str, Entry],
+        deleted: Collection[str] = (),
+        *,
+        descends: bool = False,
     ) -> tuple[Update, ...]:
         """Return how the catalogue has to move, () if it is right. `descends`: the host takes only
         a commit whose parent is the one that it has. What cannot be read is replaced.
         """
+        refs = replace(self._refs, sessions=_without(self._refs.sessions, deleted))
         old = self._refs.catalogue
         if self._lines is None and old:
             with suppress(StoreDamaged):
                 self._lines = catalogue.fetch(self._store, self._to, self._to.destination, old)
         base = old if self._lines is not None else None
         lines = self._lines or {}
-        changes = catalogue.changed(self._store, lines, self._refs, sent)
+        changes = catalogue.changed(self._store, lines, refs, sent)
         if not changes and (base or not old):
             return ()
         parent = base if descends else None
@@ -212,7 +237,7 @@ class Delivery:
                 self._refs = remote_refs.read(self._store, self._to, self._to.destination)
                 if self._refs.catalogue == before and descends:
                     break
-                descends = self._refs.catalogue == before
+                descends = bool(reason) and self._refs.catalogue == before
                 current = {n: each for n, each in sent.items() if self._refs.tip(n) == each.tip}
                 listing = self._catalogue(current, descends=descends)
                 reason = self._push(listing).get(self._to.catalogue, "")
@@ -224,6 +249,12 @@ class Delivery:
                     self._took(each)
                 break
         return reason
+
+
+def _without(
+    sessions: Mapping[str, tuple[str, Oid]], deleted: Collection[str]
+) -> dict[str, tuple[str, Oid]]:
+    return {name: value for name, value in sessions.items() if name not in deleted}
 
 
 def _refs(updates: Sequence[Update]) -> frozenset[str]:

@@ -19,7 +19,7 @@ from gitcp.sharing import redact, remote_refs
 from gitcp.sharing.delivery import Delivery, Pace, within_rate
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
-from gitcp.state import oplog
+from gitcp.state import oplog, push_policy
 from gitcp.store import Store
 from gitcp.value import EMPTY, Value
 
@@ -185,6 +185,18 @@ def _outgoing(
 
 
 def push(store: Store, agreed: PushPlan, pace: Pace | None = None) -> Report:
+    """Push what somebody asked for: `send` it. A session that was deleted on the remote is from now
+    on pushed in the background again.
+    """
+    push_policy.deleted(store.repo, agreed.remote.name)  # if it is damaged, nothing is sent
+    report = send(store, agreed, pace)
+    sent = {item.name for item in report.sent if item.kind == "session"}
+    with store.lock():
+        push_policy.note_pushed(store.repo, agreed.remote.name, sent)
+    return report
+
+
+def send(store: Store, agreed: PushPlan, pace: Pace | None = None) -> Report:
     """Push as planned, and update the remote's catalogue. Writes the tracking refs below
     `refs/gitcp/remotes/` of what arrived. `pace` is by default at most six pushes a minute.
 

@@ -222,8 +222,11 @@ class _Worker:
     def _send(self, to: Remote, batch: tuple[Item, ...]) -> dict[str, Item]:
         """Send items. Return those that were not sent, by ref, with the reason."""
         listed = remote_refs.read(self._store, to, to.destination)
-        plans, obstacles = [], dict[str, str]()
-        for session, tip in _sessions(self._store, batch).items():
+        # Only now: a session that is deleted there was noted before that.
+        obstacles = _deleted(self._store, to, batch)
+        sendable = [item for item in batch if item.ref not in obstacles]
+        plans = []
+        for session, tip in _sessions(self._store, sendable).items():
             plan = self._plan(to, listed, session, tip)
             if plan is None:
                 obstacles[refs.SESSIONS + session] = "it cannot be read: gitcp check"
@@ -252,7 +255,7 @@ class _Worker:
         whole = _joined(to, listed, plans)
         if not whole.items:
             return {}
-        report = push.push(self._store, whole, self._pace)
+        report = push.send(self._store, whole, self._pace)
         push.track(self._store, to, [i for i in whole.items if i.state is State.SAME])
         return {_local_ref(item): why for item, why in report.refused}
 
@@ -289,18 +292,33 @@ class _Worker:
 
 def _sessions(store: Store, batch: Iterable[Item]) -> dict[str, Oid]:
     """Return the sessions of items with their tips; a tag is sent with its session."""
-    tips = {
-        item.ref.removeprefix(refs.SESSIONS): item.tip
-        for item in batch
-        if item.ref.startswith(refs.SESSIONS)
+    named = {_session_of(store, item): item.tip for item in batch if _is_session(item)}
+    tagged = {_session_of(store, item) for item in batch if not _is_session(item)}
+    tips = {name: tip for name in tagged if (tip := store.tip(name))}
+    return {**tips, **named}
+
+
+def _session_of(store: Store, item: Item) -> str:
+    if _is_session(item):
+        return item.ref.removeprefix(refs.SESSIONS)
+    return store.summary(store.peel(item.tip)).id.session
+
+
+def _is_session(item: Item) -> bool:
+    return item.ref.startswith(refs.SESSIONS)
+
+
+def _deleted(store: Store, to: Remote, batch: Iterable[Item]) -> dict[str, str]:
+    """Return the refs of sessions that somebody deleted on the remote, here, and how to push them
+    again.
+    """
+    names = push_policy.deleted(store.repo, to.name)
+    sessions = {item.ref: _session_of(store, item) for item in batch} if names else {}
+    return {
+        ref: f"deleted on {to.name}; to push it again: gitcp push {to.name} {session}"
+        for ref, session in sessions.items()
+        if session in names
     }
-    for item in batch:
-        if item.ref.startswith(refs.TAGS):
-            session = store.summary(store.peel(item.tip)).id.session
-            tip = store.tip(session)
-            if tip is not None:
-                tips.setdefault(session, tip)
-    return tips
 
 
 def _obstacle(plan: PushPlan) -> str:

@@ -22,13 +22,15 @@ SHARD = 2
 
 class RemoteRefs(Value):
     """What a remote lists: the ref and tip of each session, by the session's name; tags by name,
-    with the commits of annotated ones by the same name; and the catalogue's commit.
+    with the commits of annotated ones by the same name; the catalogue's commit; and the flat refs
+    of sessions that are sharded, too, by name.
     """
 
     sessions: Mapping[str, tuple[str, Oid]] = EMPTY
     tags: Mapping[str, Oid] = EMPTY
     peeled: Mapping[str, Oid] = EMPTY
     catalogue: Oid | None = None
+    doubles: Mapping[str, tuple[str, Oid]] = EMPTY
 
     def ref(self, of: Remote, session: str) -> str:
         """Return the ref at which a session is, or belongs if the remote does not have it."""
@@ -37,6 +39,11 @@ class RemoteRefs(Value):
     def tip(self, session: str) -> Oid | None:
         """Return the session's tip, None if the remote does not have it."""
         return self.sessions[session][1] if session in self.sessions else None
+
+    def refs(self, session: str) -> dict[str, Oid]:
+        """Return all refs of a session, with their values."""
+        listed = (self.sessions.get(session), self.doubles.get(session))
+        return dict(each for each in listed if each)
 
 
 def shard(session: str) -> str:
@@ -57,13 +64,15 @@ def read(store: Store, of: Remote, url: str) -> RemoteRefs:
         for ref, oid in listed.items()
         if ref.startswith(of.flat_sessions) and not ref.startswith(of.shared)
     }
+    sharded = _sharded(of, listed)
     tags = _below(of.tags, listed.items())
     names = [name for name in tags if not name.endswith(remote.PEELED)]
     return RemoteRefs(
-        {**flat, **_sharded(of, listed)},
+        {**flat, **sharded},
         {name: tags[name] for name in names},
         {name: tags[name + remote.PEELED] for name in names if name + remote.PEELED in tags},
         listed.get(of.catalogue),
+        {name: value for name, value in flat.items() if name in sharded},
     )
 
 

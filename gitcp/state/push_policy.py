@@ -1,4 +1,5 @@
-"""The user's consent to pushes in the background, one file for each remote and user.
+"""The user's consent to pushes in the background, one file for each remote and user; and which
+sessions were deleted on a remote, for all users of the repository.
 
 It is in `<git dir>/gitcp/push` alone: neither the team's file nor git's config can give it, and in
 a shared repository each user consents for themselves. It holds for the URL that the remote had.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from enum import StrEnum
@@ -25,6 +26,7 @@ from gitcp.value import Value
 
 DIRECTORY = "push"
 CONSENT, QUEUE, LOCK = "json", "queue", "lock"
+DELETED = "deleted"
 
 MOMENT = 1.0
 """Seconds to wait for the lock: `is_pushing` has it for an instant, a process that pushes longer.
@@ -115,6 +117,43 @@ def withdraw(repo: Repository, remote: str) -> None:
     for kind in (CONSENT, QUEUE):
         with suppress(FileNotFoundError):
             path(repo, remote, kind).unlink()
+
+
+def deleted(repo: Repository, remote: str) -> frozenset[str]:
+    """Return the sessions that are not pushed to a remote in the background, because somebody
+    deleted them there. Raises StoreDamaged.
+    """
+    fields = journal.read_fields(_deleted_path(repo, remote)) or {}
+    return frozenset(name for name in fields.get("sessions", ()) if isinstance(name, str))
+
+
+def note_deleted(repo: Repository, remote: str, sessions: Iterable[str]) -> None:
+    """Record that these sessions are deleted on a remote. The caller holds the store's lock. Raises
+    DiskFull, GitcpError.
+    """
+    _write_deleted(repo, remote, deleted(repo, remote) | frozenset(sessions))
+
+
+def note_pushed(repo: Repository, remote: str, sessions: Iterable[str]) -> None:
+    """Record that somebody pushed these sessions again. The caller holds the store's lock. Raises
+    StoreDamaged, DiskFull, GitcpError.
+    """
+    before = deleted(repo, remote)
+    after = before - frozenset(sessions)
+    if after != before:
+        _write_deleted(repo, remote, after)
+
+
+def _deleted_path(repo: Repository, remote: str) -> Path:
+    return repo.common_dir / "gitcp" / DIRECTORY / f"{remote}.{DELETED}"
+
+
+def _write_deleted(repo: Repository, remote: str, sessions: Iterable[str]) -> None:
+    make_own_directory(repo.store_dir / DIRECTORY)
+    journal.write_fields(
+        _deleted_path(repo, remote),
+        {"schema": "gitcp.push-deleted/1", "sessions": sorted(sessions)},
+    )
 
 
 @contextmanager

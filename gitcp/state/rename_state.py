@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gitcp.errors import StoreDamaged
+from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.fsync import read_own, replace_file
 from gitcp.git.repo import Repository
@@ -62,6 +62,9 @@ def follow(repo: Repository, old: str, new: str) -> None:
         for name in DOCUMENTS:
             with suppress(OSError, StoreDamaged):
                 _follow_document(directory / name, old, new)
+    for path in repo.common_dir.glob("gitcp/push/*.deleted"):
+        with suppress(OSError, GitcpError):
+            _follow_deleted(path, old, new)
     with suppress(OSError):
         directory_of_compensations = repo.common_dir / "gitcp" / COMPENSATIONS
         for name in os.listdir(directory_of_compensations):
@@ -70,6 +73,14 @@ def follow(repo: Repository, old: str, new: str) -> None:
                     directory_of_compensations / name,
                     directory_of_compensations / (new + name.removeprefix(old)),
                 )
+
+
+def _follow_deleted(path: Path, old: str, new: str) -> None:
+    fields = journal.read_fields(path) or {}
+    names = fields.get("sessions", [])
+    if old in names:
+        after = sorted(new if name == old else name for name in names)
+        journal.write_fields(path, {**fields, "sessions": after})
 
 
 def _follow_document(path: Path, old: str, new: str) -> None:

@@ -7,10 +7,10 @@ import os
 import random
 import shutil
 from collections.abc import Callable
-from hashlib import sha1
 from pathlib import Path
 
 from back import contents, last
+from kinds import FORMAT
 from pruned import holdings, tagged
 from talk import SESSION, Talk
 
@@ -73,8 +73,9 @@ def _leave_loose(stage: Stage) -> None:
     found = 0
     while len(list((stage.project.git_dir / "objects" / repack.PROBED).glob("*"))) <= repack.LOOSE:
         found += 1
-        if sha1(b"blob %d\0%d" % (len(str(found)), found)).hexdigest().startswith(repack.PROBED):
-            stage.project.git("hash-object", "-w", "--stdin", input=b"%d" % found)
+        content = b"%d" % found
+        if FORMAT.oid_of("blob", content).startswith(repack.PROBED):
+            stage.project.git("hash-object", "-w", "--stdin", input=content)
 
 
 def _pruned(stage: Stage) -> bool:
@@ -96,8 +97,9 @@ def _redo(stage: Stage) -> None:
 
 def _forget(stage: Stage) -> None:
     """Let there be no checkpoint yet."""
-    for name in ("refs/gitcp", "gitcp"):
-        shutil.rmtree(stage.project.git_dir / name)
+    for name in _refs(stage, stage.project.git_dir, refs.PREFIX):
+        stage.project.git("update-ref", "-d", name)
+    shutil.rmtree(stage.project.git_dir / "gitcp")
 
 
 def _is_restored(stage: Stage) -> bool:
@@ -147,24 +149,47 @@ def _hub(stage: Stage) -> Path:
     return stage.place / FAR
 
 
-def _fill_a_hub(stage: Stage) -> None:
+def _refs(stage: Stage, git_dir: Path, prefix: str) -> dict[str, str]:
+    """The refs below a prefix, however the repository stores them."""
+    lines = stage.project.git(
+        f"--git-dir={git_dir}", "for-each-ref", "--format=%(refname) %(objectname)", prefix
+    )
+    return dict(line.split(" ") for line in lines.splitlines())
+
+
+def _push(stage: Stage) -> None:
     _name_a_hub(stage)
     stage.project.gitcp("push", "hub", "--session", TALK, check=0)
+
+
+def _fill_a_hub(stage: Stage) -> None:
+    _push(stage)
     _lose(stage)
 
 
 def _lose(stage: Stage) -> None:
     """Let the session with the conversation not be here any more, nor its objects."""
-    fetched = refs.list_refs(stage.project.git_dir, refs.REMOTES)
+    fetched = _refs(stage, stage.project.git_dir, refs.REMOTES)
     for name in (refs.SESSIONS + TALK, refs.TAGS + "v1", *fetched):
         stage.project.git("update-ref", "-d", name)
     stage.project.git("prune", "--expire=now")
 
 
 def _is_sent(stage: Stage) -> bool:
-    at_hub = refs.list_refs(_hub(stage), refs.SHARED)
+    return _at_hub(stage) == stage.store.sessions()[TALK]
+
+
+def _at_hub(stage: Stage) -> str | None:
+    """The session with the conversation there."""
     session = f"{refs.SHARED}{shard(TALK)}/{TALK}"
-    return at_hub.get(session) == stage.store.sessions()[TALK]
+    return _refs(stage, _hub(stage), session).get(session)
+
+
+def _is_pushed_again(stage: Stage) -> None:
+    """What was deleted there, in part or as a whole, was sent again."""
+    _hub_is_whole(stage)
+    assert _is_sent(stage)
+    assert set(_refs(stage, _hub(stage), refs.TAGS)) == {refs.TAGS + "v1"}
 
 
 def _hub_is_whole(stage: Stage) -> None:
@@ -175,7 +200,8 @@ def _hub_is_whole(stage: Stage) -> None:
 
 
 def _named(remote: str) -> Callable[[Stage], bool]:
-    return lambda stage: bool(refs.list_refs(stage.project.git_dir, f"{refs.REMOTES}{remote}/"))
+    prefix = f"{refs.REMOTES}{remote}/"
+    return lambda stage: bool(_refs(stage, stage.project.git_dir, prefix))
 
 
 def _export(stage: Stage) -> None:
@@ -302,6 +328,13 @@ SCENES = {
         _name_a_hub,
         finish=("push", "hub", "--all"),
         judge=_hub_is_whole,
+    ),
+    "push delete": Scene(
+        ("push", "hub", "--delete", TALK, "--yes"),
+        lambda stage: not _at_hub(stage),
+        _push,
+        finish=("push", "hub", "--all"),
+        judge=_is_pushed_again,
     ),
     "fetch": Scene(("fetch", "hub"), _named("hub"), _fill_a_hub, finish=("fetch", "hub")),
     "import": Scene(
