@@ -25,12 +25,14 @@ from _signal import (  # type: ignore[import-not-found]  # `signal` itself loads
 )
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import process
 from gitcp.git.object_format import ObjectFormat, format_of, is_name_of
 from gitcp.model import Oid
+
+T = TypeVar("T")
 
 CHUNK = 1 << 20
 MOST_WHOLE = 4 << 20
@@ -53,8 +55,8 @@ git and we never wait for each other.
 """
 
 MANY = 4 * AT_ONCE
-"""For so many objects, `read_many` starts a git that gets all names at once and waits for nobody:
-each object costs half as much, which is worth the start.
+"""For so many objects, a git is started that gets all names at once and waits for nobody: each
+object costs half as much, which is worth the start.
 """
 
 KINDS = {kind.encode(): kind for kind in ("blob", "commit", "tag", "tree")}
@@ -109,36 +111,40 @@ class CatFile:
         to the first that is missing or damaged. Each costs a quarter of a `read`, or less.
         """
         with suppress(StoreDamaged, GitFailed):
-            if len(oids) >= MANY:
-                yield from self._read_list(oids)
-                return
-            git = self._take() or self._start()
-            with _stopped_on_error(git):
-                for start in range(0, len(oids), AT_ONCE):
-                    yield from git.all_of(oids[start : start + AT_ONCE])
-            self._give_back(git)
+            yield from self._each(oids, _Git.answers)
 
-    def _read_list(self, oids: Sequence[Oid]) -> Iterator[tuple[Oid, tuple[str, bytes]]]:
-        """Yield the kind and content of many objects, from a process that reads nothing else."""
+    def _each(
+        self, oids: Sequence[Oid], answers: Callable[[_Git, Sequence[Oid]], Iterator[T]]
+    ) -> Iterator[T]:
+        """Request objects and yield their `answers`; many are read by a process of their own."""
+        if len(oids) >= MANY:
+            git = self._start_with(oids)
+            with _stopped_on_error(git):
+                yield from answers(git, oids)
+            git.stop()
+            return
+        git = self._take() or self._start()
+        with _stopped_on_error(git):
+            for start in range(0, len(oids), AT_ONCE):
+                batch = oids[start : start + AT_ONCE]
+                git.request(batch)
+                yield from answers(git, batch)
+        self._give_back(git)
+
+    def _start_with(self, oids: Sequence[Oid]) -> _Git:
+        """Start git with a list of all objects that it is asked for."""
         args = (*self._args, "--buffer")
         with process.scratch() as names:
             names.write("".join(f"{oid}\n" for oid in (self._format.empty_tree, *oids)).encode())
             names.seek(0)
-            git = _Git(args, self._cwd, self._env, self._format, names.fileno())
-        with _stopped_on_error(git):
-            yield from git.answers(oids)
-        git.stop()
+            return _Git(args, self._cwd, self._env, self._format, names.fileno())
 
     def verify_blobs(self, oids: Sequence[Oid], most: int) -> Iterator[tuple[Oid, bytes | None]]:
         """Yield blobs as `read_many` does, with None instead of the content of those of more than
         `most` bytes, which are read and checked, too.
         """
         with suppress(StoreDamaged, GitFailed):
-            git = self._take() or self._start()
-            with _stopped_on_error(git):
-                for start in range(0, len(oids), AT_ONCE):
-                    yield from git.verify_blobs(oids[start : start + AT_ONCE], most)
-            self._give_back(git)
+            yield from self._each(oids, lambda git, batch: git.verified_blobs(batch, most))
 
     def stream(self, oid: Oid) -> Iterator[bytes]:
         """Yield a blob in chunks of at most MOST_WHOLE bytes. Raises as `read` does, possibly after
@@ -177,7 +183,7 @@ class CatFile:
 
     def _whole(self, git: _Git, oid: Oid) -> tuple[str, bytes]:
         with _stopped_on_error(git):
-            ((_, whole),) = git.all_of([oid])
+            whole = git.read(oid)
         self._give_back(git)
         return whole
 
@@ -257,18 +263,18 @@ class _Git:
         """Request an object, and return its kind and size. Raises StoreDamaged if it is missing or
         unreadable.
         """
-        self._request([oid])
+        self.request([oid])
         return self._answer(oid)
 
-    def all_of(self, oids: Sequence[Oid]) -> Iterator[tuple[Oid, tuple[str, bytes]]]:
-        """Request at most AT_ONCE objects, and yield each with its kind and content. Raises
-        StoreDamaged for one that is missing or does not match its name.
-        """
-        self._request(oids)
-        yield from self.answers(oids)
+    def read(self, oid: Oid) -> tuple[str, bytes]:
+        """Request an object, and return its kind and content. Raises as `answers` does."""
+        self.request([oid])
+        return next(self.answers([oid]))[1]
 
     def answers(self, oids: Sequence[Oid]) -> Iterator[tuple[Oid, tuple[str, bytes]]]:
-        """Yield objects that were requested. Raises as `all_of` does."""
+        """Yield objects that were requested, each with its kind and content. Raises StoreDamaged
+        for one that is missing or does not match its name.
+        """
         for oid in oids:
             kind, size = self._answer(oid)
             data = self.content(oid, size)
@@ -276,11 +282,10 @@ class _Git:
                 raise _damaged(oid)
             yield oid, (kind, data)
 
-    def verify_blobs(self, oids: Sequence[Oid], most: int) -> Iterator[tuple[Oid, bytes | None]]:
-        """Request at most AT_ONCE blobs, and yield each with its content, or None if it has more
-        than `most` bytes. Raises StoreDamaged as `all_of` does.
+    def verified_blobs(self, oids: Sequence[Oid], most: int) -> Iterator[tuple[Oid, bytes | None]]:
+        """Yield blobs that were requested, each with its content, or None if it has more than
+        `most` bytes. Raises as `answers` does.
         """
-        self._request(oids)
         for oid in oids:
             kind, size = self._answer(oid)
             parts: list[bytes] = []
@@ -288,7 +293,8 @@ class _Git:
                 parts = [*parts, chunk] if size <= most else []
             yield oid, b"".join(parts) if size <= most else None
 
-    def _request(self, oids: Sequence[Oid]) -> None:
+    def request(self, oids: Sequence[Oid]) -> None:
+        """Request at most AT_ONCE objects."""
         with suppress(BrokenPipeError):  # it has ended: there is no answer then
             os.write(self._requests, "".join(f"{oid}\n" for oid in oids).encode("ascii"))
 

@@ -3,9 +3,9 @@ for changes.
 
 One file, `<git dir>/gitcp/worktree-state` (gitcp.fastpath.nodes reads it). A save appends the nodes
 of the directories that changed and of those above them, so that its cost does not depend on the
-size of the tree. When the appended part exceeds a quarter of the rest, the file is rewritten. It is
-only a cache: unexpected content (another Python version, another root, a wrong checksum, a
-truncated end) counts as no file.
+size of the tree. When the appended part exceeds the rest, the file is rewritten. It is only a
+cache: unexpected content (another Python version, another root, a wrong checksum, a truncated end)
+counts as no file.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Nodes:
             if fingerprint.of(os.fstat(file.fileno())) != self.fingerprint:
                 return False
             added = self._spilled_size + len(self._new)
-            if self._start + added > self._base + self._base // 4 + SPARE:
+            if self._start + added > 2 * self._base + SPARE:
                 return True
             for data in self._parts((*head, self._base), root):
                 write_all(file.fileno(), data)

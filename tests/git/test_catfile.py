@@ -180,10 +180,14 @@ def test_whatever_size_it_has(project: Project, started: list[int]) -> None:
     assert len(started) == 1
 
 
-def test_blobs_that_are_verified_together(project: Project, started: list[int]) -> None:
+@pytest.mark.parametrize("many", [1, 10**6])
+def test_blobs_that_are_verified_together(
+    project: Project, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
     """Small ones come with their bytes, larger ones without, and what is missing, damaged or no
     blob with the error; those after it are read all the same.
     """
+    monkeypatch.setattr(catfile, "MANY", many)
     expected, objects = packed(project), open_store(project).objects
     missing, tree = Oid("1" * FORMAT.digits), FORMAT.empty_tree
     project.write("loose", "loose\n")

@@ -164,7 +164,7 @@ def test_packs_are_joined_twice_while_git_looks(
 
     objects.reader.exists(oid)
     objects.repo.cat_file.read(objects.repo.object_format.empty_tree)  # it greets
-    name = "all_of" if way == "read" else "ask"
+    name = "read" if way == "read" else "ask"
     monkeypatch.setattr(catfile._Git, name, moved(getattr(catfile._Git, name)))
     if way == "read":
         assert objects.reader.read_blob(oid) == b"00"
