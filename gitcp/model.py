@@ -192,10 +192,11 @@ class Snapshot(Value):
     `tree` has every captured path. `raw` are paths stored verbatim because git's checkout would not
     reproduce their bytes. `converted` are paths whose bytes differ from their blob in a recorded
     way. `modes` are permission bits that git does not store. `absent` are tracked paths excluded by
-    sparse checkout, with their index blobs in the tree. `staged` are index entries that differ from
-    the files (or whose file is missing), `untracked` the captured paths that are not in the index
-    (a directory ends in "/" and includes all below it), `conflicts` the unmerged entries. `outputs`
-    are paths that are captured, ignored or too large as they may be, since a program named them.
+    sparse checkout, with their index blobs in the tree (a directory ends in "/"). `staged` are
+    index entries that differ from the files (or whose file is missing), `untracked` the captured
+    paths that are not in the index (a directory ends in "/" and includes all below it), `conflicts`
+    the unmerged entries. `outputs` are paths that are captured, ignored or too large as they may
+    be, since a program named them.
     """
 
     tree: Oid

@@ -86,7 +86,8 @@ class State:
         """Yield directories and their nodes, each before what is below it.
 
         All names that a look compares are counted in this order, each directory as one more; only
-        directories that begin from `low` up to `high` are yielded. Raises Damaged.
+        directories that begin from `low` up to `high` are yielded, and none in which there is
+        nothing to compare. Raises Damaged.
         """
         pending = [(b"", self.root, 0)]
         high = self.root[3] if high is None else high
@@ -97,7 +98,7 @@ class State:
                 yield path, node
             position += 1 + len(node[2])
             for name, child in node[4].items():
-                if position + child[3] > low and position < high:
+                if child[3] and position + child[3] > low and position < high:
                     pending.append((below(path, name), child, position))
                 position += child[3]
 
@@ -155,13 +156,13 @@ def opened(path: str) -> State:
 
 def flagged(read: Any, root: Ref, flag: int) -> Iterator[tuple[bytes, Node]]:
     """Yield the directories with a flag, nodes being read with `read`, the upper ones first."""
-    pending = [(b"", root)]
+    pending = [(b"", root)] if root[5] & flag else []
     while pending:
         path, ref = pending.pop()
-        if ref[5] & flag:
-            node = read(ref)
-            yield path, node
-            pending += [(below(path, name), child) for name, child in node[4].items()]
+        node = read(ref)
+        yield path, node
+        children = node[4].items()
+        pending += [(below(path, name), child) for name, child in children if child[5] & flag]
 
 
 def below(path: bytes, name: bytes) -> bytes:

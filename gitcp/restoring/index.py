@@ -61,7 +61,11 @@ def _change(
         repo.git("update-index", "-z", "--index-info", input=b"".join(lines))
     skipped = {e.path for e in entries if e.skip_worktree}
     is_absent = absence(target.snapshot)
-    _flag(repo, lambda path: path in skipped or is_absent(path), "--skip-worktree")
+    _flag(
+        repo,
+        lambda path: path in skipped or ((path, 0) in wanted and is_absent(path)),
+        "--skip-worktree",
+    )
     assumed = {e.path for e in entries if e.assume_unchanged}
     _flag(repo, assumed.__contains__, "--assume-unchanged")
     for path in intent_to_add:

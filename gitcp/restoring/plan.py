@@ -171,8 +171,10 @@ class Side:
         return entry is not None and entry.mode != TREE
 
     def is_absent(self, path: bytes) -> bool:
-        """Return whether sparse checkout kept this path out of the working tree."""
-        return self._is_absent(path)
+        """Return whether sparse checkout kept this path out of the working tree. What is not in the
+        tree was not kept out, also if everything else in its directory was.
+        """
+        return self._is_absent(path) and self.entry(path) is not None
 
     def unknown(self, path: bytes, *, past: bool = False) -> str:
         """Return why the snapshot cannot tell what was at `path`; "" if it can. `past` words it for

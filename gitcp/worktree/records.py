@@ -87,24 +87,29 @@ would be half of the state file.
 ALWAYS, TRACKED, IGNORED, INCLUDED, BLOCKED = nodes.ALWAYS, 1 << 1, 1 << 2, 1 << 3, 1 << 4
 NOTED, OBSTRUCTED, REPOSITORIES, LOOSE_RULES = 1 << 5, 1 << 6, 1 << 7, 1 << 8
 EMPTY, EMPTY_BELOW, UNTRACKED_BELOW = 1 << 9, 1 << 10, 1 << 11
+ABSENT, ABSENT_BELOW = 1 << 12, 1 << 13
 """The flags of a directory.
 
 TRACKED: the index has entries here or below. IGNORED, INCLUDED, BLOCKED: as in Record. NOTED: there
 are notes; OBSTRUCTED: some are on skipped entries or nested repositories; REPOSITORIES: some are on
 submodules or nested repositories. LOOSE_RULES: there is a `.gitignore` that is not captured. EMPTY:
 nothing is in it but such directories. EMPTY_BELOW, UNTRACKED_BELOW: an empty directory is here or
-below, or the topmost untracked one of a branch.
+below, or the topmost untracked one of a branch. ABSENT: not on disk, and sparse checkout is the
+reason for all that the index has here and below; its reference says nothing else. ABSENT_BELOW: the
+topmost such directory of a branch is below.
 """
 
-INHERITED = ALWAYS | NOTED | OBSTRUCTED | REPOSITORIES | LOOSE_RULES | EMPTY_BELOW | UNTRACKED_BELOW
+INHERITED = ALWAYS | NOTED | OBSTRUCTED | REPOSITORIES | LOOSE_RULES
+INHERITED |= EMPTY_BELOW | UNTRACKED_BELOW | ABSENT_BELOW
 """The flags that a reference has for everything below as well."""
 
 
 class Ref(NamedTuple):
     """Names a node, with what is known of the directory and all below it.
 
-    `weight` counts the names that a look compares, and the directories; `captured` the captured
-    paths; `tree` is the raw id of its tree, b"" if nothing is captured.
+    `weight` counts the names that a look compares, and the directories on disk; `captured` the
+    captured paths, of which a directory that is ABSENT is one; `tree` is the raw id of its tree,
+    b"" if nothing is captured.
     """
 
     offset: int
@@ -186,18 +191,31 @@ class Line(NamedTuple):
 
     def ref(self, path: bytes, offset: int, size: int, crc: int) -> Ref:
         """Return the reference to this node, which is there in the file."""
-        weight, captured = 1 + len(self.names), self.captured
-        flags = self.flags & (INHERITED | TRACKED)
+        weight = 0 if self.stamp == GONE else 1 + len(self.names)
+        captured = self.captured
         for child in self.children.values():
             weight += child.weight
             captured += child.captured
+        flags = self._flags_below(path)
+        captured = 1 if flags & ABSENT else captured  # as a sparse index has it
+        return Ref(offset, size, crc, weight, captured, flags, self.tree)
+
+    def _flags_below(self, path: bytes) -> int:
+        """Return the flags of the directory with all below it."""
+        children = self.children.values()
+        if self.flags & ABSENT and all(child.flags & ABSENT for child in children):
+            return ABSENT | TRACKED
+        flags = self.flags & (INHERITED | TRACKED)
+        for child in children:
             flags |= child.flags & INHERITED
+            if child.flags & ABSENT:
+                flags |= ABSENT_BELOW
             if child.tree and not child.flags & TRACKED and (not path or flags & TRACKED):
                 flags |= UNTRACKED_BELOW
         is_empty = path and not self.tree and not self.ignored and self.stamp != GONE
         if is_empty and not flags & OBSTRUCTED:
             flags |= EMPTY | EMPTY_BELOW
-        return Ref(offset, size, crc, weight, captured, flags, self.tree)
+        return flags
 
 
 class Record:
@@ -356,8 +374,14 @@ class Record:
             (OBSTRUCTED, "skipped" in notes or "nested" in notes),
             (REPOSITORIES, "submodules" in notes or "nested" in notes),
             (LOOSE_RULES, has_loose_rules),
+            (ABSENT, self._is_absent(notes)),
         )
         return sum(flag for flag, is_set in each if is_set)
+
+    def _is_absent(self, notes: Mapping[str, list[Any]]) -> bool:
+        """Return whether sparse checkout keeps all that is directly here from the disk."""
+        is_gone = self.stamp == GONE and not self.blocked and self.tracked
+        return is_gone and len(self.absent) == len(self.folder.files) and {*notes} <= {"absent"}
 
     def _has_links(self) -> bool:
         return any(file[9] for file in self.files.values())

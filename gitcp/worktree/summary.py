@@ -8,6 +8,7 @@ import marshal
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from gitcp.fastpath.nodes import below
 from gitcp.git.index import entry_of
 from gitcp.model import (
     Base,
@@ -19,7 +20,16 @@ from gitcp.model import (
     Snapshot,
     Submodule,
 )
-from gitcp.worktree.records import EMPTY, EMPTY_BELOW, NOTED, TRACKED, UNTRACKED_BELOW, Line
+from gitcp.worktree.records import (
+    ABSENT,
+    ABSENT_BELOW,
+    EMPTY,
+    EMPTY_BELOW,
+    NOTED,
+    TRACKED,
+    UNTRACKED_BELOW,
+    Line,
+)
 
 if TYPE_CHECKING:
     from gitcp.worktree.state import Memory
@@ -38,15 +48,24 @@ def _empty(memory: Memory) -> list[bytes]:
     """
     empty = []
     for path, line in memory.flagged(EMPTY_BELOW):
-        names = [name for name, ref in line.children.items() if ref.flags & EMPTY]
-        empty += [path + b"/" + name if path else name for name in names]
+        empty += [below(path, name) for name, ref in line.children.items() if ref.flags & EMPTY]
     return sorted(set(empty) - {path.rpartition(b"/")[0] for path in empty})
+
+
+def _absent(memory: Memory) -> list[bytes]:
+    """Return the topmost directories that sparse checkout keeps from the disk as a whole."""
+    return [
+        below(path, name)
+        for path, line in memory.flagged(ABSENT_BELOW)
+        for name, ref in line.children.items()
+        if ref.flags & ABSENT
+    ]
 
 
 def _untracked(memory: Memory) -> list[bytes]:
     """Return the topmost directories with captured paths but no index entries."""
     return [
-        path + b"/" + name if path else name
+        below(path, name)
         for path, line in memory.flagged(UNTRACKED_BELOW)
         for name in _untracked_in(path, line)
     ]
@@ -66,13 +85,15 @@ def snapshot_of(memory: Memory, base: Base) -> Snapshot:
         for directory, note in notes.items():
             for value in note.get(field, ()):
                 name = value if isinstance(value, bytes) else value[0]
-                yield (directory + b"/" + name if directory else name), value
+                yield below(directory, name), value
 
     def values(field: str) -> Iterable[tuple[bytes, Any]]:
         return sorted(each(field), key=lambda pair: pair[0])
 
     untracked = [path for path, _ in each("untracked")]
     untracked += [path + b"/" for path in _untracked(memory)]
+    absent = [path for path, _ in each("absent")]
+    absent += [path + b"/" for path in _absent(memory)]
     return Snapshot(
         tree=Oid(memory.tree.hex()),
         base=base,
@@ -88,7 +109,7 @@ def snapshot_of(memory: Memory, base: Base) -> Snapshot:
             Submodule(path, Oid(commit.hex())) for path, (_, commit, _) in values("submodules")
         ),
         nested=tuple(NestedRepository(path, head) for path, (_, head) in values("nested")),
-        absent=tuple(path for path, _ in values("absent")),
+        absent=tuple(sorted(absent)),
         staged=tuple(entry_of(path, slot) for path, (_, *slot) in values("staged")),
         untracked=tuple(sorted(untracked)),
         conflicts=tuple(entry_of(path, slot) for path, (_, *slot) in values("conflicts")),

@@ -824,6 +824,29 @@ def test_sparse_checkout(project: Project) -> None:
     assert project.read("out/file") == b"edited outside\n"
 
 
+@pytest.mark.parametrize("index", ["--sparse-index", "--no-sparse-index"])
+def test_new_file_in_an_absent_directory(project: Project, index: str) -> None:
+    """A directory that sparse checkout keeps from the disk hides only what it has: another file in
+    it is written and removed as anywhere else.
+    """
+    project.write("in/file", "in\n")
+    project.write("out/file", "out\n")
+    project.commit()
+    project.write("out/new", "new\n")
+    full = save(project)
+    project.remove("out/new")
+    project.git("sparse-checkout", "set", "--cone", index, "in")
+    sparse = save(project)
+    assert sparse.snapshot.absent == (b"out/",)
+
+    bring_back(project, full)
+    assert project.read("out/new") == b"new\n"
+    assert b"out/file" not in project.files()
+    bring_back(project, sparse)
+    assert b"out/new" not in project.files()
+    assert project.git("ls-files", "-t") == "H in/file\nS out/file"
+
+
 def test_special_files(project: Project) -> None:
     """A FIFO and a socket stay, even where a file was."""
     project.write("file", "was a file\n")
