@@ -420,6 +420,66 @@ def test_watchman(
     assert known(project_).token.rpartition(b":")[0] == before.rpartition(b":")[0]
 
 
+class FakeWatchman:
+    """Something at a socket that watches a directory, by Watchman's protocol: nothing changes."""
+
+    def __init__(self, root: Path, path: Path) -> None:
+        import socket
+
+        self.root, self.path = os.fsencode(root), path
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(str(path))
+        self.socket.listen()
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self) -> None:
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            with connection:
+                while message := connection.recv(1 << 16):
+                    connection.sendall(bser.dumps(self.answer(bser.loads(message)[0])))
+
+    def answer(self, command: bytes) -> dict[bytes, object]:
+        answers: dict[bytes, dict[bytes, object]] = {
+            b"watch-list": {b"roots": [self.root]},
+            b"watch-project": {b"watch": self.root},
+            b"query": {b"clock": b"c:1:1:1:1", b"is_fresh_instance": False, b"files": []},
+        }
+        return answers[command]
+
+    def close(self) -> None:
+        self.socket.shutdown(2)
+        self.socket.close()
+        self.path.unlink()
+
+
+def test_address_of_watchman(
+    project_: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Watchman is not asked again where it listens, which starts a process, until nobody does."""
+    program = tmp_path / "bin" / "watchman"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho >>'{tmp_path}/asked'\ncat '{tmp_path}/sockname'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.delenv("WATCHMAN_SOCK", raising=False)
+    asked = []
+    for name in ("first", "second"):
+        address = tmp_path / name
+        tmp_path.joinpath("sockname").write_bytes(bser.dumps({b"sockname": os.fsencode(address)}))
+        fake = FakeWatchman(project_.root, address)
+        for _ in range(3):
+            saved(project_)
+            remembered = known(project_)
+            assert (remembered.watcher, remembered.address) == (WATCHMAN, str(address))
+            asked.append(len(tmp_path.joinpath("asked").read_text()))
+        fake.close()
+    assert asked == [1, 1, 1, 2, 2, 2]
+
+
 DAEMON = """#!{python}
 import os, sys, time
 sys.path.insert(0, {source!r})

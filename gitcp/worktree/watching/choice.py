@@ -40,7 +40,7 @@ def asked(repo: Repository, look: Look | None) -> Look:
 def _watch(repo: Repository) -> Watch | None:
     """Ask those who may watch, one after the other; None if nobody does."""
     known = watched.load(str(repo.git_dir))
-    for watcher, address in _candidates(repo):
+    for watcher, address in _candidates(repo, known):
         is_same = known is not None and (known.watcher, known.address) == (watcher, address)
         now = known if known is not None and is_same else Watched((), watcher, address, FAKE)
         watch = watched_look.watch(now, ask(repo, now))
@@ -49,9 +49,10 @@ def _watch(repo: Repository) -> Watch | None:
     return None
 
 
-def _candidates(repo: Repository) -> Iterator[tuple[str, str]]:
+def _candidates(repo: Repository, known: Watched | None) -> Iterator[tuple[str, str]]:
     """Yield those who may watch and their addresses. What is not there is not loaded: most loads
-    `subprocess`, 10 ms.
+    `subprocess`, 10 ms. The next one is only looked for if the last one does not answer: Watchman
+    is asked where it listens, 10 ms, if it does not where it did.
     """
     own, daemon = (str(repo.git_dir / SOCKETS[watcher]) for watcher in (OWN, GIT))
     if os.path.exists(own):
@@ -71,6 +72,8 @@ def _candidates(repo: Repository) -> Iterator[tuple[str, str]]:
     if "WATCHMAN_SOCK" in env or any(os.path.exists(f"{each}/watchman") for each in path):
         from gitcp.worktree.watching import watchman
 
+        if known is not None and known.watcher == WATCHMAN and not env.get(watchman.SOCKET):
+            yield WATCHMAN, known.address
         if address := watchman.address(repo):
             yield WATCHMAN, address
 
