@@ -16,6 +16,7 @@ tests/faults/test_faults.py.
     fleet --savers 50 --worktrees 20 --saves 4  many agents at once
     worktrees --worktrees 20 --saves 10000      worktrees come and go
     soak --saves 1000 --files 10000         watched, beside edits and kills
+    soak --tree DIR --saves 10000 --per-kill 150   the same in a tree that exists
 
 GITCP_TEST_KIND is the kind of repository (tests/support/kinds.py).
 Prints one row a figure. Ends with 1 if anything that is promised did not hold, and says what.
@@ -417,18 +418,22 @@ def _judge(many: fleet.Fleet) -> int:
 
 def soaks(given: argparse.Namespace) -> int:
     """Save beside edits in a watched tree, and compare each checkpoint with what git sees."""
+    process.load()
     broken, began = 0, time.monotonic()
     with scratch() as place:
         project = given.tree or place / "project"
-        one = soak.Soak(project, given.files, given.seed, paranoid=given.paranoid)
-        for wrong in one.run(given.saves, say):
+        one = soak.Soak(
+            project, given.files, given.seed, paranoid=given.paranoid, per_kill=given.per_kill
+        )
+        for wrong in one.run(given.saves, say, 60 * given.minutes):
             broken += 1
             say(f"BROKEN: {wrong}")
             if given.tree:
                 break  # what it looks like is kept
         say(
             f"{one.saves} saves of {len(one.directories)} directories in "
-            f"{time.monotonic() - began:.0f} s, {one.watched} by the word of the same watcher"
+            f"{time.monotonic() - began:.0f} s, {one.watched} by the word of the same watcher, "
+            f"which was killed {one.kills} times"
         )
     return broken
 
@@ -494,6 +499,9 @@ def main() -> int:
     parser.add_argument("--worktrees", type=int, default=20)
     parser.add_argument("--files", type=int, default=10_000, help="of a soak")
     parser.add_argument("--tree", type=Path, help="a repository to soak, which is edited and kept")
+    parser.add_argument(
+        "--per-kill", type=int, default=soak.PER_KILL, help="saves of a soak for one kill"
+    )
     parser.add_argument("--paranoid", action="store_true", help="a soak compares all looks")
     parser.add_argument("-j", "--jobs", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)

@@ -4,6 +4,7 @@ checkpoint is the one that git sees.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import shutil
@@ -12,11 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from faults.process import Forking
 from gitcp.watchers import watched
 
-from driver import SOURCE, Project
+from driver import SOURCE
 
 RULES = ("*.log\n", "new*\n", "x.d/\n", "", "sub/\n!sub/keep\n")
 WIDTH = 10
@@ -28,53 +31,84 @@ PER_KILL = 25
 REPORTED = 50
 """Saves from one line on how far it is to the next."""
 
+PER_WHOLE = 1000
+"""Saves from one comparison of the whole tree to the next."""
+
+EDITED = 60
+"""Directories that are edited, of a tree that was there before: what is not as in git's index costs
+each save, as it does git.
+"""
+
 REF = "refs/gitcp/sessions/soak"
 WHOLE = ""
 
 
 class Soak:
-    """A project of so many files at `place`, its watcher, and indexes of the judge's own. With
-    `paranoid`, gitcp compares each watched look with a full one as well.
+    """A project of so many files at `place`, its watcher, and an index of the judge's own. With
+    `paranoid`, gitcp compares each watched look with a full one as well. The watcher is killed once
+    in `per_kill` saves.
 
-    If there is a repository at `place`, its directories of the third level are used instead.
+    If there is a repository at `place`, some of its directories of the third level are used
+    instead.
     """
 
-    def __init__(self, place: Path, files: int, seed: int, *, paranoid: bool) -> None:
+    def __init__(
+        self, place: Path, files: int, seed: int, *, paranoid: bool, per_kill: int = PER_KILL
+    ) -> None:
         self.chance = random.Random(seed)
         exists = place.joinpath(".git").exists()
-        self.project = Project(place)
+        self.project = Forking(place)
         self.indexes = place.with_name("indexes-of-the-judge")
-        self.indexes.mkdir()
-        self.directories = _third_level(place) if exists else _furnished(place, files)
+        self.indexes.mkdir(exist_ok=True)
+        all_directories = _third_level(place) if exists else _furnished(place, files)
+        self.per_whole_rules = max(20, len(all_directories) // 100)
+        """Edits of rules for one of those for the whole tree, after which all of it is scanned."""
+        count = min(EDITED, len(all_directories)) if exists else len(all_directories)
+        self.directories = self.chance.sample(all_directories, count)
         self.environment = {"GITCP_PARANOID": "1"} if paranoid else {}
-        self.saves = self.watched = 0
+        self.per_kill = per_kill
+        self.saves = self.watched = self.kills = 0
         self.process: subprocess.Popen[bytes] | None = None
         self.edited = {WHOLE}
-        """The parts of the tree, its directories of the second level, that were edited since the
-        last save: WHOLE if rules for all of it were.
+        """The directories that were edited since the last save: WHOLE if rules for all of it
+        were.
         """
         self.last = ""
 
-    def run(self, saves: int, report: Callable[[str], object] = str) -> Iterator[str]:
-        """Edit, save and compare so often. Yields what is wrong; `report` is told how far it is."""
+    def run(
+        self, saves: int, report: Callable[[str], object] = str, seconds: float = math.inf
+    ) -> Iterator[str]:
+        """Edit, save and compare so often, and end after so many seconds. Yields what is wrong;
+        `report` is told how far it is.
+        """
+        until = time.monotonic() + seconds
         try:
-            for number in range(saves):
-                if self.process is None:
-                    self._watch()
-                for _ in range(self.chance.randrange(0, 8)):
-                    self._edit()
-                if self.chance.randrange(PER_KILL) == 0:
-                    self._kill()
-                    for _ in range(self.chance.randrange(0, 3)):
-                        self._edit()
-                wrong = self._compare()
+            while self.saves < saves and time.monotonic() < until:
+                if self.process is not None and self.process.poll() is not None:
+                    yield f"save {self.saves}: the watcher ended with {self.process.returncode}"
+                    self.process = None
+                self._edit_and_kill()
+                if self.saves % PER_WHOLE == 0:
+                    self.edited.add(WHOLE)
+                yield from self._compare()
                 self.saves += 1
                 if self.saves % REPORTED == 0:
-                    report(f"{self.saves} saves, {self.watched} watched")
-                if wrong is not None:
-                    yield f"save {number}: {wrong}"
+                    report(f"{self.saves} saves, {self.watched} watched, {self.kills} kills")
+            self.edited.add(WHOLE)
+            yield from self._compare()
         finally:
             self._kill()
+
+    def _edit_and_kill(self) -> None:
+        if self.process is None:
+            self._watch()
+        for _ in range(self.chance.randrange(0, 8)):
+            self._edit()
+        if self.chance.randrange(self.per_kill) == 0:
+            self._kill()
+            self.kills += 1
+            for _ in range(self.chance.randrange(0, 3)):
+                self._edit()
 
     def _watch(self) -> None:
         command = [sys.executable, "-P", "-m", "gitcp", "watch", "--quiet", "86400", "--every", "0"]
@@ -97,66 +131,90 @@ class Soak:
             self.process.wait()
             self.process = None
 
-    def _compare(self) -> str | None:
-        """Save, and return what is otherwise than git sees it."""
+    def _compare(self) -> Iterator[str]:
+        """Save, and yield what is otherwise than git sees it."""
         before = watched.load(str(self.project.git_dir))
         self.project.gitcp("save", "-q", "--session", "soak", env=self.environment, check=0)
         known = watched.load(str(self.project.git_dir))
         if known is not None and known.missed is not None:
-            return f"{known.watcher} missed a change in {known.missed!r}"
+            yield f"save {self.saves}: {known.watcher} missed a change in {known.missed!r}"
         if before is not None and known is not None:
             self.watched += watched.instance(before.token) == watched.instance(known.token)
-        return self._judge()
+        yield from (f"save {self.saves}: {wrong}" for wrong in self._judge())
 
-    def _judge(self) -> str | None:
-        """Compare what was edited with git's view, and see that nothing else changed."""
+    def _judge(self) -> Iterator[str]:
+        """Compare what was edited with git's view, and see that nothing else changed since the last
+        checkpoint, which was compared.
+        """
         edited, self.edited = self.edited, set()
         last, self.last = self.last, self.project.git("rev-parse", REF)
-        for part in [WHOLE] if WHOLE in edited else sorted(edited):
-            differing = self._saved(part) ^ self._seen(part)
-            if differing:
-                return f"in {part or 'the root'} {sorted(differing)} differ"
-        if not last or last == self.last or WHOLE in edited:
-            return None
-        changed = self.project.git("diff-tree", "-r", "-z", "--name-only", last, self.last)
-        paths = (path for path in changed.split("\0") if path and not path.startswith(".gitcp/"))
-        others = {path for path in paths if "/".join(path.split("/")[:2]) not in edited}
-        return f"{sorted(others)} changed, which nobody edited" if others else None
+        if WHOLE in edited:
+            yield from _differing(self._whole_saved(), self._whole_seen())
+        directories = sorted(edited - {WHOLE})
+        if directories:
+            yield from _differing(self._saved(directories), self._seen(directories))
+        if last and last != self.last and WHOLE not in edited:
+            others = {path for path in self._changed(last) if not _is_in(path, edited)}
+            if others:
+                yield f"{sorted(others)} changed, which nobody edited"
 
-    def _saved(self, part: str) -> set[str]:
-        """The entries of a part of the checkpoint, without gitcp's own."""
-        lines = self.project.git("ls-tree", f"{REF}:{part}", check=False).splitlines()
+    def _changed(self, last: str) -> list[str]:
+        """The files in which the checkpoint differs from the last one."""
+        with _index(self.indexes / "none"):  # git reads an index here, which says nothing
+            changed = self.project.git("diff-tree", "-r", "-z", "--name-only", last, self.last)
+        return changed.split("\0")[:-1]
+
+    def _saved(self, directories: list[str]) -> set[str]:
+        """The files of these directories in the checkpoint."""
+        entries = self.project.git("ls-tree", "-r", "-z", self.last, "--", *directories)
+        return set(entries.split("\0"))
+
+    def _seen(self, directories: list[str]) -> set[str]:
+        """The files of these directories as git sees them: into an index without any."""
+        index = self.indexes / "edited"
+        index.unlink(missing_ok=True)
+        with _index(index):
+            listing = ("ls-files", "-o", "-z", "--exclude-standard", "--", *directories)
+            paths = self.project.git(*listing).encode("utf-8", "surrogateescape")
+            if not paths:
+                return {""}
+            self.project.git("update-index", "--add", "-z", "--stdin", input=paths)
+            tree = self.project.git("write-tree")
+        return set(self.project.git("ls-tree", "-r", "-z", tree).split("\0"))
+
+    def _whole_saved(self) -> set[str]:
+        """The entries of the root of the checkpoint, without gitcp's own."""
+        lines = self.project.git("ls-tree", self.last).splitlines()
         return {line for line in lines if not line.endswith("\t.gitcp")}
 
-    def _seen(self, part: str) -> set[str]:
-        """The entries of a part of the tree as git sees it."""
-        os.environ["GIT_INDEX_FILE"] = str(self.indexes / (part.replace("/", "-") or "whole"))
-        try:
+    def _whole_seen(self) -> set[str]:
+        """The entries of the root as git sees it, in an index that is kept."""
+        index = self.indexes / "whole"
+        if not index.exists() and self.project.git_dir.joinpath("index").exists():
+            shutil.copy2(self.project.git_dir / "index", index)
+        with _index(index):
             ignored = self.project.git("ls-files", "-c", "-i", "-z", "--exclude-standard")
             paths = ignored.encode("utf-8", "surrogateescape")
             if paths:
                 self.project.git("update-index", "--force-remove", "-z", "--stdin", input=paths)
-            self.project.git("add", "--all", "--", part or ".", check=False)
-            prefix = [f"--prefix={part}/"] if part else []
-            tree = self.project.git("write-tree", *prefix, check=False)
-            return set(self.project.git("ls-tree", tree).splitlines()) if tree else set()
-        finally:
-            del os.environ["GIT_INDEX_FILE"]
+            self.project.git("add", "--all", "--", ".")
+            return set(self.project.git("ls-tree", self.project.git("write-tree")).splitlines())
 
     def _edit(self) -> None:
         """Do one of what agents and users do."""
         root, act = self.project.root, self.chance.randrange(10)
-        name = self.chance.choice(self.directories)
-        self.edited.add("/".join(name.split("/")[:2]))
+        number = self.chance.randrange(len(self.directories))
+        name = self.directories[number]
+        self.edited.add(name)
         directory = root / name
         if not directory.is_dir():
             directory.mkdir(parents=True)
         if act == 0:
             shutil.rmtree(directory)
         elif act <= 2:
-            self._rename(directory)
+            self.directories[number] = self._renamed(directory)
         elif act == 3:
-            is_whole = self.chance.randrange(max(20, len(self.directories) // 100)) == 0
+            is_whole = self.chance.randrange(self.per_whole_rules) == 0
             self.edited |= {WHOLE} if is_whole else set()
             rules = root if is_whole else directory
             rules.joinpath(".gitignore").write_text(self.chance.choice(RULES))
@@ -169,14 +227,38 @@ class Soak:
             name = self.chance.choice(["1", "2", "new", "out.log", "keep"])
             directory.joinpath(deep, name).write_text(str(self.chance.random()))
 
-    def _rename(self, directory: Path) -> None:
-        """Rename a directory, and edit in it before anybody has looked."""
+    def _renamed(self, directory: Path) -> str:
+        """Rename a directory, and edit in it before anybody has looked. Its name from now on."""
         target = directory.with_name(f"moved{self.chance.randrange(50)}")
-        if not target.exists():
+        if target.exists():
+            target = directory
+        else:
             directory.rename(target)
             target.joinpath("sub").mkdir(exist_ok=True)
             target.joinpath("sub", "file").write_text(str(self.chance.random()))
-            self.directories.append(str(target.relative_to(self.project.root)))
+        name = str(target.relative_to(self.project.root))
+        self.edited.add(name)
+        return name
+
+
+def _differing(saved: set[str], seen: set[str]) -> Iterator[str]:
+    if saved != seen:
+        yield f"saved {sorted(saved - seen)}, git sees {sorted(seen - saved)}"
+
+
+def _is_in(path: str, directories: set[str]) -> bool:
+    """Whether a path is in one of these directories of the third level, or gitcp's own."""
+    return path.startswith(".gitcp/") or "/".join(path.split("/")[:3]) in directories
+
+
+@contextmanager
+def _index(path: Path) -> Iterator[None]:
+    """Let git use another index meanwhile."""
+    os.environ["GIT_INDEX_FILE"] = str(path)
+    try:
+        yield
+    finally:
+        del os.environ["GIT_INDEX_FILE"]
 
 
 def _furnished(place: Path, files: int) -> list[str]:
