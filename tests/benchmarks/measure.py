@@ -65,6 +65,31 @@ def processed(action: Action) -> float:
     return after[2] + after[3] - before[2] - before[3]
 
 
+class Spent(NamedTuple):
+    """The processor time of the processes of an action, and how long it took, in seconds."""
+
+    processor: float
+    clock: float
+
+
+def spent(action: Action) -> Spent:
+    """What an action takes, once."""
+    start = time.perf_counter()
+    processor = processed(action)
+    return Spent(processor, time.perf_counter() - start)
+
+
+def spent_in_median(action: Action, runs: int, before: Action = lambda: None) -> Spent:
+    """What an action takes in the middle of so many runs, after one warm-up; `before` each run, not
+    counted.
+    """
+    taken = []
+    for _ in range(runs + 1):
+        before()
+        taken.append(spent(action))
+    return Spent(*map(statistics.median, zip(*taken[1:], strict=True)))
+
+
 def command(args: Sequence[str | Path], cwd: Path, env: Mapping[str, str]) -> Action:
     """A command as an action. An exit code other than 0 ends the benchmark: a crash is not a
     time.

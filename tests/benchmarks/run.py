@@ -28,7 +28,18 @@ from typing import NamedTuple
 import interface
 import million
 import stores
-from measure import Pair, Timing, command, in_turn, peak_memory, processed, timed
+from measure import (
+    Pair,
+    Spent,
+    Timing,
+    command,
+    in_turn,
+    peak_memory,
+    processed,
+    spent,
+    spent_in_median,
+    timed,
+)
 
 SOURCE = Path(__file__).parents[2]
 IDENTITY = {
@@ -552,45 +563,134 @@ def memory(bench: Bench, repo: Path) -> Iterator[Row]:
 
 
 def large(bench: Bench, directories: int) -> Iterator[Row]:
-    """Ten tiny files in each of many directories, in processor time: the first save where git has
-    the objects, against `git add -A` into an empty index; nothing changed against `git status`; one
-    file changed against the shadow sequence.
+    """Ten tiny files in each of many directories, in processor time and by the clock: the first
+    save where git has the objects, against `git add -A` into an empty index; nothing changed
+    against `git status`; one file changed against the shadow sequence; both while `gitcp watch`
+    runs; and with a hundredth of the tree checked out, against a repository of that size.
     """
     repo = million.furnish(bench.scratch / "large", directories, bench.env)
     label = f"{directories * million.FILES:,} files in {directories:,} directories"
     time.sleep(3)  # of files as young as its index, git's index proves nothing
     index = {**bench.env, "GIT_INDEX_FILE": str(bench.scratch / "empty.index")}
-    added = processed(command(["git", "add", "-A"], repo, index))
+    added = spent(command(["git", "add", "-A"], repo, index))
     yield from _compared(bench, repo, f"first save, {label} / git add -A, empty index", added, 1.5)
-    save, status = bench.gitcp(repo, "save"), bench.git(repo, "status", "--porcelain")
-    seconds = statistics.median(processed(status) for _ in range(3))
-    yield from _compared(bench, repo, f"save, nothing changed, {label} / git status", seconds, 0.7)
+    status = spent_in_median(bench.git(repo, "status", "--porcelain"), 3)
+    yield from _compared(bench, repo, f"save, nothing changed, {label} / git status", status, 0.7)
     shadow = bench.shadow(repo)
-    taken: tuple[list[float], list[float]] = ([], [])
-    for number in range(4):
-        for action, into in zip((save, shadow), taken, strict=True):
-            (repo / f"part0/group0/module{number}/file0.txt").write_text(f"{time.time_ns()}\n")
-            into.append(processed(action))
-    ours, theirs = (statistics.median(each[1:]) for each in taken)
+    edit = _edits(repo)
+    theirs = spent_in_median(shadow, 3, edit)
+    ours = spent_in_median(bench.gitcp(repo, "save"), 3, edit)
     name = f"save, one file changed, {label} / shadow sequence"
-    yield Row(name, f"{ours:.2f} s", f"{theirs:.2f} s", ours / theirs, 0.8)
+    yield from _spent_rows(name, ours, theirs, 0.8)
+    yield _untold(bench, repo)
+    yield from _watched(bench, repo, label)
+    yield from _sparse(bench, repo, directories)
 
 
-def _compared(bench: Bench, repo: Path, name: str, theirs: float, limit: float) -> Iterator[Row]:
-    """A save against the processor time of git, and its memory."""
-    most = 250 if name.startswith("first") else 150
+def _edits(repo: Path) -> Callable[[], None]:
+    """An action that changes one file, each time another one."""
+    numbers = iter(range(1000))
+
+    def edit() -> None:
+        path = repo / f"part0/group0/module{next(numbers) % 100}/file0.txt"
+        path.write_text(f"{time.time_ns()}\n")
+
+    return edit
+
+
+def _compared(bench: Bench, repo: Path, name: str, theirs: Spent, limit: float) -> Iterator[Row]:
+    """A save against the time of git, and its memory."""
     measured: list[int] = []
+    ours = spent(_measured_save(bench, repo, measured))
+    yield from _spent_rows(name, ours, theirs, limit)
+    yield _memory_row(name.partition(" /")[0], measured, 250 if name.startswith("first") else 150)
 
-    def save() -> None:
-        args = [*bench.program, "-C", str(repo), "save", "--quiet"]
-        measured.append(peak_memory(args, repo, bench.env))
 
-    ours = processed(save)
-    yield Row(name, f"{ours:.2f} s", f"{theirs:.2f} s", ours / theirs, limit)
-    peak = measured[0] / 1e6
-    yield Row(
-        f"memory of the {name.partition(' /')[0]}", f"{peak:.0f} MB", f"{most} MB", peak / most, 1.0
-    )
+def _measured_save(bench: Bench, repo: Path, peaks: list[int]) -> Callable[[], None]:
+    """A save that notes its memory."""
+    args = [*bench.program, "-C", str(repo), "save", "--quiet"]
+    return lambda: peaks.append(peak_memory(args, repo, bench.env))
+
+
+def _spent_rows(name: str, ours: Spent, theirs: Spent, limit: float) -> Iterator[Row]:
+    for kind, each, other in zip(("processor", "clock"), ours, theirs, strict=True):
+        yield Row(f"{name}, {kind}", f"{each:.2f} s", f"{other:.2f} s", each / other, limit)
+
+
+def _memory_row(name: str, peaks: Sequence[int], most: int) -> Row:
+    peak = max(peaks) / 1e6
+    return Row(f"memory of the {name}", f"{peak:.0f} MB", f"{most} MB", peak / most, 1.0)
+
+
+def _untold(bench: Bench, repo: Path) -> Row:
+    """The files that git lists, and that the next checkpoint neither has nor names as skipped: one
+    is too large.
+    """
+    with repo.joinpath("part0/group1/module1/too-large").open("wb") as file:
+        file.truncate(11 << 20)
+    bench.gitcp(repo, "save")()
+    last = json.loads(_output([*bench.program, "log", "-n", "1", "--json"], repo, bench))
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = set(_output(listing, repo, bench).split(b"\0"))
+    captured = ["git", "ls-tree", "-r", "-z", "--name-only", last["commit"]]
+    told = set(_output(captured, repo, bench).split(b"\0"))
+    skipped = {os.fsencode(skip["path"]) for skip in last["files"]["skipped"]}
+    assert skipped & listed, "nothing was skipped, so nothing was tried"
+    count = len(listed - told - skipped)
+    return Row("files that git lists and a checkpoint does not", f"{count}", "0", count, 0)
+
+
+def _output(args: Sequence[str], repo: Path, bench: Bench) -> bytes:
+    return subprocess.run(args, cwd=repo, env=bench.env, capture_output=True, check=True).stdout
+
+
+def _watched(bench: Bench, repo: Path, label: str) -> Iterator[Row]:
+    """Saves while `gitcp watch` runs, which never comes to save by itself."""
+    watching = [*bench.program, "watch", "--quiet", "86400", "--every", "0"]
+    silent = subprocess.DEVNULL
+    with subprocess.Popen(
+        watching, cwd=repo, env=bench.env, stdout=silent, stderr=silent
+    ) as watcher:
+        try:
+            while not repo.joinpath(".git/gitcp/watch.ipc").exists():
+                assert watcher.poll() is None, "gitcp watch ended"
+                time.sleep(0.1)
+            for _ in range(2):  # the first look by it is a whole one
+                bench.gitcp(repo, "save")()
+            for name, edit, limit in (
+                (f"save, nothing changed, watched, {label}", lambda: None, 0.2),
+                (f"save, one file changed, watched, {label}", _edits(repo), 0.3),
+            ):
+                peaks: list[int] = []
+                ours = spent_in_median(_measured_save(bench, repo, peaks), 5, edit)
+                yield from _spent_rows(name, ours, Spent(limit, limit), 1.0)
+                yield _memory_row(name, peaks, 150)
+        finally:
+            watcher.terminate()
+
+
+def _sparse(bench: Bench, repo: Path, directories: int) -> Iterator[Row]:
+    """Saves with a hundredth of the tree checked out, by a whole and by a sparse index, against a
+    repository that has nothing else.
+    """
+    groups = max(1, directories // 10_000)  # of a hundred directories
+    small = million.furnish(bench.scratch / "checked-out", groups * 100, bench.env)
+    sets = [f"part{number // 10}/group{number % 10}" for number in range(groups)]
+    for index in ("--no-sparse-index", "--sparse-index"):
+        bench.git(repo, "checkout", "-q", "--", ".")()
+        bench.git(repo, "sparse-checkout", "set", "--cone", index, *sets)()
+        time.sleep(3)
+        for each in (repo, small):
+            bench.gitcp(each, "save")()
+        for what, edits in (
+            ("nothing changed", {repo: lambda: None, small: lambda: None}),
+            ("one file changed", {each: _edits(each) for each in (repo, small)}),
+        ):
+            ours, theirs = (
+                spent_in_median(bench.gitcp(each, "save"), 5, edits[each]) for each in (repo, small)
+            )
+            name = f"save, {what}, sparse checkout, {index[2:]} / only these files"
+            yield from _spent_rows(name, ours, theirs, 1.5)
 
 
 def _small(bench: Bench, name: str) -> Path:
