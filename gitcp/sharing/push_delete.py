@@ -102,7 +102,7 @@ def delete(store: Store, agreed: DeletePlan, pace: Pace | None = None) -> Delete
     try:
         done = delivery.delete(sessions, _updates({to.tags + n: v for n, v in tags.items()}))
     finally:
-        store.writer.let_go()
+        store.writer.release()
     deleted = (each.session for each in agreed.deletions if not done.refused.keys() & each.refs)
     return DeleteReport(tuple(deleted), done.refused, done.catalogue)
 

@@ -235,6 +235,38 @@ def test_an_old_git_is_told(tmp_path: Path) -> None:
     assert "hint: install git 2.45 or later" in done.err
 
 
+def test_defaults_of_git_3(tmp_path: Path, sealed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SHA-256 names, reftable where this git has it, and no bare repository that is not named:
+    remotes, partial fetches and the own store work.
+    """
+    monkeypatch.setenv("GIT_DEFAULT_HASH", "sha256")
+    monkeypatch.setenv("GIT_DEFAULT_REF_FORMAT", "reftable" if has_reftable() else "files")
+    (sealed / ".gitconfig").write_text("[safe]\n\tbareRepository = explicit\n")
+    ours, theirs = (Project(tmp_path / name, own_store=False) for name in ("ours", "theirs"))
+    hub = tmp_path / "hub.git"
+    ours.git("init", "--quiet", "--bare", str(hub))
+    ours.git(f"--git-dir={hub}", "config", "uploadpack.allowFilter", "true")
+    ours.write("a.txt", "one\n")
+    ours.gitcp("save", "first", "--session", "s", check=0)
+    for project in (ours, theirs):
+        project.gitcp("remote", "hub", str(hub), check=0)
+
+    ours.gitcp("push", "hub", check=0)
+    theirs.gitcp("fetch", "hub", "s", "--no-files", check=0)
+    assert (theirs.git_dir / "gitcp/aside/hub").is_dir()
+    assert theirs.gitcp("show", "hub/s@1:a.txt", check=0).out == "one\n"
+    theirs.gitcp("fetch", "hub", "s", check=0)
+    theirs.gitcp("restore", "hub/s", "--trust", "--yes", check=0)
+    assert theirs.read("a.txt") == b"one\n"
+    ours.gitcp("push", "hub", "--delete", "s", "--yes", check=0)
+    theirs.gitcp("check", check=0)
+
+    own = tmp_path / "own"
+    own.mkdir()
+    for command in (("init",), ("save", "--force"), ("log",), ("check",)):
+        ours.gitcp(*command, cwd=own, check=0)
+
+
 def made(root: Path, names: str) -> Project:
     """A repository with this object format."""
     before = os.environ.get("GIT_DEFAULT_HASH")
