@@ -309,7 +309,7 @@ def test_what_no_message_has_is_not_read(
 
 
 def test_the_index_of_an_older_version_is_removed(project: Project) -> None:
-    """It takes space, and nothing reads it any more."""
+    """Nothing would read it again, and nothing else would delete it."""
     Talk(project).say("the zebra", "Which?")
     project.gitcp("save", check=0)
     store = open_store(project)
