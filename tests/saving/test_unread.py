@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -312,20 +313,37 @@ def test_what_an_agent_is_told(project: Project, home: Path) -> None:
         payload = json.dumps({"session_id": talking.id, "cwd": str(project.root)})
         return project.gitcp("hook", "opencode", event, input=payload, check=0).out
 
-    def turn(text: str) -> str:
+    def turn(text: str) -> None:
+        before = open_store(project).sessions()
         project.write("work.txt", text)
         hook("session.idle")
-        return hook("chat.message")
+        until(lambda: open_store(project).sessions() != before)  # it saves in the background
 
-    assert turn("two\n") == ""
+    def until(is_done: Callable[[], object]) -> None:
+        for _ in range(600):
+            if is_done():
+                return
+            time.sleep(0.1)
+        raise AssertionError("it did not happen")
+
+    def told() -> str:
+        until((project.git_dir / "gitcp" / "notice").exists)
+        return str(json.loads(hook("chat.message"))["hookSpecificOutput"]["additionalContext"])
+
+    turn("two\n")
+    assert hook("chat.message") == ""
     torn(path)
-    context = json.loads(turn("three\n"))["hookSpecificOutput"]["additionalContext"]
+    turn("three\n")
+    context = told()
     assert context.startswith(f"gitcp: cannot read {path}: database disk image is malformed; ")
     assert context.endswith("was kept; gitcp doctor. Tell the user.")
-    assert turn("four\n") == ""
+    turn("four\n")
+    assert hook("chat.message") == ""
     assert f"cannot read {path}" in project.gitcp("doctor", check=1).out
     path.write_bytes(whole)
-    assert turn("five\n") == ""
+    turn("five\n")
+    until(lambda: not (project.git_dir / "gitcp" / "unread").exists())
     torn(path)
-    assert "Tell the user." in turn("six\n")
+    turn("six\n")
+    assert "Tell the user." in told()
     assert len(project.json_lines("log")) == 6
