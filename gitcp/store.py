@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
@@ -35,7 +35,7 @@ from gitcp.git.object_format import FULL_NAME
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import PartOfTree, TreeEntry
-from gitcp.model import FILE, RESERVED, TREE, Checkpoint, CheckpointId, Entry, Oid, Snapshot
+from gitcp.model import FILE, RESERVED, TREE, Base, Checkpoint, CheckpointId, Entry, Oid, Snapshot
 from gitcp.value import Value, replace
 
 if TYPE_CHECKING:
@@ -56,10 +56,13 @@ CONFLICTS = b"conflicts"
 OUTPUTS = b"outputs"
 
 _OID = FULL_NAME.encode("ascii")
+SEGMENT_PATH = re.compile(rb"(.+)/[0-9a-f]{4}/[0-9a-f]{2}", re.DOTALL)
+"""The path of a segment in the tree of all segments: that of its file is group 1."""
+
 SEGMENT = re.compile(
-    re.escape(b"/".join((RESERVED, OUTPUTS, b""))) + rb"(.+)/[0-9a-f]{4}/[0-9a-f]{2}"
+    re.escape(b"/".join((RESERVED, OUTPUTS, b""))) + SEGMENT_PATH.pattern, re.DOTALL
 )
-"""The path of a segment in a checkpoint's tree: that of its file is group 1."""
+"""The same in a checkpoint's tree."""
 
 HEAD = re.compile(rb"tree (%s)\n(?:parent (%s)\n)?author ([^\n]*)" % (_OID, _OID))
 OBJECT = re.compile(rb"object (%s)\n" % _OID)
@@ -108,7 +111,11 @@ class Summary(Value):
 
 
 class Store:
-    """The checkpoints of one repository."""
+    """The checkpoints of one repository. `first_numbers` are those of new sessions, as far as they
+    were read while the store was locked (gitcp.state.numbers).
+    """
+
+    first_numbers: Mapping[str, int] = {}
 
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
@@ -119,6 +126,10 @@ class Store:
         if (log := self.pending_log()) is not None and log.has_earlier():
             with suppress(Refused), self.lock():  # a read-only user continues without
                 pass
+
+    def base(self) -> Base:
+        """Return HEAD's commit and branch, and the operation in progress."""
+        return self.repo.head()
 
     def pending_log(self) -> WriteAheadLog | None:
         """Return the write-ahead log of a framework, None if there is none."""
@@ -360,6 +371,12 @@ class Store:
                 tree = segmented.pointer(self.reader, entry.oid).tree
                 entries[path] = Entry(TREE, tree)
         return entries
+
+    def outputs(self, root: Oid) -> Oid | None:
+        """Return the tree of all segments in the tree of a checkpoint, None if it has none, as that
+        of a user's commit. Raises StoreDamaged.
+        """
+        return next((e.oid for e in self._reserved(root) if e.name == OUTPUTS), None)
 
     def lost_segments(self, checkpoint: Checkpoint) -> Iterator[bytes]:
         """Yield the files whose segments are not in the checkpoint's tree. Raises StoreDamaged."""

@@ -208,10 +208,13 @@ class WriteAheadLog:
         """
         self._add(Write(self._boot, ref, content))
 
-    def writes(self, ref: str) -> tuple[Write, ...]:
-        """Return what was written to a session and is in no checkpoint yet, in order."""
+    def writes(self, ref: str, *, again: bool = True) -> tuple[Write, ...]:
+        """Return what was written to a session and is in no checkpoint yet, in order. Unless it is
+        read `again`, what other processes wrote last may be missing.
+        """
         with self._reading:
-            self._refresh()
+            if again:
+                self._refresh()
             self._unfinished.look(self._repo, ref)
             return tuple(self._unfinished.writes.get(ref, ()))
 

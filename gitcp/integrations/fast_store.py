@@ -21,8 +21,9 @@ from gitcp.git.gathering import Gathering, GatheringObjects
 from gitcp.git.refs import Update
 from gitcp.git.repo import Repository
 from gitcp.git.write_ahead_log import Move, Write, WriteAheadLog, running
-from gitcp.model import Checkpoint, Oid
+from gitcp.model import Base, Checkpoint, Oid
 from gitcp.saving import recorded
+from gitcp.state import numbers
 from gitcp.store import Store
 
 
@@ -63,6 +64,8 @@ class FastStore(Store):
         self.moved: Mapping[str, Chain] = {}
         self._chains: dict[str, Chain] = {}
         self._is_together = False
+        self._tips: dict[str, Oid | None] = {}
+        self._base: Base | None = None
         self._saved: dict[Oid | None, Checkpoint] = {}
         super().__init__(repo)
         self.objects = GatheringObjects(repo, gathering)
@@ -74,17 +77,19 @@ class FastStore(Store):
         if self._is_together:
             raise StoreBusy("this save needs the store for itself; nothing was changed")
         with super().lock():
-            self.moved = {}
+            self.moved, self._base = {}, None
             yield
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Hold the store's lock for saves of any sessions. Their refs move when the block ends, all
-        after one sync. If anything fails, only what is in `moved` was saved. Needs a `log`.
+    def together(self, sessions: Iterable[str]) -> Iterator[None]:
+        """Hold the store's lock for saves of these sessions. Their refs move when the block ends,
+        all after one sync. If anything fails, only what is in `moved` was saved. Needs a `log`.
         """
         with self.lock():
             self._is_together = True
             try:
+                new = [session for session in {*sessions} if self.tip(session) is None]
+                self.first_numbers = numbers.first_of(self, new)  # starts a git: one for all
                 yield
                 if not self._move_all():
                     raise StoreBusy("a session moved in the meantime; nothing was saved")
@@ -92,7 +97,8 @@ class FastStore(Store):
                 self.writer.discard()
                 raise
             finally:
-                self._is_together, self._chains = False, {}
+                self._is_together, self._chains, self._tips = False, {}, {}
+                self.first_numbers = {}
 
     @contextmanager
     def lock_session(self, session: str) -> Iterator[None]:
@@ -113,7 +119,7 @@ class FastStore(Store):
     def _make_recorded(self, session: str) -> None:
         if self.log is None or session in self._chains:
             return
-        writes = self.log.writes(refs.SESSIONS + session)
+        writes = self.log.writes(refs.SESSIONS + session, again=not self._chains)
         with suppress(StoreDamaged):  # the save finds that, too
             if made := tuple(recorded.commit(self, session, writes)):
                 self._chains[session] = Chain(made[0].parent, writes, made)
@@ -128,7 +134,20 @@ class FastStore(Store):
     def tip(self, session: str) -> Oid | None:
         """Return a session's last commit, which may be one that the ref will move to."""
         last = self._last_made(session)
-        return last.commit if last else super().tip(session)
+        if last is not None:
+            return last.commit
+        if not self._is_together:
+            return super().tip(session)
+        if session not in self._tips:  # who else moves it then is noticed at the end
+            self._tips[session] = super().tip(session)
+        return self._tips[session]
+
+    def base(self) -> Base:
+        """Return what HEAD is: within `together`, what it was first."""
+        if not self._is_together:
+            return super().base()
+        self._base = self._base or super().base()
+        return self._base
 
     def read(self, commit: Oid) -> Checkpoint:
         """Return a checkpoint. Raises StoreDamaged and FormatTooNew."""
@@ -185,7 +204,7 @@ class FastStore(Store):
             self.moved = {
                 session: chain
                 for session, chain in chains.items()
-                if self.tip(session) == chain.last.commit
+                if super(FastStore, self).tip(session) == chain.last.commit
             }
             raise
         finally:

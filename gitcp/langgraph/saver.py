@@ -99,16 +99,18 @@ class GitSaver(BaseCheckpointSaver[str]):
         until = checkpoint_id(before) if before else None
         if limit is not None and limit <= 0:
             return
-        listed = self._read(partial(self.threads.list_refs, ask, until))
-        while listed:
-            size = PAGE if limit is None else min(PAGE, limit)
-            page = self._read(partial(self.threads.page, self.serde, listed[:size], filter))
-            listed = listed[size:]
+        size = PAGE if limit is None else min(PAGE, limit)
+        first = partial(self.threads.first_page, self.serde, ask, until, size, filter)
+        listed, page = self._read(first)
+        while True:
             for stored in page:
                 yield tuple_of(self.serde, stored)
             limit = None if limit is None else limit - len(page)
-            if limit == 0:
+            if limit == 0 or not listed:
                 return
+            size = PAGE if limit is None else min(PAGE, limit)
+            page = self._read(partial(self.threads.page, self.serde, listed[:size], filter))
+            listed = listed[size:]
 
     def put(
         self,

@@ -172,12 +172,17 @@ class ThreadStore:
         # first, as a checkpoint may get them now
         writes = self._log.writes(refs.SESSIONS + session) if self._log else ()
         store = self.store()
+        thread = self._current(store, session)
+        return View(thread, thread.parse(writes), store)
+
+    def _current(self, store: Store, session: str) -> Thread:
+        """Return the index of a session as it is now. Raises StoreDamaged."""
         thread = (self._threads.get(session) or Thread(session)).follow(store)
         self._threads.pop(session, None)
         self._threads[session] = thread  # the one used last comes last
         while len(self._threads) > THREADS:
             del self._threads[next(iter(self._threads))]
-        return View(thread, thread.parse(writes), store)
+        return thread
 
     def view_in_memory(self, session: str) -> View:
         """Return the same without the store, for any thread. Raises NotInMemory if the session has
@@ -210,7 +215,22 @@ class ThreadStore:
             self._restore_for_run(thread, ref)
         return reading.stored_of(view, ref)
 
-    def list_refs(
+    def first_page(
+        self,
+        serde: SerializerProtocol,
+        ask: Requested | None,
+        before: str | None,
+        size: int,
+        filter: Mapping[str, Any] | None,
+        views: Views,
+    ) -> tuple[list[tuple[str, CheckpointRef]], list[Stored]]:
+        """Return the first `size` checkpoints of a listing, as `page` does, and the sessions and
+        checkpoints of the rest of it.
+        """
+        listed = self._list_refs(ask, before, views)
+        return listed[size:], self.page(serde, listed[:size], filter, views)
+
+    def _list_refs(
         self, ask: Requested | None, before: str | None, views: Views
     ) -> list[tuple[str, CheckpointRef]]:
         """Return the sessions and checkpoints of a listing, greatest ids first."""
@@ -259,12 +279,14 @@ class ThreadStore:
                     put.error = error
 
     def _put_together(self, puts: Sequence[Put]) -> None:
-        views = [self.view(put.session) for put in puts]
-        with self._writing(*(view.thread for view in views)) as store:
+        sessions = [put.session for put in puts]
+        with self._writing(sessions) as store:
             try:
-                with store.together() if len(puts) > 1 else nullcontext():
-                    for put, view in zip(puts, views, strict=True):
-                        put.commit = self._put(store, view, put)
+                with store.together(sessions) if len(puts) > 1 else nullcontext():
+                    # all of them before a save: then nothing is seen that may not come to be
+                    threads = [self._current(store, session) for session in sessions]
+                    for put, thread in zip(puts, threads, strict=True):
+                        put.commit = self._put(store, View(thread, {}, store), put)
             finally:
                 for put in puts:
                     put.is_done = store.has_moved_to(put.commit)
@@ -323,7 +345,7 @@ class ThreadStore:
         """Save a task's writes as one commit."""
         key, task, fields, typed = given
         thread = self.thread(key.thread)
-        with self._writing(thread) as store:
+        with self._writing([thread.session]) as store:
             write_blob = _writer(store, thread)
             values = {
                 name: record.store_value(write_blob, {}, name, value)
@@ -352,28 +374,26 @@ class ThreadStore:
         return True
 
     @contextmanager
-    def _writing(self, *writers: Thread) -> Iterator[FastStore]:
+    def _writing(self, sessions: Iterable[str]) -> Iterator[FastStore]:
         """Yield the store to write to, and add what it saved to the threads. On failure, written
-        objects and cached state are discarded.
+        objects and what is cached of these sessions are discarded.
         """
         store = self.store()
         try:
             yield store
         except BaseException:
             store.writer.discard()
-            for thread in writers:
-                thread.forget()
+            for session in {*sessions} & self._threads.keys():
+                self._threads[session].forget()
             raise
         finally:
-            self._follow(store, writers)
+            self._follow(store)
 
-    def _follow(self, store: FastStore, writers: Iterable[Thread]) -> None:
-        """Add to these threads what their refs have moved to."""
+    def _follow(self, store: FastStore) -> None:
+        """Add to the threads what their refs have moved to."""
         moved, store.moved = store.moved, {}
-        for thread in set(writers):
-            if thread.session not in moved:
-                continue
-            chain = moved[thread.session]
+        for session, chain in moved.items():
+            thread = self._threads[session]
             if chain.made[0].parent == thread.tip:
                 _remember_writes(thread, chain.committed)
                 for each in chain.made:

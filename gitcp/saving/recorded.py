@@ -130,7 +130,7 @@ def _draft(store: Store, session: str, recorded: Recorded, parent: Checkpoint | 
 def no_files(store: Store) -> Snapshot:
     """Return the snapshot of a checkpoint for which no file was read."""
     skip = Skip(b".", SkipReason.NOT_HELD)
-    return Snapshot(store.repo.object_format.empty_tree, store.repo.head(), 0, (skip,))
+    return Snapshot(store.repo.object_format.empty_tree, store.base(), 0, (skip,))
 
 
 def commit_all(store: Store) -> None:

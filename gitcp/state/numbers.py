@@ -20,14 +20,20 @@ def first(store: Store, session: str) -> int:
 
     Unreadable checkpoints are skipped: a damaged chain must not block saving.
     """
+    return store.first_numbers.get(session) or first_of(store, [session])[session]
+
+
+def first_of(store: Store, sessions: Sequence[str]) -> dict[str, int]:
+    """Return the same for several sessions, which takes as long as for one."""
     tips = _tips(store)
-    if not tips:
-        return _highest_quarantined(store, session) + 1
     try:
-        highest = _highest(store, session, tips)
+        highest = _highest(store, sessions, tips) if tips and sessions else {}
     except (GitFailed, StoreDamaged):
-        highest = max(_readable(store, session, tips))
-    return max(highest, _highest_quarantined(store, session)) + 1
+        highest = {session: max(_readable(store, session, tips)) for session in sessions}
+    return {
+        session: max(highest.get(session, 0), _highest_quarantined(store, session)) + 1
+        for session in sessions
+    }
 
 
 def highest(store: Store) -> dict[str, int]:
@@ -57,11 +63,13 @@ def _all_readable(store: Store, tips: Sequence[Oid]) -> list[Summary]:
         return [summary for tip in tips for summary in store.readable(tip)]
 
 
-def _highest(store: Store, session: str, tips: Iterable[Oid]) -> int:
-    options = ("--fixed-strings", f"--grep=Gitcp-Session: {session}")
-    return max(
-        (s.id.number for s in store.forest(tips, *options) if s.id.session == session), default=0
-    )
+def _highest(store: Store, sessions: Iterable[str], tips: Iterable[Oid]) -> dict[str, int]:
+    greps = (f"--grep=Gitcp-Session: {session}" for session in sessions)
+    highest: dict[str, int] = {}
+    for summary in store.forest(tips, "--fixed-strings", *greps):
+        known = highest.get(summary.id.session, 0)
+        highest[summary.id.session] = max(summary.id.number, known)
+    return highest
 
 
 def _readable(store: Store, session: str, tips: Iterable[Oid]) -> Iterable[int]:

@@ -169,7 +169,8 @@ def test_readers_beside_a_writer(project: Project) -> None:
     def read() -> int:
         seen = count = 0
         while not ended.is_set():
-            seen = check(saver.get_tuple(thread()), max(seen, put_so_far[0]))
+            least = max(seen, put_so_far[0])
+            seen = check(saver.get_tuple(thread()), least)
             listed = [check(found, 0) for found in saver.list(thread(), limit=3)]
             assert listed == list(range(listed[0], max(0, listed[0] - 3), -1))
             assert listed[0] >= seen

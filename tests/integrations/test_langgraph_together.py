@@ -23,6 +23,7 @@ from gitcp.git.refs import FileRefs
 from gitcp.git.write_ahead_log import decode, encode
 from gitcp.langgraph import GitSaver
 from gitcp.langgraph.thread_store import ThreadStore
+from gitcp.store import Store
 
 from driver import Project
 from samples import open_store
@@ -168,6 +169,32 @@ def test_not_seen_before_it_is_durable(project: Project, monkeypatch: pytest.Mon
 
     assert seen == [[[1, 1, 1]]] * 2
     assert [steps(saver, name) for name in THREADS] == [[2, 1]] * 3
+
+
+def test_new_threads_with_names_used_before(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each session continues its own numbers, for which git is asked once."""
+    saver = graphs.saver(project)
+    for step in (1, 2):
+        put_together(saver, *THREADS[:step], step=step)
+    for name in THREADS[:2]:
+        saver.delete_thread(name)
+    asked: list[int] = []
+    forest = Store.forest
+
+    def count(*given: Any) -> Any:
+        asked.append(1)
+        return forest(*given)
+
+    monkeypatch.setattr(Store, "forest", count)
+    assert all(each.is_done for each in put_together(saver, *THREADS, "t", step=3))
+
+    assert asked == [1]
+    store = open_store(project)
+    tips = [store.tip(f"langgraph-{name}") for name in THREADS]
+    assert [store.read(tip).id.number for tip in tips if tip] == [4, 2, 1]
+    sound(project)
 
 
 # ---------------------------------------------------------------- when one of them fails
