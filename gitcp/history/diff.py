@@ -7,7 +7,7 @@ renames and odd names. For current files, changed content goes to a temporary ob
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from gitcp.adapters.base import Message
 from gitcp.errors import StoreDamaged
 from gitcp.git import trees
 from gitcp.git.objects import Objects
+from gitcp.git.reader import ObjectReader
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeReader
-from gitcp.history import show
+from gitcp.history import appended, show
 from gitcp.model import RESERVED, Capture, Checkpoint, Conversation, Entry, FileChange, Oid
 from gitcp.saving.save import live_trees
 from gitcp.store import Store, Summary, require_files
@@ -48,7 +49,9 @@ def compare(store: Store, old: Oid | None, new: Oid, paths: Paths = ()) -> Compa
     empty = store.repo.object_format.empty_tree
     before = files_of(store, old) if old else empty
     changes = _changes(store.reader, before, files_of(store, new), paths)
-    return Comparison(changes, _text(store.repo.git, old or empty, new, changes, paths))
+    growing = appended.between(store, old or empty, new).keys()
+    text = _text(store.repo.git, store.reader, (old or empty, new), changes, paths, growing)
+    return Comparison(changes, text)
 
 
 @contextmanager
@@ -72,14 +75,19 @@ def compare_with_now(
     with tempfile.TemporaryDirectory(prefix="gitcp-") as name:
         temporary = scratch(store.repo, Path(name))
         objects = Objects(temporary)
-        new = take(store.repo, objects, limits, live).snapshot.tree
+        snapshot = take(store.repo, objects, limits, live).snapshot
+        new = snapshot.tree
         objects.writer.write_tree(
             objects.reader.read_tree(new)
         )  # a snapshot does not write its root tree
         objects.writer.flush()
         changes = _against(store, objects, old, new, paths)
-        git = _git_in(temporary)
-        yield Comparison(changes, _text(git, old.root, new, changes, paths))
+        converted = (*old.snapshot.converted, *snapshot.converted)
+        growing = {each.path for each in converted if each.segments}
+        git, trees_compared = _git_in(temporary), (old.root, new)
+        yield Comparison(
+            changes, _text(git, objects.reader, trees_compared, changes, paths, growing)
+        )
 
 
 def compare_conversations(
@@ -181,21 +189,38 @@ def _is_below(path: bytes, top: bytes) -> bool:
 
 
 def _text(
-    git: Git, old: Oid, new: Oid, changes: Sequence[FileChange], paths: Paths
+    git: Git,
+    reader: ObjectReader,
+    compared: tuple[Oid, Oid],
+    changes: Sequence[FileChange],
+    paths: Paths,
+    growing: Container[bytes],
 ) -> Callable[..., bytes]:
     """Return the function that runs git.
 
-    It passes every path, so that gitcp's own directory is excluded.
+    It passes every path, so that gitcp's own directory is excluded. Of files stored as segments,
+    which are some of those `growing`, git has only pointers: what it would say is replaced.
     """
-    tops = list(dict.fromkeys(paths or [change.path.split(b"/", 1)[0] for change in changes]))
+    segmented = [each for each in changes if each.path in growing and _is_segmented(reader, each)]
+    if segmented:
+        listed = [change.path for change in changes if change not in segmented]
+    else:
+        listed = [*(paths or [change.path.split(b"/", 1)[0] for change in changes])]
+    tops = list(dict.fromkeys(listed))
 
     def text(*options: str) -> bytes:
         if not changes:
             return b""
         parts = [tops[start : start + CHUNK] for start in range(0, len(tops), CHUNK)]
-        return b"".join(git(*PATCH, *options, old, new, "--", *part) for part in parts)
+        patches = (git(*PATCH, *options, *compared, "--", *part) for part in parts)
+        is_stat = any(option.startswith("--stat") for option in options)
+        return b"".join((*patches, appended.patch(reader, segmented, stat=is_stat)))
 
     return text
+
+
+def _is_segmented(reader: ObjectReader, change: FileChange) -> bool:
+    return any(appended.is_pointer(reader, entry) for entry in (change.old, change.new))
 
 
 def scratch(repo: Repository, directory: Path) -> Repository:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from gitcp.errors import GitFailed
+from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git.object_format import FULL_NAME
+from gitcp.history import appended
 from gitcp.model import FileChange, Oid
 from gitcp.store import Store
 from gitcp.value import Value
@@ -66,16 +68,29 @@ def file_stats(
         )
     except GitFailed:  # an object is missing; `gitcp check` reports it
         counts = {}
-    return [
-        tuple(_stat(change, counts.get(commit, {})) for change in changes)
-        for commit, changes in checkpoints
-    ]
+    before = floor or store.repo.object_format.empty_tree
+    stats = []
+    for commit, changes in checkpoints:
+        root = store.summary(commit).root
+        lines = _appended(store, (before, root)) if changes else {}
+        stats.append(tuple(_stat(each, counts.get(commit, {}), lines) for each in changes))
+        before = root
+    return stats
 
 
-def _stat(change: FileChange, counts: Counts) -> FileStat:
+def _appended(store: Store, pair: Pair) -> appended.Counts:
+    """Return the lines of files whose counts by git are those of a pointer to segments."""
+    with suppress(StoreDamaged):  # `gitcp check` reports it
+        return appended.between(store, *pair)
+    return {}
+
+
+def _stat(change: FileChange, counts: Counts, lines: appended.Counts) -> FileStat:
     added, removed = (
         int(n) if n.isdigit() else None for n in counts.get(change.path, (b"-", b"-"))
     )
+    if change.path in lines:
+        added, removed = lines[change.path] or (None, None)
     return FileStat(change.path, change.kind.value, added, removed)
 
 
@@ -115,22 +130,28 @@ def totals(store: Store, pairs: Iterable[Pair]) -> dict[Pair, Total]:
         output = store.repo.git(*command, input=listed) if pairs else b""
     except GitFailed:  # an object is missing; `gitcp check` reports it
         return {}
-    return {**dict.fromkeys(pairs, Total(0, 0, 0)), **_parse_totals(output)}
+    lines = {pair: _appended(store, pair) for pair in pairs}
+    return {**dict.fromkeys(pairs, Total(0, 0, 0)), **_parse_totals(output, lines)}
 
 
-def _parse_totals(output: bytes) -> dict[Pair, Total]:
-    """Return the totals in git's output: for each pair `OLD NEW`, a line feed, and its counts."""
+def _parse_totals(output: bytes, lines: Mapping[Pair, appended.Counts]) -> dict[Pair, Total]:
+    """Return the totals in git's output: for each pair `OLD NEW`, a line feed, and its counts.
+    `lines` are the counts of files of which git has compared pointers.
+    """
     totals: dict[Pair, Total] = {}
     total = Total(0, 0, 0)
+    of_pair: appended.Counts = {}
     for field in output.split(b"\0"):
         end = 0
         while (header := PAIR.match(field, end)) is not None:
             pair = Oid(header[1].decode("ascii")), Oid(header[2].decode("ascii"))
             total, end = Total(0, 0, 0), header.end()
-            totals[pair] = total
+            totals[pair], of_pair = total, lines.get(pair, {})
         count = COUNT.fullmatch(field, end)
         if count is not None:
             added, removed = (int(n) if n.isdigit() else 0 for n in (count[1], count[2]))
+            if count[3] in of_pair:
+                added, removed = of_pair[count[3]] or (0, 0)
             total = Total(total.files + 1, total.added + added, total.removed + removed)
             totals[pair] = total
     return totals
