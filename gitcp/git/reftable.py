@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from gitcp.errors import DiskFull, GitFailed, StoreBusy
+from gitcp.errors import DiskFull, GitcpError, GitFailed, StoreBusy
+from gitcp.git.fsync import sync_paths
 from gitcp.git.object_format import ObjectFormat
 from gitcp.git.refs import Head, Update
 from gitcp.git.shared import quoted
@@ -25,6 +26,9 @@ TABLES = "reftable/tables.list"
 
 LOCKED = "cannot lock references"
 """In git's message, if another process has the lock."""
+
+TRIES = 20
+"""How often tables are synced again because another git has joined some meanwhile."""
 
 PATIENCE = 10.0
 PAUSE = 0.1
@@ -70,7 +74,7 @@ class TableRefs:
         return Head(Oid(commit) if commit else None, ref or None, frozenset(roots))
 
     def update(self, name: str, new: Oid, old: Oid | None) -> bool:
-        return self._move([Update(name, new, old)])
+        return self._move_durably(Update(name, new, old))
 
     def update_all(self, updates: Sequence[Update], make_durable: Callable[[], None]) -> bool:
         if not self._are_there(updates):
@@ -79,10 +83,27 @@ class TableRefs:
         return self._move(updates)
 
     def delete(self, name: str, old: Oid) -> bool:
-        return self._move([Update(name, self._null, old)])
+        return self._move_durably(Update(name, self._null, old))
 
     def sync(self, names: Iterable[str]) -> None:
-        """Do nothing: `update` has synced it."""
+        """Sync the tables and their directory: git 2.47 syncs a table before it writes the end of
+        it, and no git syncs the names.
+        """
+        try:
+            self._sync_tables()
+        except OSError as error:
+            raise GitcpError(
+                f"{', '.join(names)} was moved, but may not survive a power failure: "
+                f"{error.strerror}"
+            ) from None
+
+    def _sync_tables(self) -> None:
+        path = self._common / TABLES
+        for _ in range(TRIES):
+            listed = path.read_text("ascii")
+            sync_paths([*map(path.with_name, listed.split()), path.parent])
+            if path.read_text("ascii") == listed:
+                return
 
     def log(self, name: str) -> builtins.list[tuple[Oid, int]]:
         command = ("reflog", "show", "--date=unix", "--format=%H %gd", name, "--")
@@ -107,6 +128,12 @@ class TableRefs:
     def _are_moved(self, updates: Sequence[Update]) -> bool:
         """Return whether each ref is where it is to be moved to."""
         return all((self.read(update.name) or self._null) == update.new for update in updates)
+
+    def _move_durably(self, update: Update) -> bool:
+        has_moved = self._move([update])
+        if has_moved:
+            self.sync([update.name])
+        return has_moved
 
     def _move(self, updates: Sequence[Update]) -> bool:
         """Move or delete refs, all or none. Return False if one is not at its old value."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
+from kinds import in_files
 from pruned import holdings, in_trash
 
 from gitcp.git.gathering import MANY, Gathering
@@ -92,6 +93,7 @@ def nothing(_: Store) -> None:
     pass
 
 
+@in_files  # git reads all of reftable at once
 @pytest.mark.parametrize("cruft", CRUFT)
 @pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
 @pytest.mark.parametrize(
