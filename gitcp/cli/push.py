@@ -58,12 +58,8 @@ def command(context: Context, /, **given: Any) -> None:
     Pushes files and conversation. New content is scanned for secrets first; if there is one,
     nothing is sent. Branches are not pushed, and `git push` does not push checkpoints.
 
-    With --delete, sessions are deleted there with their tags, and gitcp does not push them by
-    itself any more. Their checkpoints must be in this repository, unless you pass --force.
-
       gitcp push
       gitcp push private --all
-      gitcp push --redact
       gitcp push --allow 3f0c9a1b22d4
       gitcp push origin --delete e7ba
     """
