@@ -156,8 +156,9 @@ def leave_notice(store: Store, text: str) -> None:
 
 
 def leave_unread(store: Store, text: str) -> bool:
-    """Write which conversation a background save could not read, for the next session start or
-    prompt of any agent, "" for none. Return whether that is news: it is told once.
+    """Leave a notice for the next session start or prompt of any agent: which conversation a
+    background save could not read ("" if all were read). Return whether the notice is new; the
+    same one is left only once.
     """
     path = store.repo.state_dir / UNREAD
     try:

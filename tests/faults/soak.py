@@ -79,7 +79,7 @@ class Soak:
         self, saves: int, report: Callable[[str], object] = str, seconds: float = math.inf
     ) -> Iterator[str]:
         """Edit, save and compare so often, and end after so many seconds. Yields what is wrong;
-        `report` is told how far it is.
+        `report` gets the progress.
         """
         until = time.monotonic() + seconds
         try:

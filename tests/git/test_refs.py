@@ -525,7 +525,7 @@ def test_a_deletion_is_on_the_disk(common: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_promise_is_made_before_refs_move(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where somebody else sees to it that the values last, it is said first, once, and nothing is
+    """`make_durable` is called once, before any ref moves, and nothing is
     synced here.
     """
     refs.update_ref(common, NAME, A, None)

@@ -255,7 +255,7 @@ def test_a_file_given_by_hand(
 
 
 def test_restore(talking: Talking, forbid: Callable[[Path, int], None]) -> None:
-    """The files are restored, after what is there was saved; what cannot be read stays."""
+    """The current files are saved, then restored; an unreadable conversation is kept."""
     forbid(talking.main(), errno.EIO)
     store = open_store(talking.project)
     request = RestoreRequest(talking.first, talking.project.root, conversation=False)

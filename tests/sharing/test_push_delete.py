@@ -223,7 +223,7 @@ def test_deleted_by_somebody_else(team: Team) -> None:
 
 
 def test_a_host_that_deletes_nothing(team: Team) -> None:
-    """The reason is told, and the session is listed as before."""
+    """The reason is printed, and the session is listed as before."""
     _refuse(team.hub, '*" to 0"*', what="$1 to $3")
     report = push_delete.delete(team.ada, planned(team.ada, "alpha"))
     assert report.deleted == ()
