@@ -9,16 +9,12 @@ files with them. This one follows git's own command, including its oddities; the
 with `git ls-files`.
 
 A rule becomes a dictionary entry if possible (`name`, `*.ext`, `dir/name`), else a regular
-expression, compiled when a name first contains the rule's longest literal. Most processes never
-need `re`.
+expression, compiled when a name first contains the rule's longest literal: most never are.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from re import Pattern
+import re
 
 _BOM = b"\xef\xbb\xbf"
 _SLASH = ord("/")
@@ -207,13 +203,11 @@ class _Rule:
         wild = self.literal < len(pattern)
         self.needs = _longest_literal(pattern.lower() if fold else pattern) if wild else pattern
         self._fold = fold
-        self._regex: Pattern[bytes] | None = None
+        self._regex: re.Pattern[bytes] | None = None
 
     def matches(self, text: bytes) -> bool:
         regex = self._regex
         if regex is None:
-            import re  # 3.5 ms at start-up, and most names match no wildcard
-
             regex = self._regex = re.compile(
                 _regex(self.pattern, self.literal, self._fold), re.DOTALL
             )
