@@ -16,7 +16,7 @@ from scripted_gemini import ScriptedGemini
 from test_real_converting import PROGRAMS, RUNS, entries
 from transcripts import INNER
 
-from gitcp.adapters.mending import FIRST, GLUED, MARK, NOT_UTF8, TORN
+from gitcp.adapters.mending import FIRST, GLUED, MARK, NOT_UTF8, NULS, TORN
 
 from driver import Project
 from scripted_model import ScriptedModel
@@ -152,5 +152,62 @@ def test_a_sub_agent_goes_on(project: Project, tmp_path: Path, what: str) -> Non
     with ScriptedModel({"tool": "SendMessage", "input": message}) as model:
         real_agents.claude(second, project.root, model, *resume["command"][1:], "and then?")
     (heard,) = (each for each in model.requests if GO_ON in str(each["messages"][-1]))
+    texts = [text for kind, _, text in entries(heard) if kind in ("text", "result")]
+    assert real_agents.in_order([INNER, SEEN, REPORT, GO_ON], texts), texts
+
+
+def spawning(body: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request of Codex's main thread or of the sub-agent that it begins; when asked
+    to go on, it sends that one a message.
+    """
+    items, last = body["input"], body["input"][-1]
+    prompts = [n for n, each in enumerate(items) if "<" not in _prompt(each)]
+    if INNER in _prompt(items[prompts[0]]):
+        is_begun = INNER not in _prompt(last)
+        return {"text": REPORT} if is_begun else _called("exec_command", cmd="ls")
+    outputs = [each.get("output") for each in items if each["type"] == "function_call_output"]
+    id = json.loads(outputs[0])["agent_id"] if outputs else None
+    calls = [_called("tool_search", query="spawn a sub-agent")]
+    if len(prompts) == 1:
+        calls += [_called("spawn_agent", message=INNER)]
+    else:
+        calls += [_called("resume_agent", id=id), _called("send_input", target=id, message=GO_ON)]
+    calls += [_called("wait_agent", targets=[id], timeout_ms=20_000), {"text": "Done."}]
+    return calls[sum(each["type"].endswith("_call") for each in items[prompts[-1] :])]
+
+
+def _prompt(item: dict[str, Any]) -> str:
+    """What a user said in this; "<" if it is not that."""
+    return str(item["content"][0]["text"]) if item.get("role") == "user" else "<"
+
+
+def _called(tool: str, **arguments: Any) -> dict[str, Any]:
+    """A call of one of Codex's tools. Those for sub-agents are found by a search."""
+    namespace = "multi_agent_v1" if tool.endswith(("_agent", "_input")) else None
+    return {"tool": tool, "input": arguments, **({"namespace": namespace} if namespace else {})}
+
+
+@pytest.mark.parametrize("what", [MARK, NULS, TORN])
+def test_a_sub_agent_of_codex_goes_on(project: Project, tmp_path: Path, what: str) -> None:
+    """Saved broken, restored in another home, resumed and sent a message."""
+    project.write(SEEN, "one\n")
+    project.commit()
+    first, second = tmp_path / "first-home", tmp_path / "second-home"
+    with ScriptedModel(*[spawning] * 9) as model:
+        thread = real_agents.codex(first, project.root, model, "go")
+    (main,) = first.rglob(f"rollout-*-{thread}.jsonl")
+    (path,) = (path for path in main.parent.iterdir() if path != main)
+    agent_id = path.stem[-len(thread) :]
+    assert REPORT in path.read_text("utf-8")
+    path.write_bytes(damaged(path.read_bytes(), what))
+    given = ("--agent", "codex", "--conversation", str(main))
+    project.gitcp("save", "broken", *given, env={"HOME": str(first)}, check=0)
+    resume = real_agents.restore(project, second, "@")["resume"]
+    assert resume["repaired"]
+    assert all(fault.endswith(f" in agents/{agent_id}") for fault in resume["repaired"])
+
+    with ScriptedModel(*[spawning] * 9) as model:
+        real_agents.codex(second, project.root, model, *resume["command"][1:], "and then?")
+    heard = next(each for each in model.requests if GO_ON in str(each["input"][-1]))
     texts = [text for kind, _, text in entries(heard) if kind in ("text", "result")]
     assert real_agents.in_order([INNER, SEEN, REPORT, GO_ON], texts), texts

@@ -14,7 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 Step = dict[str, Any]
-"""{"text": …} or {"tool": name, "input": {…}}; for Codex's free-form tools the input is a text."""
+"""{"text": …} or {"tool": name, "input": {…}}. For Codex's free-form tools the input is a text, and
+a tool that it found by `tool_search` has the "namespace" that it was found in.
+"""
 
 Reader = Callable[[dict[str, Any]], Step]
 """A step that depends on what the request tells the model."""
@@ -190,8 +192,12 @@ def _response(body: dict[str, Any], step: Step) -> dict[str, Any]:
             "name": step["tool"],
             "input": step["input"],
         }
+    elif step["tool"] == "tool_search":
+        item |= {"type": "tool_search_call", "call_id": f"call_{number}", "execution": "client"}
+        item |= {"arguments": step["input"]}
     else:
         item |= {"type": "function_call", "call_id": f"call_{number}", "name": step["tool"]}
+        item |= {key: step[key] for key in ("namespace",) if key in step}
         item |= {"arguments": json.dumps(step["input"])}
     usage = {"input_tokens": 10, "output_tokens": 10, "total_tokens": 20}
     return {

@@ -38,6 +38,9 @@ from gitcp.dialogue import (
 from gitcp.model import Agent, Capture, Source, Stream
 
 AGENTS, PARENTS = "agents/", "parents/"
+MENDED = (AGENTS,)
+"""Beginnings of the names of streams that are repaired as the main one is."""
+
 VERSION = "0.169.0"
 """The version whose format is written."""
 
@@ -206,11 +209,14 @@ def _asides(stored: Stored) -> Iterator[Aside]:
 ORDINALS = "records without a number (numbers left out)"
 
 
-def mend(transcript: Transcript, stored: Stored, main: Stream) -> Plan:
+def mend(transcript: Transcript, stored: Stored, stream: Stream) -> Plan:
     """Rebuild a lost first record, and leave out the numbers of records where one is missing: Codex
     refuses such a rollout whole.
+
+    A sub-agent is stored only if its first record names its parent. A thread that others were
+    forked from stays as it is: they name their part of it by a number of bytes.
     """
-    if main.place.endswith(PACKED):
+    if stream.place.endswith(PACKED):
         return [], Counter()  # stored as Codex compressed it
     first: Fields | None = None
     cwd, numbered = None, Counter[bool]()
@@ -220,7 +226,8 @@ def mend(transcript: Transcript, stored: Stored, main: Stream) -> Plan:
         numbered[isinstance(fields.get("ordinal"), int)] += 1
     edits: list[Edit] = []
     faults: Faults = Counter()
-    if first is not None and first.get("type") != "session_meta":
+    is_main = stream.name == MAIN
+    if is_main and first is not None and first.get("type") != "session_meta":
         edits, faults = mending.first_rebuilt(_first(first, cwd or "/", stored))
         numbered[False] += 1
     if len(numbered) == 2:
