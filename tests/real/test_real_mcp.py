@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from real_agents import CLAUDE, COPILOT, claude, copilot
+from real_agents import CLAUDE, CODEX, COPILOT, claude, codex, copilot
 
 from driver import SOURCE, Project
 from scripted_model import Reader, ScriptedModel, Step
@@ -33,8 +33,14 @@ class Agent(NamedTuple):
     program: Path
     run: Callable[[Path, Path, ScriptedModel, str], None]
     prefix: str
-    shell: str
-    first: tuple[Step, ...] = ()
+    shell: Callable[[str], Step]
+    first: tuple[Step | Reader, ...] = ()
+    namespace: str | None = None
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> Step:
+        """A call of one of gitcp's tools."""
+        namespace = {"namespace": self.namespace} if self.namespace else {}
+        return {"tool": self.prefix + tool, "input": arguments, **namespace}
 
 
 def run_claude(home: Path, root: Path, model: ScriptedModel, prompt: str) -> None:
@@ -49,10 +55,41 @@ def run_copilot(home: Path, root: Path, model: ScriptedModel, prompt: str) -> No
     copilot(home, root, model, "--additional-mcp-config", config, prompt)
 
 
+def run_codex(home: Path, root: Path, model: ScriptedModel, prompt: str) -> None:
+    """Run Codex with the server."""
+    env = ", ".join(f"{name} = {json.dumps(value)}" for name, value in SERVER["env"].items())
+    settings = {name: json.dumps(SERVER[name]) for name in ("command", "args")}
+    settings["env"] = f"{{ {env} }}"
+    given = [f"mcp_servers.gitcp.{name}={value}" for name, value in settings.items()]
+    codex(home, root, model, *(arg for each in given for arg in ("-c", each)), prompt)
+
+
+def until_announced(body: dict[str, Any]) -> Step | None:
+    """Wait until Codex says that there are tools of gitcp's."""
+    if NAMESPACE in str(body["input"]):
+        return None
+    return {"tool": "exec_command", "input": {"cmd": "sleep 1"}}
+
+
+def bash(tool: str) -> Callable[[str], Step]:
+    """The call of a shell that wants a description, by this name of the tool."""
+    return lambda cmd: {"tool": tool, "input": {"command": cmd, "description": "change"}}
+
+
+NAMESPACE = "mcp__gitcp"
 WAIT: Step = {"tool": "WaitForMcpServers", "input": {}}
+SEARCH: Step = {"tool": "tool_search", "input": {"query": "gitcp checkpoint", "limit": 30}}
 AGENTS = {
-    "claude": Agent(CLAUDE, run_claude, "mcp__gitcp__", "Bash", (WAIT,)),
-    "copilot": Agent(COPILOT, run_copilot, "gitcp-", "bash"),
+    "claude": Agent(CLAUDE, run_claude, "mcp__gitcp__", bash("Bash"), (WAIT,)),
+    "codex": Agent(
+        CODEX,
+        run_codex,
+        "",
+        lambda cmd: {"tool": "exec_command", "input": {"cmd": cmd}},
+        (*[until_announced] * 60, SEARCH),
+        NAMESPACE,
+    ),
+    "copilot": Agent(COPILOT, run_copilot, "gitcp-", bash("bash")),
 }
 
 
@@ -65,8 +102,21 @@ def agent(request: pytest.FixtureRequest) -> Agent:
     return found
 
 
+def tools_of(body: dict[str, Any], agent: Agent) -> dict[str, dict[str, Any]]:
+    """The tools that the model was told of, with their schemas, by gitcp's names."""
+    if agent.namespace is None:
+        return {tool["name"].removeprefix(agent.prefix): tool for tool in body["tools"]}
+    (found,) = (item["tools"] for item in body["input"] if item["type"] == "tool_search_output")
+    (ours,) = (each["tools"] for each in found if each["name"] == agent.namespace)
+    return {tool["name"]: {**tool, "input_schema": tool["parameters"]} for tool in ours}
+
+
 def result(body: dict[str, Any]) -> str:
     """What the last call of a tool gave, as the model is told."""
+    if "input" in body:
+        outputs = [each for each in body["input"] if each["type"] == "function_call_output"]
+        output: str | list[dict[str, str]] = outputs[-1]["output"]
+        return output.partition("Output:\n")[2] if isinstance(output, str) else output[-1]["text"]
     parts = [
         part
         for message in body["messages"]
@@ -77,35 +127,35 @@ def result(body: dict[str, Any]) -> str:
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
-def corrected(tool: str, arguments: dict[str, Any]) -> Reader:
+def corrected(agent: Agent, tool: str, arguments: dict[str, Any]) -> Reader:
     """Call again, with the argument that the error names."""
 
     def read(body: dict[str, Any]) -> Step:
         found = re.search(r"no argument '(\w+)' \(did you mean '(\w+)'\?\)", result(body))
         assert found, result(body)
         renamed = {found[2] if name == found[1] else name: v for name, v in arguments.items()}
-        return {"tool": tool, "input": renamed}
+        return agent.call(tool, renamed)
 
     return read
 
 
-def hinted(prefix: str) -> Reader:
+def hinted(agent: Agent) -> Reader:
     """Make the call that the hint of an error names."""
 
     def read(body: dict[str, Any]) -> Step:
         found = re.search(r"hint: call (\w+) with (\{.*\})", result(body))
         assert found, result(body)
-        return {"tool": prefix + found[1], "input": json.loads(found[2])}
+        return agent.call(found[1], json.loads(found[2]))
 
     return read
 
 
-def planned(prefix: str) -> Reader:
+def planned(agent: Agent) -> Reader:
     """Make the call that carries out a plan."""
 
     def read(body: dict[str, Any]) -> Step:
         following = json.loads(result(body))["next"]
-        return {"tool": prefix + following["tool"], "input": following["arguments"]}
+        return agent.call(following["tool"], following["arguments"])
 
     return read
 
@@ -118,25 +168,24 @@ def test_a_model_with_the_descriptions_alone(
     """
     project.write("app.py", "one\n")
     project.commit()
-    home, prefix = tmp_path / "home", agent.prefix
+    home = tmp_path / "home"
     wrong = {"lable": "before the change", "decided": ["two"]}
-    change = {"command": "printf 'two\\n' > app.py", "description": "change"}
     steps: tuple[Step | Reader, ...] = (
         *agent.first,
-        {"tool": f"{prefix}save", "input": wrong},
-        corrected(f"{prefix}save", wrong),
-        {"tool": agent.shell, "input": change},
-        {"tool": f"{prefix}show", "input": {"revision": "HEAD"}},
-        hinted(prefix),
-        {"tool": f"{prefix}restore", "input": {"revision": "before the change"}},
-        planned(prefix),
+        agent.call("save", wrong),
+        corrected(agent, "save", wrong),
+        agent.shell("printf 'two\\n' > app.py"),
+        agent.call("show", {"revision": "HEAD"}),
+        hinted(agent),
+        agent.call("restore", {"revision": "before the change"}),
+        planned(agent),
         {"text": "Done."},
     )
     with ScriptedModel(*steps) as model:
         agent.run(home, project.root, model, "change it, and change it back")
 
     body = model.requests[-1]
-    tools = {tool["name"].removeprefix(prefix): tool for tool in body["tools"]}
+    tools = tools_of(body, agent)
     assert tools.keys() >= TOOLS
     assert all(len(tools[name]["description"]) > 40 for name in TOOLS)
     assert all(tools[name]["input_schema"]["additionalProperties"] is False for name in TOOLS)

@@ -167,13 +167,13 @@ def spawning(body: dict[str, Any]) -> dict[str, Any]:
         return {"text": REPORT} if is_begun else _called("exec_command", cmd="ls")
     outputs = [each.get("output") for each in items if each["type"] == "function_call_output"]
     id = json.loads(outputs[0])["agent_id"] if outputs else None
-    calls = [_called("tool_search", query="spawn a sub-agent")]
+    calls: list[dict[str, Any]] = [_called("tool_search", query="spawn a sub-agent")]
     if len(prompts) == 1:
         calls += [_called("spawn_agent", message=INNER)]
     else:
         calls += [_called("resume_agent", id=id), _called("send_input", target=id, message=GO_ON)]
     calls += [_called("wait_agent", targets=[id], timeout_ms=20_000), {"text": "Done."}]
-    return calls[sum(each["type"].endswith("_call") for each in items[prompts[-1] :])]
+    return calls[len([each for each in items[prompts[-1] :] if each["type"].endswith("_call")])]
 
 
 def _prompt(item: dict[str, Any]) -> str:

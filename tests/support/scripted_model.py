@@ -18,8 +18,8 @@ Step = dict[str, Any]
 a tool that it found by `tool_search` has the "namespace" that it was found in.
 """
 
-Reader = Callable[[dict[str, Any]], Step]
-"""A step that depends on what the request tells the model."""
+Reader = Callable[[dict[str, Any]], Step | None]
+"""A step that depends on what the request tells the model; None leaves the answer to the next."""
 
 
 class ScriptedModel:
@@ -63,8 +63,8 @@ class ScriptedModel:
             return {"text": "ok"}
         with self._lock:
             self.requests.append(body)
-            step = next(self._steps, {"text": "There is nothing left to say."})
-            return step if isinstance(step, dict) else step(body)
+            answers = (step if isinstance(step, dict) else step(body) for step in self._steps)
+            return next(filter(None, answers), {"text": "There is nothing left to say."})
 
 
 def said(body: dict[str, Any]) -> list[str]:
