@@ -521,6 +521,15 @@ class Store:
             self._files_trees[root] = tree
         return tree
 
+    def base_tree(self, commit: Oid | None) -> Oid | None:
+        """Return the tree of a user's commit; None if there is no commit, or it is gone: rebased
+        and collected, which leaves the checkpoints complete.
+        """
+        try:
+            return self.reader.tree_of(commit) if commit else None
+        except StoreDamaged:
+            return None
+
     def summary(self, commit: Oid) -> Summary:
         """Return the summary of a commit. Raises StoreDamaged if it is not a checkpoint."""
         summary = self._summaries.get(commit)

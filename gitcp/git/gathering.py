@@ -159,7 +159,8 @@ def _join(packs: Mapping[Path, Contents], object_format: ObjectFormat) -> list[P
         return []  # git joined them already
     everything = {oid: entry for contents in packs.values() for oid, entry in contents.items()}
     try:
-        joined = packed(everything, object_format, {}).write(directory, sync=True, keep=False)
+        small = packed(everything, object_format, {}, in_background=True)
+        joined = small.write(directory, sync=True, keep=False)
     except OSError:  # the disk is full: leave them
         return []
     for pack in packs.keys() - {joined}:

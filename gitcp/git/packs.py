@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import time
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,6 +36,9 @@ TINY = 160
 
 KEEP = b"gitcp: no ref names it yet\n"
 """In the file beside a pack by which git leaves it alone."""
+
+TURN = 32
+"""After so many objects a thread in the background lets others go on."""
 
 NAMES = 8 + 1024
 """Where the object names of an index begin: after its header and its fan-out."""
@@ -283,13 +287,18 @@ def packed(
     objects: Mapping[Oid, tuple[str, bytes]],
     object_format: ObjectFormat,
     levels: Mapping[Oid, int] | None = None,
+    *,
+    in_background: bool = False,
 ) -> SmallPack:
     """Return a pack of a few objects. `levels` says of some how hard to compress them; without it,
-    all are stored uncompressed until packs are joined.
+    all are stored uncompressed until packs are joined. `in_background`, other threads go on now
+    and then: Python would let each wait for 5 ms, whenever it has read or written something.
     """
     parts = [b"PACK" + struct.pack(">II", 2, len(objects))]
     entries, offset = {}, len(parts[0])
-    for oid, (kind, content) in objects.items():
+    for number, (oid, (kind, content)) in enumerate(objects.items()):
+        if in_background and number % TURN == 0:
+            time.sleep(0)
         stored = _stored(content) if levels is None else deflated(content, levels.get(oid, LEVEL))
         entry = _entry_header(KINDS[kind], len(content)) + stored
         entries[bytes.fromhex(oid)] = (offset, zlib.crc32(entry))

@@ -50,8 +50,11 @@ if TYPE_CHECKING:
     from gitcp.git.repo import Repository
 
 NAME = "ahead"
-MOST = 64
-"""So many records are settled together; by then most packs were joined and synced."""
+MANY, LARGE = 256, 4 << 20
+"""So many records, or so many bytes, are settled together; by then most packs were joined and
+synced. Of `LARGE` it takes more than a few, or a log of unfinished writes would never be smaller.
+"""
+FEW = 16
 ROOM = 128 << 10
 """The file's size in bytes is a multiple of this, so that it rarely grows."""
 START = b"gitcp-ahead "
@@ -156,7 +159,10 @@ def running() -> str | None:
 
 
 class WriteAheadLog:
-    """The log of one repository, for any thread. Who moves a ref holds the store's lock."""
+    """The log of one repository, for any thread. Who moves a ref holds the store's lock.
+
+    Whoever changes the file locks it, and then what this process has `_reading` of it.
+    """
 
     def __init__(self, repo: Repository) -> None:
         self._repo = repo
@@ -245,7 +251,8 @@ class WriteAheadLog:
         lock, so that everything recorded until now is in place. What is recorded while the thread
         works may not be.
         """
-        if self._count >= MOST and (self._thread is None or not self._thread.is_alive()):
+        is_due = self._count >= (MANY if self._end < LARGE else FEW)
+        if is_due and (self._thread is None or not self._thread.is_alive()):
             with suppress(OSError):  # it is tried again
                 self._thread = started(partial(self._settle_later, read_own(self._path)))
 
@@ -268,12 +275,12 @@ class WriteAheadLog:
         self._settle(read_own(self._path))
 
     def _settle(self, data: bytes) -> None:
-        entries = list(decode(data))
-        now = running()
+        parsed = list(_parsed(data))
+        entries = [entry for entry, _, _ in parsed]
         records = [entry for entry in entries if isinstance(entry, Record)]
         if records:
-            self._make_durable(records, now)
-        self._remove(data)
+            self._make_durable(records, running())
+        self._remove(entries, data[: sum(size for _, _, size in parsed)])
 
     def _make_durable(self, records: Sequence[Record], now: str | None) -> None:
         for record in records:
@@ -298,17 +305,15 @@ class WriteAheadLog:
         if current in known:
             self._repo.refs.update(last.ref, last.new, current)
 
-    def _remove(self, settled: bytes) -> None:
-        """Remove what was read as `settled` from the file, except writes that are in no checkpoint.
-        What was appended since stays.
+    def _remove(self, entries: list[Entry], settled: bytes) -> None:
+        """Remove the entries at the start of the file, which are the bytes `settled`, except writes
+        that are in no checkpoint. What was appended since stays.
         """
-        with self._reading, self._locked() as descriptor:
+        with self._locked() as descriptor:
             data = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-            entries = list(decode(settled))
-            end = sum(len(encode(entry)) for entry in entries)
-            if data[:end] != settled[:end]:
+            if not data.startswith(settled):
                 return  # another process has settled it
-            later = list(decode(data[end:]))
+            later = list(decode(data[len(settled) :]))
             rest = [*self._unfinished_of(entries, later), *later]
             rest = [entry._replace(boot=self._boot) for entry in rest]
             if not rest or rest != [*entries, *later]:
@@ -332,14 +337,15 @@ class WriteAheadLog:
         else:
             os.ftruncate(descriptor, 0)
             os.fsync(descriptor)
-        self._forget()
+        with self._reading:  # no reader has waited for the disk
+            self._forget()
 
     # ------------------------------------------------------------ the file
 
     def _add(self, *entries: Entry) -> None:
         data = b"".join(map(encode, entries))
         try:
-            with self._reading, self._locked() as descriptor:
+            with self._locked() as descriptor, self._reading:
                 self._catch_up(descriptor, cut=True)
                 start = self._end
                 _append(descriptor, start, data)
@@ -387,7 +393,7 @@ class WriteAheadLog:
 
     def _take_back(self, start: int, end: int) -> None:
         """Remove what was appended last and could not be synced, unless more follows."""
-        with suppress(OSError), self._reading, self._locked() as descriptor:
+        with suppress(OSError), self._locked() as descriptor, self._reading:
             self._catch_up(descriptor)
             if self._end == end:
                 os.ftruncate(descriptor, start)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from gitcp.errors import Refused
 from gitcp.git import trees
-from gitcp.history.diff import base_tree
 from gitcp.model import (
     NOBODY,
     Authors,
@@ -209,7 +208,7 @@ class Line:
         is_whole = is_next or (
             previous is None and (before is None or before.id.number == after.id.number - 1)
         )
-        old = before.snapshot.tree if before else base_tree(self._store, after.snapshot.base.commit)
+        old = before.snapshot.tree if before else self._store.base_tree(after.snapshot.base.commit)
         changes = trees.diff(self._store.reader, old, after.snapshot.tree)
         return Step(before, after, tuple(changes), is_whole)
 

@@ -116,7 +116,7 @@ def _base_tree(store: Store, first: Summary, floor: Oid | None) -> Oid | None:
     if diff.is_without_files(first):
         return None
     base = first.trailers.get("Gitcp-Base")
-    return (diff.base_tree(store, Oid(base)) if base else None) or floor
+    return (store.base_tree(Oid(base)) if base else None) or floor
 
 
 def _first_changes(store: Store, base: Oid | None, first: Summary) -> tuple[FileChange, ...]:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gitcp.adapters.base import Message
-from gitcp.errors import StoreDamaged
 from gitcp.git import trees
 from gitcp.git.objects import Objects
 from gitcp.git.reader import ObjectReader
@@ -132,23 +131,13 @@ def tree_before_commit(store: Store, summary: Summary, parent: Summary | None = 
         parent = store.summary(summary.parent)
     if parent is not None and not is_without_files(parent):
         return parent.root
-    return base_tree(store, Oid(summary.trailers.get("Gitcp-Base", "")) or None)
+    return store.base_tree(Oid(summary.trailers.get("Gitcp-Base", "")) or None)
 
 
 def is_without_files(summary: Summary) -> bool:
     """Return whether a checkpoint was made without the files and its tree is empty."""
     trailers = summary.trailers
     return trailers.get("Gitcp-Files") == "0 (0 changed)" and "Gitcp-Base" not in trailers
-
-
-def base_tree(store: Store, commit: Oid | None) -> Oid | None:
-    """Return the tree of a user's commit; None if there is no commit, or it is gone."""
-    if commit is None:
-        return None
-    try:
-        return store.reader.tree_of(commit)
-    except StoreDamaged:
-        return None  # rebased and collected; the checkpoint is complete without it
 
 
 def staged(store: Store, checkpoint: Checkpoint) -> tuple[bytes, ...]:
@@ -158,7 +147,7 @@ def staged(store: Store, checkpoint: Checkpoint) -> tuple[bytes, ...]:
     If that commit is gone, all that differed from the file.
     """
     base = checkpoint.snapshot.base.commit
-    tree = base_tree(store, base)
+    tree = store.base_tree(base)
     return tuple(
         entry.path
         for entry in checkpoint.snapshot.staged

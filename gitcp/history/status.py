@@ -7,7 +7,6 @@ from pathlib import Path
 
 from gitcp.errors import ConversationUnreadable, FormatTooNew, GitcpError, StoreDamaged
 from gitcp.git.objects import Objects
-from gitcp.history.diff import base_tree
 from gitcp.model import Base, Capture, Checkpoint, CheckpointId, FileChange, Note, Oid, Skip
 from gitcp.saving import quarantine
 from gitcp.saving import session as session_op
@@ -65,9 +64,7 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
     taken = take(store.repo, objects, limits, live_trees(store, name) if name else frozenset())
     current = taken.snapshot
     is_compared = last is not None and (last.snapshot.has_files or last.snapshot.total)
-    last_tree = (
-        last.snapshot.tree if last and is_compared else base_tree(store, current.base.commit)
-    )
+    last_tree = last.snapshot.tree if last and is_compared else store.base_tree(current.base.commit)
     if last_tree is not None:
         objects.reader.name_tree(store.reader.read_tree(last_tree))
     stack = undo_stack.restores(store.repo)

@@ -10,7 +10,6 @@ import shlex
 from gitcp.errors import BadValue, GitFailed
 from gitcp.git import trees
 from gitcp.history import authors, history
-from gitcp.history.diff import base_tree
 from gitcp.model import GITLINK, RESERVED, TREE, Checkpoint, Claim, Oid
 from gitcp.store import Store, Summary
 from gitcp.value import Value
@@ -183,7 +182,7 @@ def _why_deleted(store: Store, last: Checkpoint, name: bytes, changed: Summary |
         command = f"gitcp restore {changed.id}~1 -- {shlex.quote(display(name))}"
         return f"deleted in {changed.id} ({command})"
     base = last.snapshot.base.commit
-    tree = base_tree(store, base)
+    tree = store.base_tree(base)
     if base and tree is not None and trees.lookup(store.reader, tree, name) is not None:
         return f"deleted before the first checkpoint; commit {base[:10]} has it"
     return "not on disk and in no checkpoint"

@@ -14,7 +14,6 @@ from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.worktrees import Linked
 from gitcp.history import sessions
-from gitcp.history.diff import base_tree
 from gitcp.history.sessions import Session
 from gitcp.model import Checkpoint, Oid
 from gitcp.saving import session as session_op
@@ -199,7 +198,7 @@ def _changed(store: Store, last: Checkpoint | None) -> int:
     objects = Objects(store.repo, dry=True)
     live: Container[Oid] = live_trees(store, last.id.session) if last else frozenset()
     now = take(store.repo, objects, settings.limits(store.repo), live).snapshot
-    before = last.snapshot.tree if last else base_tree(store, now.base.commit)
+    before = last.snapshot.tree if last else store.base_tree(now.base.commit)
     if before is not None:
         objects.reader.name_tree(store.reader.read_tree(before))
     return len(objects.reader.compare(before, now.tree))

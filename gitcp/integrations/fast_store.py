@@ -23,7 +23,7 @@ from gitcp.git.repo import Repository
 from gitcp.git.write_ahead_log import Move, Write, WriteAheadLog, running
 from gitcp.model import Base, Checkpoint, Oid
 from gitcp.saving import recorded
-from gitcp.state import numbers
+from gitcp.state.numbers import Highest
 from gitcp.store import Store
 
 
@@ -50,15 +50,20 @@ class Chain(NamedTuple):
 class FastStore(Store):
     """The checkpoints of one repository, optimized for many saves per minute. Used only for saving.
 
-    `gathering` tracks the small packs of this process, across its stores of the repository. On
-    systems without boot ids (other than Linux), every save is synced in full, and `log` is None.
+    `gathering` tracks the small packs of this process, across its stores of the repository, and
+    `highest` the numbers of sessions. On systems without boot ids (other than Linux), every save is
+    synced in full, and `log` is None.
     `moved` has, by session, what the refs have moved to since the store was locked last.
     """
 
     objects: GatheringObjects
 
     def __init__(
-        self, repo: Repository, gathering: Gathering, log: WriteAheadLog | None = None
+        self,
+        repo: Repository,
+        gathering: Gathering,
+        log: WriteAheadLog | None = None,
+        highest: Highest | None = None,
     ) -> None:
         self.log: WriteAheadLog | None = None  # the first lock settles what an earlier run left
         self.moved: Mapping[str, Chain] = {}
@@ -67,6 +72,7 @@ class FastStore(Store):
         self._tips: dict[str, Oid | None] = {}
         self._base: Base | None = None
         self._saved: dict[Oid | None, Checkpoint] = {}
+        self._highest = highest or Highest()
         super().__init__(repo)
         self.objects = GatheringObjects(repo, gathering)
         self.log = (log or WriteAheadLog(repo)) if running() else None
@@ -88,8 +94,7 @@ class FastStore(Store):
         with self.lock():
             self._is_together = True
             try:
-                new = [session for session in {*sessions} if self.tip(session) is None]
-                self.first_numbers = numbers.first_of(self, new)  # starts a git: one for all
+                self._begin(sessions)
                 yield
                 if not self._move_all():
                     raise StoreBusy("a session moved in the meantime; nothing was saved")
@@ -110,11 +115,17 @@ class FastStore(Store):
             yield
             return
         with self.lock():
+            self._begin([session])
             self._make_recorded(session)
             try:
                 yield
             finally:
-                self._chains = {}
+                self._chains, self.first_numbers = {}, {}
+
+    def _begin(self, sessions: Iterable[str]) -> None:
+        """Find the first numbers of new sessions: together, as a git may have to be started."""
+        new = [session for session in {*sessions} if self.tip(session) is None]
+        self.first_numbers = self._highest.first_of(self, new) if new else {}
 
     def _make_recorded(self, session: str) -> None:
         if self.log is None or session in self._chains:
@@ -218,5 +229,6 @@ class FastStore(Store):
     def _remember(self, chains: Iterable[Chain]) -> None:
         """Keep the last checkpoints: the next ones of their sessions follow them."""
         for chain in chains:
+            self._highest.add(chain.old, chain.last.commit, chain.last.id)
             self._saved.pop(chain.old, None)
             self._saved[chain.last.commit] = chain.last

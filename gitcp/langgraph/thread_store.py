@@ -53,6 +53,7 @@ from gitcp.saving import save
 from gitcp.saving.recorded import Recorded, encode, no_files
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import journal, settings
+from gitcp.state.numbers import Highest
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
 
@@ -136,7 +137,7 @@ class ThreadStore:
         self.has_files = worktree is not None
         self.messages = messages
         self._threads: dict[str, Thread] = {}
-        self._gathering = Gathering()
+        self._gathering, self._highest = Gathering(), Highest()
         self._saves = 0
         self._log: WriteAheadLog | None = None
         self._store = self._open()
@@ -159,7 +160,7 @@ class ThreadStore:
 
     def _open(self) -> FastStore:
         self._uses = 0
-        store = FastStore(self.opened.repository(), self._gathering, self._log)
+        store = FastStore(self.opened.repository(), self._gathering, self._log, self._highest)
         self._log = store.log
         return store
 

@@ -124,21 +124,16 @@ def _rewrite_chains(store: Store, forest: Forest, old: str, new: str) -> dict[Oi
             continue
         after = _renamed(before, old, new)
         if after != before:
-            base = (
-                store.read(node.parent).snapshot.tree if node.parent else _base_tree(store, before)
-            )
+            if node.parent:
+                base: Oid | None = store.read(node.parent).snapshot.tree
+            else:
+                base = store.base_tree(before.snapshot.base.commit)
             text = readme.render(after, changes_between(store, base, before.snapshot))
             becomes[commit] = _rewrite_checkpoint(store, before, after, parent, text)
         else:
             becomes[commit] = commit if parent == node.parent else store.reparent(commit, parent)
     store.writer.flush(keep=True)
     return becomes
-
-
-def _base_tree(store: Store, first: Checkpoint) -> Oid | None:
-    from gitcp.history.diff import base_tree
-
-    return base_tree(store, first.snapshot.base.commit)
 
 
 def _renamed(checkpoint: Checkpoint, old: str, new: str) -> Checkpoint:

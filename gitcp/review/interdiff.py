@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from gitcp.errors import GitcpError
 from gitcp.git import trees
-from gitcp.history import diff
 from gitcp.history.chains import Lines
 from gitcp.model import FileChange, Oid
 from gitcp.review import links
@@ -62,7 +61,7 @@ def since(
     steps: tuple[str, ...] | None,
 ) -> Since:
     """Compare the commits `now` with those up to `reviewed`."""
-    if reviewed is None or diff.base_tree(store, reviewed) is None:
+    if reviewed is None or store.base_tree(reviewed) is None:
         return Since(reviewed, False, (), (), steps)
     head = now[-1].oid if now else base
     old_base = _old_base(store, base, reviewed)
@@ -130,7 +129,7 @@ def _files(store: Store, then: Ends, now: Ends, lines: Lines) -> tuple[FileDelta
 
 
 def _changes(store: Store, old: Oid | None, new: Oid | None) -> dict[bytes, FileChange]:
-    a, b = (diff.base_tree(store, end) for end in (old, new))
+    a, b = (store.base_tree(end) for end in (old, new))
     return {change.path: change for change in trees.diff(store.reader, a, b)}
 
 

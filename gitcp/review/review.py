@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gitcp import wire
-from gitcp.history import activity, authors, diff, diffstat
+from gitcp.history import activity, authors, diffstat
 from gitcp.history.activity import Activity
 from gitcp.history.chains import Chain, Lines, load
 from gitcp.history.diffstat import FileStat
@@ -97,7 +97,7 @@ def build(store: Store, scope: ReviewRange, policy: Settings, *, diffs: bool = F
     Raises StoreDamaged where a chain is broken.
     """
     commits = links.commits(store, scope.base, scope.head)
-    chains = load(store, diff.base_tree(store, scope.base), scope.session)
+    chains = load(store, store.base_tree(scope.base), scope.session)
     lines = Lines(store)
     linked = links.find(commits, chains, lines)
     names = {summary.commit: str(summary.id) for chain in chains for summary in chain.summaries}

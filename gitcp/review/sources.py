@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from gitcp.errors import GitFailed
-from gitcp.history import diff
 from gitcp.history.chains import Chain, Lines
 from gitcp.model import Entry, Oid
 from gitcp.review.links import Commit, Link
@@ -61,8 +60,8 @@ def diffs(
 
 
 def _trees(store: Store, commit: Commit) -> tuple[Oid | None, Oid] | None:
-    new = diff.base_tree(store, commit.oid)
-    old = diff.base_tree(store, commit.parents[0]) if commit.parents else None
+    new = store.base_tree(commit.oid)
+    old = store.base_tree(commit.parents[0]) if commit.parents else None
     if len(commit.parents) > 1 or new is None or (commit.parents and old is None):
         return None
     return old, new

@@ -566,7 +566,8 @@ def _changes(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> tupl
     if parent is not None and (parent.snapshot.has_files or parent.snapshot.total):
         return changes_between(store, parent.snapshot.tree, draft.snapshot)
     try:
-        return changes_between(store, _base_tree(store, draft), draft.snapshot)
+        base = store.base_tree(draft.snapshot.base.commit)
+        return changes_between(store, base, draft.snapshot)
     except StoreDamaged:  # the project's own history is damaged
         return changes_between(store, None, draft.snapshot)
 
@@ -574,13 +575,3 @@ def _changes(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> tupl
 def changes_between(store: Store, old: Oid | None, snapshot: Snapshot) -> tuple[FileChange, ...]:
     """Return the changes from an earlier tree to the snapshot's files."""
     return store.reader.compare(old, snapshot.tree)
-
-
-def _base_tree(store: Store, draft: Checkpoint) -> Oid | None:
-    """Return the tree of the base commit, which the first checkpoint of a session is compared
-    with.
-    """
-    base = draft.snapshot.base.commit
-    if base is None:
-        return None
-    return store.reader.tree_of(base)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import refs
-from gitcp.model import Oid
+from gitcp.model import CheckpointId, Oid
 from gitcp.state import oplog
 from gitcp.store import Store, Summary
 
@@ -34,6 +34,44 @@ def first_of(store: Store, sessions: Sequence[str]) -> dict[str, int]:
         session: max(highest.get(session, 0), _highest_quarantined(store, session)) + 1
         for session in sessions
     }
+
+
+class Highest:
+    """The highest number of every session, for a process that begins many sessions: only what refs
+    have got since it looked last is read.
+    """
+
+    def __init__(self) -> None:
+        self._seen: frozenset[Oid] = frozenset()
+        self._own: dict[str, Oid] = {}
+        self._numbers: dict[str, int] = {}
+
+    def add(self, old: Oid | None, new: Oid, id: CheckpointId) -> None:
+        """Add what this process has saved: the ref of a session has moved from `old`, where it was
+        or had not begun, to the commit of the checkpoint with this id, which follows it.
+        """
+        if old is None or old in self._seen or old == self._own.get(id.session):
+            self._own[id.session] = new
+            self._numbers[id.session] = max(id.number, self._numbers.get(id.session, 0))
+
+    def first_of(self, store: Store, sessions: Sequence[str]) -> dict[str, int]:
+        """Return for each of these sessions the number after its highest one."""
+        tips, seen = frozenset(_tips(store)), self._seen.union(self._own.values())
+        if new := sorted(tips - seen):
+            try:
+                self._look([*new, *(f"^{tip}" for tip in sorted(tips & seen))], store)
+            except (GitFailed, StoreDamaged):
+                return first_of(store, sessions)
+        self._seen, self._own = tips, {}
+        return {
+            session: max(self._numbers.get(session, 0), _highest_quarantined(store, session)) + 1
+            for session in sessions
+        }
+
+    def _look(self, commits: Iterable[str], store: Store) -> None:
+        for summary in store.forest(commits):
+            known = self._numbers.get(summary.id.session, 0)
+            self._numbers[summary.id.session] = max(summary.id.number, known)
 
 
 def highest(store: Store) -> dict[str, int]:
