@@ -44,8 +44,7 @@ from gitcp.integrations.thread import (
     session_name,
 )
 from gitcp.lifecycle import delete
-from gitcp.model import Agent, Host, Trigger
-from gitcp.saving.conversation import MAIN
+from gitcp.model import MAIN, Agent, Host, Trigger
 
 AGENT = "google-adk"
 SHARED = "google-adk-state"

@@ -39,8 +39,7 @@ from gitcp.integrations.thread import (
     parsed,
     session_name,
 )
-from gitcp.model import Agent, Host
-from gitcp.saving.conversation import MAIN
+from gitcp.model import MAIN, Agent, Host
 
 AGENT = "agent-framework"
 

@@ -58,12 +58,11 @@ from gitcp.integrations.thread import (
     parsed,
 )
 from gitcp.lifecycle import delete
-from gitcp.model import Agent, Checkpoint, Host, Oid, Trigger
+from gitcp.model import MAIN, Agent, Checkpoint, Host, Oid, Trigger
 from gitcp.restoring import restore, restore_notice
 from gitcp.restoring.message import before_message
 from gitcp.restoring.restore import Report
 from gitcp.saving import session as session_op
-from gitcp.saving.conversation import MAIN
 from gitcp.state.steps import only
 from gitcp.store import Store, Summary, one_line
 from gitcp.value import replace

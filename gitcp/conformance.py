@@ -25,13 +25,12 @@ from gitcp.adapters import base
 from gitcp.adapters.base import Adapter, Found, Message, Placement, Reader, Stored
 from gitcp.errors import GitcpError
 from gitcp.fingerprint import Fingerprint
-from gitcp.model import Agent, Capture, Digest, Host, Source, Stream
+from gitcp.model import MAIN, Agent, Capture, Digest, Host, Source, Stream
 from gitcp.value import replace
 
 PROMPTS = ("the first prompt", "the second prompt: größer, 漢字", "the third prompt")
 NEW = "99999999-8888-4777-8666-555555555555"
 COPY = "77777777-8888-4777-8666-555555555555"
-MAIN = "main"
 FUNCTIONS = ("before", "capture", "digest", "find", "messages", "place", "running", "watched")
 ODD_LINES = (
     b"\n",

@@ -285,6 +285,10 @@ class Digest(Value):
     model: str | None = None
 
 
+MAIN = "main"
+"""The name of the stream with a conversation's own messages."""
+
+
 class Stream(Value):
     """A stored stream. `torn` is the length of an incomplete last line that was left out."""
 

@@ -48,9 +48,8 @@ from gitcp.integrations.thread import (
     session_name,
 )
 from gitcp.lifecycle import fork
-from gitcp.model import Agent, Checkpoint, Host, Trigger
+from gitcp.model import MAIN, Agent, Checkpoint, Host, Trigger
 from gitcp.restoring import restore
-from gitcp.saving.conversation import MAIN
 from gitcp.saving.save import ChangeScope, Saved
 
 AGENT = "openai-agents"

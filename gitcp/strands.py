@@ -45,8 +45,7 @@ from gitcp.integrations.thread import (
     parsed,
     session_name,
 )
-from gitcp.model import Agent, Host
-from gitcp.saving.conversation import MAIN
+from gitcp.model import MAIN, Agent, Host
 
 if TYPE_CHECKING:
     from strands.storage.search.types import SearchStrategy

@@ -15,7 +15,7 @@ from gitcp import wire
 from gitcp.adapters import base, installed
 from gitcp.adapters.base import Adapter, Found, Listed, Origin, Running, Stored
 from gitcp.errors import BadValue
-from gitcp.model import Host
+from gitcp.model import MAIN, Host
 
 if TYPE_CHECKING:
     from gitcp.adapters.conversion import Converter
@@ -61,7 +61,6 @@ BUILTIN = (
         ("OPENCODE_DB", "XDG_DATA_HOME"),
     ),
 )
-MAIN = "main"
 GENERIC = "gitcp.adapters.generic"
 MODULES = {known.name: known.module for known in BUILTIN} | {"generic": GENERIC}
 """All built-in adapters by name, including the generic one."""

@@ -19,13 +19,12 @@ from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Found, Message, Placement, Stored
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
-from gitcp.model import Capture, Digest, Host, LastMessage, Source, Stream
+from gitcp.model import MAIN, Capture, Digest, Host, LastMessage, Source, Stream
 from gitcp.value import replace
 
 NAME = "generic"
 DOCUMENT = "json"
 
-MAIN = "main"
 HEAD = 64 << 10
 LARGEST_DOCUMENT = 16 << 20
 USERS = ("user", "human")

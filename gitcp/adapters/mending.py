@@ -17,10 +17,9 @@ from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Reader, Stored
 from gitcp.adapters.conversion import line
-from gitcp.model import Stream
+from gitcp.model import MAIN, Stream
 from gitcp.value import replace
 
-MAIN = "main"
 BOM = b"\xef\xbb\xbf"
 
 MOST_OBJECTS = 1000

@@ -25,6 +25,7 @@ from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, StoreBusy, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import (
+    MAIN,
     Agent,
     Base,
     Checkpoint,
@@ -38,7 +39,6 @@ from gitcp.model import (
     Trigger,
 )
 from gitcp.saving import conversation
-from gitcp.saving.conversation import MAIN
 from gitcp.saving.save import UNKNOWN
 from gitcp.state import numbers, oplog
 from gitcp.store import Store

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from gitcp import adapters, humanize, wire
 from gitcp.adapters import base
 from gitcp.errors import ConversationUnreadable
-from gitcp.model import Capture, Source
-from gitcp.saving.conversation import MAIN
+from gitcp.model import MAIN, Capture, Source
 
 AGENTS = "agents/"
 MOST_KINDS = 4

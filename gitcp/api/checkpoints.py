@@ -9,17 +9,16 @@ from gitcp.api.opened import Paths, numbered, stored_path
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
 from gitcp.git import refs
-from gitcp.history import diff, log, revisions, sessions, show
+from gitcp.history import diff, diff_now, log, revisions, sessions, show
 from gitcp.history.show import Listing
 from gitcp.lifecycle import check, pushing
 from gitcp.lifecycle.check import CheckReport
-from gitcp.model import Checkpoint, CheckpointId, FileChange
+from gitcp.model import MAIN, Checkpoint, CheckpointId, FileChange
 from gitcp.restoring import restore
 from gitcp.restoring.request import RestoreRequest
 from gitcp.restoring.restore import Report, RestorePlan
 from gitcp.running.compensate import LIMIT
 from gitcp.saving import session as session_op
-from gitcp.saving.conversation import MAIN
 from gitcp.state import settings, tag
 from gitcp.store import Store, Summary
 
@@ -125,9 +124,7 @@ class Checkpoints(Moves):
         before = self._read(store, old, session)
         if new is not None:
             return diff.compare(store, before.root, self._read(store, new, session).root).changes
-        with diff.compare_with_now(
-            store, before, settings.limits(store.repo), text=False
-        ) as comparison:
+        with diff_now.compare(store, before, settings.limits(store.repo), text=False) as comparison:
             return comparison.changes
 
     def sessions(self) -> tuple[sessions.Session, ...]:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from gitcp.adapters import base, generic
 from gitcp.errors import BadValue
-from gitcp.model import Agent, Capture, Source
-from gitcp.saving.conversation import MAIN
+from gitcp.model import MAIN, Agent, Capture, Source
 from gitcp.value import replace
 
 Stream = bytes | Path

@@ -12,7 +12,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import PATHS, REVISION, argument, flag, json_option, session_option, takes
 from gitcp.cli.output import GREEN, RED, Styled
-from gitcp.history import authors, revisions
+from gitcp.history import authors, diff_now, revisions
 from gitcp.history import diff as op
 from gitcp.model import Capture, Checkpoint, Claim, Conversation
 from gitcp.worktree.paths import display
@@ -84,7 +84,7 @@ def _compared(
 ) -> AbstractContextManager[op.Comparison]:
     if b is not None:
         return nullcontext(op.compare(context.store, a.root, b.root, paths))
-    return op.compare_with_now(context.store, a, context.limits(), paths, text=text)
+    return diff_now.compare(context.store, a, context.limits(), paths, text=text)
 
 
 def _messages(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict[str, Any]) -> bool:

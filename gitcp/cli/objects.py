@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gitcp import wire
 from gitcp.model import (
+    MAIN,
     NOBODY,
     Agent,
     Checkpoint,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from gitcp.state.effects import Effect
     from gitcp.state.note import PendingNote
     from gitcp.store import Summary
-
-MAIN = "main"
 
 
 def document(schema: str, fields: Json) -> Json:

@@ -74,10 +74,10 @@ def _print(context: Context, offered: list[Summary]) -> None:
 
 
 def _show_diff(context: Context, checkpoint: Checkpoint) -> None:
-    from gitcp.history import diff  # only where it is asked for
+    from gitcp.history import diff_now  # only where it is asked for
 
     with (
         context.output.paged(context.core_pager),
-        diff.compare_with_now(context.store, checkpoint, context.limits(), text=True) as changes,
+        diff_now.compare(context.store, checkpoint, context.limits(), text=True) as changes,
     ):
         rendering.patch(context.output, changes.text())

@@ -13,11 +13,11 @@ from gitcp import adapters, wire
 from gitcp.adapters.base import Message
 from gitcp.conversation.segments import Segment
 from gitcp.history import tool_results
-from gitcp.model import Checkpoint, Conversation, Oid
+from gitcp.model import MAIN, Checkpoint, Conversation, Oid
 from gitcp.policy import outcome, risk
 from gitcp.policy.events import Call
 from gitcp.policy.settings import Settings
-from gitcp.saving.conversation import MAIN, lines, stored
+from gitcp.saving.conversation import lines, stored
 from gitcp.store import Store
 from gitcp.value import Value
 

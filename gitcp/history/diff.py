@@ -1,28 +1,21 @@
-"""Compare two checkpoints, or one with the current files: paths, patches, messages. Stores nothing.
+"""Compare two checkpoints: paths, patches, messages. Stores nothing.
 
 The differing paths come from the trees; the text of a patch is git's own, which knows binary files,
-renames and odd names. For current files, changed content goes to a temporary object store.
+renames and odd names.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Container, Sequence
 
 from gitcp.adapters.base import Message
 from gitcp.git import trees
-from gitcp.git.objects import Objects
 from gitcp.git.reader import ObjectReader
-from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeReader
 from gitcp.history import appended, show
 from gitcp.model import RESERVED, Capture, Checkpoint, Conversation, Entry, FileChange, Oid
-from gitcp.saving.save import live_trees
-from gitcp.store import Store, Summary, require_files
+from gitcp.store import Store, Summary
 from gitcp.value import Value
-from gitcp.worktree.snapshot import Limits, take
 
 Git = Callable[..., bytes]
 Paths = Sequence[bytes]
@@ -47,46 +40,10 @@ def compare(store: Store, old: Oid | None, new: Oid, paths: Paths = ()) -> Compa
     """
     empty = store.repo.object_format.empty_tree
     before = files_of(store, old) if old else empty
-    changes = _changes(store.reader, before, files_of(store, new), paths)
+    changes = changed(store.reader, before, files_of(store, new), paths)
     growing = appended.between(store, old or empty, new).keys()
-    text = _text(store.repo.git, store.reader, (old or empty, new), changes, paths, growing)
+    text = patch_of(store.repo.git, store.reader, (old or empty, new), changes, paths, growing)
     return Comparison(changes, text)
-
-
-@contextmanager
-def compare_with_now(
-    store: Store, old: Checkpoint, limits: Limits, paths: Paths = (), *, text: bool
-) -> Iterator[Comparison]:
-    """Compare a checkpoint's files with the working tree. Without `text`, no file content is
-    copied.
-    """
-    require_files(old)
-    live = live_trees(store, old.id.session)
-    if not text:
-        objects = Objects(store.repo, dry=True)
-        current = take(store.repo, objects, limits, live)
-        yield Comparison(
-            _against(store, objects, old, current.snapshot.tree, paths), lambda *_: b""
-        )
-        return
-    import tempfile  # imports shutil and random: only for a patch
-
-    with tempfile.TemporaryDirectory(prefix="gitcp-") as name:
-        temporary = scratch(store.repo, Path(name))
-        objects = Objects(temporary)
-        snapshot = take(store.repo, objects, limits, live).snapshot
-        new = snapshot.tree
-        objects.writer.write_tree(
-            objects.reader.read_tree(new)
-        )  # a snapshot does not write its root tree
-        objects.writer.flush()
-        changes = _against(store, objects, old, new, paths)
-        converted = (*old.snapshot.converted, *snapshot.converted)
-        growing = {each.path for each in converted if each.segments}
-        git, trees_compared = _git_in(temporary), (old.root, new)
-        yield Comparison(
-            changes, _text(git, objects.reader, trees_compared, changes, paths, growing)
-        )
 
 
 def compare_conversations(
@@ -157,14 +114,8 @@ def staged(store: Store, checkpoint: Checkpoint) -> tuple[bytes, ...]:
     )
 
 
-def _against(
-    store: Store, objects: Objects, old: Checkpoint, new: Oid, paths: Paths
-) -> tuple[FileChange, ...]:
-    objects.reader.name_tree(store.reader.read_tree(old.snapshot.tree))
-    return _changes(objects.reader, old.snapshot.tree, new, paths)
-
-
-def _changes(reader: TreeReader, old: Oid, new: Oid, paths: Paths) -> tuple[FileChange, ...]:
+def changed(reader: TreeReader, old: Oid, new: Oid, paths: Paths) -> tuple[FileChange, ...]:
+    """Return the paths by which two trees differ, those below `paths` if there are any."""
     changes = trees.diff(reader, old, new)
     return tuple(
         change
@@ -177,7 +128,7 @@ def _is_below(path: bytes, top: bytes) -> bool:
     return path == top or path.startswith(top + b"/")
 
 
-def _text(
+def patch_of(
     git: Git,
     reader: ObjectReader,
     compared: tuple[Oid, Oid],
@@ -210,33 +161,6 @@ def _text(
 
 def _is_segmented(reader: ObjectReader, change: FileChange) -> bool:
     return any(appended.is_pointer(reader, entry) for entry in (change.old, change.new))
-
-
-def scratch(repo: Repository, directory: Path) -> Repository:
-    """Create a temporary repository that reads the real one's objects and keeps new ones to
-    itself.
-    """
-    for name in ("objects/info", "objects/pack", "refs"):
-        (directory / name).mkdir(parents=True)
-    (directory / "HEAD").write_text("ref: refs/heads/none\n", "ascii")
-    (directory / "objects/info/alternates").write_bytes(
-        os.fsencode(repo.common_dir / "objects") + b"\n"
-    )
-    (directory / "config").write_text(
-        "[core]\n\trepositoryFormatVersion = 1\n"
-        f"[extensions]\n\tobjectFormat = {repo.object_format.name}\n",
-        "ascii",
-    )
-    return Repository(repo.root, directory, repo.host)
-
-
-def _git_in(temporary: Repository) -> Git:
-    def git(*args: str | bytes) -> bytes:
-        return temporary.git(
-            b"--git-dir=" + os.fsencode(temporary.git_dir), b"--work-tree=.", *args
-        )
-
-    return git
 
 
 def _key(message: Message) -> tuple[str, str, str | None, str | None]:

@@ -13,6 +13,7 @@ from gitcp.errors import ConversationUnreadable, RevisionNotFound
 from gitcp.git import segmented, trees
 from gitcp.model import (
     GITLINK,
+    MAIN,
     RESERVED,
     TREE,
     Capture,
@@ -22,7 +23,7 @@ from gitcp.model import (
     Source,
     path_text,
 )
-from gitcp.saving.conversation import MAIN, lines, stored
+from gitcp.saving.conversation import lines, stored
 from gitcp.store import METADATA, Store
 from gitcp.worktree import convert, paths
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from gitcp.errors import ConversationUnreadable, FormatTooNew, GitcpError, StoreDamaged
 from gitcp.git.objects import Objects
-from gitcp.model import Base, Capture, Checkpoint, CheckpointId, FileChange, Note, Oid, Skip
+from gitcp.model import MAIN, Base, Capture, Checkpoint, CheckpointId, FileChange, Note, Oid, Skip
 from gitcp.saving import quarantine
 from gitcp.saving import session as session_op
-from gitcp.saving.conversation import MAIN
 from gitcp.saving.save import live_trees
 from gitcp.state import journal, note, undo_stack
 from gitcp.state.journal import Unfinished

@@ -15,8 +15,8 @@ from gitcp import adapters
 from gitcp.adapters.base import Message
 from gitcp.conversation import segments
 from gitcp.history import show
-from gitcp.model import Conversation, Stream
-from gitcp.saving.conversation import MAIN, stored
+from gitcp.model import MAIN, Conversation, Stream
+from gitcp.saving.conversation import stored
 from gitcp.store import Store
 from gitcp.value import Value
 

@@ -15,10 +15,10 @@ from gitcp import wire
 from gitcp.api.opened import Opened, with_housekeeping
 from gitcp.conversation import segments
 from gitcp.errors import BadValue, StoreDamaged
-from gitcp.model import Agent, Capture, Checkpoint, Note, Source, Stream, Trigger
+from gitcp.model import MAIN, Agent, Capture, Checkpoint, Note, Source, Stream, Trigger
 from gitcp.saving import save
 from gitcp.saving import session as session_op
-from gitcp.saving.conversation import MAIN, stored
+from gitcp.saving.conversation import stored
 from gitcp.saving.save import ChangeScope, Saved
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import settings

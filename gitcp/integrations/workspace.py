@@ -13,9 +13,18 @@ from gitcp.errors import RevisionNotFound
 from gitcp.history import show
 from gitcp.integrations import tarball
 from gitcp.integrations.thread import encode, parsed
-from gitcp.model import Agent, Capture, Checkpoint, CheckpointId, Note, Snapshot, Source, Trigger
+from gitcp.model import (
+    MAIN,
+    Agent,
+    Capture,
+    Checkpoint,
+    CheckpointId,
+    Note,
+    Snapshot,
+    Source,
+    Trigger,
+)
 from gitcp.saving import conversation
-from gitcp.saving.conversation import MAIN
 from gitcp.saving.save import UNKNOWN, changes_between
 from gitcp.state import numbers
 from gitcp.store import Store

@@ -17,6 +17,7 @@ from gitcp.conversation.sums import Sums
 from gitcp.git import segmented, trees
 from gitcp.model import (
     GITLINK,
+    MAIN,
     RESERVED,
     TREE,
     Authors,
@@ -354,8 +355,8 @@ class Editor:
             for old, stream in zip(before.streams, streams, strict=True)
         }
         digest = before.digest
-        if edited.get(conversation.MAIN) != stored.get(conversation.MAIN):
-            digest = self._digest(before.format, edited[conversation.MAIN])
+        if edited.get(MAIN) != stored.get(MAIN):
+            digest = self._digest(before.format, edited[MAIN])
         return replace(
             before,
             tree=trees.build(self.store.writer, trees.nest(written)),

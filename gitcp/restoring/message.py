@@ -13,8 +13,8 @@ from gitcp import adapters
 from gitcp.conversation import segments
 from gitcp.errors import RevisionNotFound
 from gitcp.git import trees
-from gitcp.model import TREE, Agent, Checkpoint, Conversation, Digest, Entry
-from gitcp.saving.conversation import MAIN, lines, stored
+from gitcp.model import MAIN, TREE, Agent, Checkpoint, Conversation, Digest, Entry
+from gitcp.saving.conversation import lines, stored
 from gitcp.store import Store, Summary
 from gitcp.value import replace
 

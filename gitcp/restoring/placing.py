@@ -16,9 +16,9 @@ from gitcp.adopting import personal
 from gitcp.conversation import segments
 from gitcp.errors import GitcpError, Refused
 from gitcp.git.fsync import make_own_directory, replacing
-from gitcp.model import Agent, Checkpoint, Conversation
+from gitcp.model import MAIN, Agent, Checkpoint, Conversation
 from gitcp.restoring.plan import Kept
-from gitcp.saving.conversation import MAIN, lines, relative_directory, stored
+from gitcp.saving.conversation import lines, relative_directory, stored
 from gitcp.store import Store
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree import paths

@@ -185,7 +185,7 @@ def _objects(store: Store, request: RestoreRequest) -> Iterator[Objects]:
         return
     from tempfile import TemporaryDirectory  # only for a merge
 
-    from gitcp.history.diff import scratch
+    from gitcp.history.diff_now import scratch
 
     with TemporaryDirectory(prefix="gitcp-") as directory:
         yield Objects(scratch(store.repo, Path(directory)))

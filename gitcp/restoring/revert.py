@@ -13,7 +13,7 @@ from gitcp.errors import BadValue
 from gitcp.git import trees
 from gitcp.git.objects import Objects
 from gitcp.history import history, log, revisions
-from gitcp.history.diff import scratch
+from gitcp.history.diff_now import scratch
 from gitcp.model import Checkpoint, Oid
 from gitcp.restoring import restore as restore_op
 from gitcp.restoring.contents import Contents

@@ -15,6 +15,7 @@ from gitcp.errors import ConversationUnreadable, StoreDamaged
 from gitcp.git import damage, trees
 from gitcp.git.trees import TreeEntry
 from gitcp.model import (
+    MAIN,
     TREE,
     Agent,
     Capture,
@@ -28,8 +29,6 @@ from gitcp.model import (
 )
 from gitcp.store import Store
 from gitcp.value import replace
-
-MAIN = "main"
 
 
 def store_capture(

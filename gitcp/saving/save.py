@@ -14,6 +14,7 @@ from gitcp import readme, wire
 from gitcp.errors import ConversationUnreadable, FormatTooNew, Refused, StoreBusy, StoreDamaged
 from gitcp.git import damage, trees
 from gitcp.model import (
+    MAIN,
     Agent,
     Checkpoint,
     CheckpointId,
@@ -444,7 +445,7 @@ def _unread(stored: Readable, parent: Checkpoint | None) -> Unread | None:
     error = stored.error
     if error is None:
         return None
-    if error.stream != conversation.MAIN:
+    if error.stream != MAIN:
         instead = "the rest of the conversation was saved"
     elif parent is not None and stored.conversation is not None:
         instead = "the conversation of the last checkpoint was kept"

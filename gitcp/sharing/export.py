@@ -16,11 +16,10 @@ from gitcp.adapters.base import Message
 from gitcp.errors import RevisionNotFound
 from gitcp.git import bundle, refs
 from gitcp.history import show
-from gitcp.model import Checkpoint, Oid
+from gitcp.model import MAIN, Checkpoint, Oid
 from gitcp.restoring import converting
 from gitcp.restoring.converting import Converted
 from gitcp.restoring.restore_notice import handoff_lines
-from gitcp.saving.conversation import MAIN
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
 from gitcp.sharing import markdown, redact, trajectory

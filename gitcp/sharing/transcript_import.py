@@ -17,6 +17,7 @@ from gitcp.adapters.conversion import Target
 from gitcp.dialogue import Dialogue
 from gitcp.errors import BadValue
 from gitcp.model import (
+    MAIN,
     Agent,
     Capture,
     Checkpoint,
@@ -28,7 +29,6 @@ from gitcp.model import (
     Trigger,
 )
 from gitcp.saving import conversation
-from gitcp.saving.conversation import MAIN
 from gitcp.saving.save import UNKNOWN, changes_between, live_trees
 from gitcp.sharing import trajectory
 from gitcp.store import Store

@@ -240,11 +240,11 @@ def _time(text: str | None) -> str:
 def _changes(
     store: Store, checkpoint: Checkpoint, wanted: Wanted, limits: Limits
 ) -> Iterator[Preview]:
-    from gitcp.history import authors, diff  # the whole of saving is behind it
+    from gitcp.history import authors, diff, diff_now  # the whole of saving is behind it
 
     number, claims = f"#{checkpoint.id.number}", dict[bytes, Claim]()
     if wanted.base == "now":
-        with diff.compare_with_now(store, checkpoint, limits, text=True) as comparison:
+        with diff_now.compare(store, checkpoint, limits, text=True) as comparison:
             patch = comparison.text("--no-renames")
         about = f"{number} → files now"
     elif wanted.base == "marked" and wanted.marked:

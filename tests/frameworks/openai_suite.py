@@ -18,8 +18,8 @@ from agents.memory import sqlite_session
 from suites import new_repository, select
 
 from gitcp.integrations.thread import StreamContent, encode, parsed
+from gitcp.model import MAIN
 from gitcp.openai_agents import GitSession
-from gitcp.saving.conversation import MAIN
 
 # First, so that it goes on to ask only the SDK's own SQLiteSession for a private method.
 import_module("agents.extensions.memory.encrypt_session")

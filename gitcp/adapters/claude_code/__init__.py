@@ -33,12 +33,11 @@ from gitcp.adapters.base import (
     Stored,
     Write,
 )
-from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source
+from gitcp.model import MAIN, Agent, Capture, Digest, Host, LastMessage, Source
 from gitcp.value import replace
 
 NAME = "claude-code"
 
-MAIN = "main"
 TURNS = ("user", "assistant")
 SESSION = "{session}"
 """Placeholder for the session id in a stored path."""

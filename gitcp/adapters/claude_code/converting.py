@@ -11,7 +11,7 @@ from typing import Any
 from gitcp import wire
 from gitcp.adapters import base, conversion
 from gitcp.adapters.base import Stored
-from gitcp.adapters.claude_code import MAIN, NAME, NOT_TYPED, SESSION, TURNS, repairs
+from gitcp.adapters.claude_code import NAME, NOT_TYPED, SESSION, TURNS, repairs
 from gitcp.adapters.claude_code.tree import Node, branch_of, is_boundary, is_turn, tree_of
 from gitcp.adapters.conversion import Clock, Ids, Target, Written
 from gitcp.dialogue import (
@@ -31,7 +31,7 @@ from gitcp.dialogue import (
     Text,
     Thinking,
 )
-from gitcp.model import Agent, Capture, Source
+from gitcp.model import MAIN, Agent, Capture, Source
 from gitcp.value import replace
 
 mend = repairs.mend

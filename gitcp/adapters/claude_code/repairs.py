@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from gitcp import wire
 from gitcp.adapters import base, mending
 from gitcp.adapters.base import Stored
-from gitcp.adapters.claude_code import MAIN, NAME, SUBAGENT
+from gitcp.adapters.claude_code import NAME, SUBAGENT
 from gitcp.adapters.claude_code.tree import (
     Node,
     answer_id,
@@ -28,7 +28,7 @@ from gitcp.adapters.claude_code.tree import (
 from gitcp.adapters.conversion import Ids
 from gitcp.adapters.mending import Edit, Faults, Plan, Record, Transcript
 from gitcp.dialogue import UNANSWERED
-from gitcp.model import Stream
+from gitcp.model import MAIN, Stream
 
 UNCHAINED = "messages without a parent (chained)"
 UNLINKED = "messages whose parent is missing (linked to the one before)"

@@ -27,10 +27,9 @@ from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Found, Listed, Origin, Placement, Stored
 from gitcp.adapters.codex import placing, rollouts
-from gitcp.adapters.codex.placing import MAIN
 from gitcp.adapters.codex.rollouts import ROLLOUT, Rollout
 from gitcp.adapters.codex.transcript import before, digest, messages
-from gitcp.model import Agent, Capture, Host, Source
+from gitcp.model import MAIN, Agent, Capture, Host, Source
 from gitcp.value import replace
 
 __all__ = [

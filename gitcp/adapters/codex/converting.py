@@ -15,7 +15,6 @@ from gitcp import wire
 from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.codex import NAME
-from gitcp.adapters.codex.placing import MAIN
 from gitcp.adapters.codex.rollouts import PACKED
 from gitcp.adapters.codex.transcript import NOT_TYPED, payload_of
 from gitcp.adapters.conversion import Clock, Target, Written
@@ -35,7 +34,7 @@ from gitcp.dialogue import (
     Text,
     Thinking,
 )
-from gitcp.model import Agent, Capture, Source, Stream
+from gitcp.model import MAIN, Agent, Capture, Source, Stream
 
 AGENTS, PARENTS = "agents/", "parents/"
 MENDED = (AGENTS,)

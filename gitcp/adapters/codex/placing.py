@@ -11,9 +11,7 @@ from gitcp.adapters.base import Placement, Reader, Stored, Write
 from gitcp.adapters.codex import rollouts
 from gitcp.adapters.codex.rollouts import ROLLOUT
 from gitcp.adapters.codex.transcript import payload_of
-from gitcp.model import Host
-
-MAIN = "main"
+from gitcp.model import MAIN, Host
 
 
 # the place does not depend on `cwd`

@@ -34,12 +34,11 @@ from gitcp.adapters.base import (
     Stored,
     Write,
 )
-from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Source
+from gitcp.model import MAIN, Agent, Capture, Digest, Host, LastMessage, Source
 from gitcp.value import replace
 
 NAME = "copilot"
 
-MAIN = "main"
 EVENTS = "events.jsonl"
 WORKSPACE = "workspace.yaml"
 SESSION = "{session}"

@@ -13,7 +13,7 @@ from typing import Any
 from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Ids, Target, Written
-from gitcp.adapters.copilot import EVENTS, MAIN, NAME, SESSION, is_typed
+from gitcp.adapters.copilot import EVENTS, NAME, SESSION, is_typed
 from gitcp.adapters.mending import Plan, Transcript
 from gitcp.dialogue import (
     NOTICES,
@@ -30,7 +30,7 @@ from gitcp.dialogue import (
     Text,
     Thinking,
 )
-from gitcp.model import Agent, Capture, Source, Stream
+from gitcp.model import MAIN, Agent, Capture, Source, Stream
 
 VERSION = "1.0.102"
 """The version whose format is written."""

@@ -39,7 +39,7 @@ from gitcp.adapters.base import Found, Latest, Listed, Origin, Placement, Reader
 from gitcp.adapters.gemini import lines
 from gitcp.adapters.gemini.lines import before, digest, messages
 from gitcp.adapters.gemini.places import existing, names_in, project_directory, root_of, workplace
-from gitcp.model import Agent, Capture, Host, Source
+from gitcp.model import MAIN, Agent, Capture, Host, Source
 
 __all__ = [
     "NAME",
@@ -59,7 +59,6 @@ __all__ = [
 
 NAME = "gemini"
 
-MAIN = "main"
 SESSION = "{session}"
 """Placeholder for the session id in a stored path; `{short}` is its first eight characters."""
 

@@ -14,7 +14,7 @@ from gitcp import wire
 from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Ids, Target, Written
-from gitcp.adapters.gemini import CHATS, DOCUMENT, MAIN, NAME, SESSION
+from gitcp.adapters.gemini import CHATS, DOCUMENT, NAME, SESSION
 from gitcp.adapters.gemini.lines import NOT_TYPED, history, id_set, replaced_by
 from gitcp.adapters.mending import Edit, Faults, Plan, Record, Transcript
 from gitcp.dialogue import (
@@ -31,7 +31,7 @@ from gitcp.dialogue import (
     Text,
     Thinking,
 )
-from gitcp.model import Agent, Capture, Source, Stream
+from gitcp.model import MAIN, Agent, Capture, Source, Stream
 
 AGENTS = "agents/"
 COMMANDS = ("/", "?")

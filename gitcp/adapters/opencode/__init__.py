@@ -25,7 +25,7 @@ from gitcp.adapters.base import Found, Listed, Origin, Placement, Reader, Stored
 from gitcp.adapters.opencode import database, documents, lines
 from gitcp.adapters.opencode.lines import before, digest, messages
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
-from gitcp.model import Agent, Capture, Host, Source
+from gitcp.model import MAIN, Agent, Capture, Host, Source
 from gitcp.value import replace
 
 __all__ = [
@@ -46,7 +46,7 @@ __all__ = [
 
 NAME = "opencode"
 
-MAIN, SESSIONS, AGENTS = "main", "sessions", "agents/"
+SESSIONS, AGENTS = "sessions", "agents/"
 ROOT_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 

@@ -17,7 +17,7 @@ from gitcp import wire
 from gitcp.adapters import base, conversion
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Target, Written
-from gitcp.adapters.opencode import AGENTS, MAIN, NAME, SESSIONS, database, documents, lines
+from gitcp.adapters.opencode import AGENTS, NAME, SESSIONS, database, documents, lines
 from gitcp.dialogue import (
     NOTICES,
     Aside,
@@ -32,7 +32,7 @@ from gitcp.dialogue import (
     Text,
     Thinking,
 )
-from gitcp.model import Agent, Capture, Host, Source
+from gitcp.model import MAIN, Agent, Capture, Host, Source
 
 VERSION = "1.18.33"
 """The version whose format is written."""

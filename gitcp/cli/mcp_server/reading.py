@@ -10,7 +10,7 @@ from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.mcp_server import arguments
 from gitcp.cli.mcp_server.documents import MOST_BYTES, bounded
-from gitcp.history import authors
+from gitcp.history import authors, diff_now
 from gitcp.history import diff as diff_op
 from gitcp.history import find as find_op
 from gitcp.history import show as show_op
@@ -116,7 +116,7 @@ def compared(context: Context, given: arguments.Diff) -> Iterator[Comparison]:
         new = context.checkpoint(given.new, given.session)
         yield diff_op.compare(store, old.root, new.root, paths)
         return
-    with diff_op.compare_with_now(store, old, context.limits(), paths, text=True) as comparison:
+    with diff_now.compare(store, old, context.limits(), paths, text=True) as comparison:
         yield comparison
 
 
