@@ -378,6 +378,17 @@ class Store:
         """
         return next((e.oid for e in self._reserved(root) if e.name == OUTPUTS), None)
 
+    def with_outputs(self, roots: Iterable[Oid]) -> frozenset[Oid]:
+        """Return which of these trees of checkpoints have segments of files: asked of one git, as
+        they may be thousands. Raises GitFailed.
+        """
+        listed = list(dict.fromkeys(roots))
+        place = (RESERVED + b"/" + OUTPUTS).decode("ascii")
+        asked = "".join(f"{root}:{place}\n" for root in listed).encode("ascii")
+        answers = self.repo.git("cat-file", "--batch-check=%(objecttype)", "--buffer", input=asked)
+        each = zip(listed, answers.splitlines(), strict=True)
+        return frozenset(root for root, answer in each if answer == b"tree")
+
     def lost_segments(self, checkpoint: Checkpoint) -> Iterator[bytes]:
         """Yield the files whose segments are not in the checkpoint's tree. Raises StoreDamaged."""
         for path, entry in self.segments(checkpoint.snapshot).items():

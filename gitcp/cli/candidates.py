@@ -5,7 +5,7 @@ Reads only commits. Offers nothing that cannot be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 
 from gitcp import humanize
@@ -39,9 +39,8 @@ def tags(context: Context) -> Iterator[tuple[str, str]]:
 
 def sessions(context: Context) -> Iterator[tuple[str, str]]:
     """Yield sessions, local before fetched ones."""
-    ends: Mapping[str, str] = {**context.store.sessions(), **context.store.fetched()}
-    for name in ends:
-        last = next(context.store.readable(context.viewed_tip(name)), None)
+    for name, tip in {**context.store.sessions(), **context.store.fetched()}.items():
+        last = next(context.store.readable(tip), None)
         yield name, _about(context, last) if last else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from gitcp.errors import GitFailed, StoreDamaged
@@ -60,19 +61,18 @@ def file_stats(
     )
     only: list[str | bytes] = ["--", *tops] if len(tops) <= MOST_TOPS else []
     commits = [commit for commit, _ in checkpoints]
-    try:
-        counts = (
-            {**_count(store, commits, only), **_count_first(store, floor, commits[0], only)}
-            if tops
-            else {}
-        )
-    except GitFailed:  # an object is missing; `gitcp check` reports it
-        counts = {}
+    counts: dict[Oid, Counts] = {}
+    growing: frozenset[Oid] = frozenset()
     before = floor or store.repo.object_format.empty_tree
+    with suppress(GitFailed):  # an object is missing; `gitcp check` reports it
+        if tops:
+            growing = store.with_outputs([before, *(store.summary(each).root for each in commits)])
+            counts = _count(store, commits, only) | _count_first(store, floor, commits[0], only)
     stats = []
     for commit, changes in checkpoints:
         root = store.summary(commit).root
-        lines = _appended(store, (before, root)) if changes else {}
+        is_growing = bool(changes) and not growing.isdisjoint((before, root))
+        lines = _appended(store, (before, root)) if is_growing else {}
         stats.append(tuple(_stat(each, counts.get(commit, {}), lines) for each in changes))
         before = root
     return stats
@@ -124,13 +124,16 @@ def _count(store: Store, commits: list[Oid], only: list[str | bytes]) -> dict[Oi
 def totals(store: Store, pairs: Iterable[Pair]) -> dict[Pair, Total]:
     """Return the totals for many pairs of checkpoint trees; none if git cannot read everything."""
     pairs = list(dict.fromkeys(pairs))
+    if not pairs:
+        return {}
     listed = "".join(f"{old} {new}\n" for old, new in pairs).encode("ascii")
     command = ("--no-literal-pathspecs", "diff-tree", "--stdin", *OPTIONS, "--", *NOT_OURS)
     try:
-        output = store.repo.git(*command, input=listed) if pairs else b""
+        output = store.repo.git(*command, input=listed)
+        growing = store.with_outputs(chain.from_iterable(pairs))
     except GitFailed:  # an object is missing; `gitcp check` reports it
         return {}
-    lines = {pair: _appended(store, pair) for pair in pairs}
+    lines = {pair: _appended(store, pair) for pair in pairs if not growing.isdisjoint(pair)}
     return {**dict.fromkeys(pairs, Total(0, 0, 0)), **_parse_totals(output, lines)}
 
 

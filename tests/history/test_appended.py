@@ -10,6 +10,7 @@ import pytest
 
 import gitcp
 from gitcp.git import segmented
+from gitcp.git.trees import TreeEntry
 from gitcp.history import appended, diff, diffstat
 from gitcp.history.appended import Lines
 from gitcp.model import Oid
@@ -17,7 +18,7 @@ from gitcp.store import Store
 from gitcp.worktree import blobs
 
 from driver import Project
-from samples import open_store
+from samples import open_store, save
 
 NAME = "out.log"
 
@@ -119,6 +120,29 @@ def test_totals(work: Work) -> None:
         (b"a.txt", 1, 0),
         (NAME.encode(), 2, 1),
     ]
+
+
+def test_trees_of_others_are_not_read(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One git tells which of thousands of checkpoints have such files; no other is looked into."""
+    store, roots = work.roots()
+    for number in range(3):
+        save(store, "plain", {b"a.txt": b"%d\n" % number})
+    tip = store.tip("plain")
+    assert tip is not None
+    plain = [each.root for each in store.history(tip)]
+    read: list[Oid] = []
+    read_tree = store.reader.read_tree
+
+    def look(oid: Oid) -> list[TreeEntry]:
+        read.append(oid)
+        return read_tree(oid)
+
+    monkeypatch.setattr(store.reader, "read_tree", look)
+
+    pairs = [*zip(plain[1:], plain, strict=False), (roots[0], roots[1])]
+    assert [each.added for each in diffstat.totals(store, pairs).values()] == [1, 1, 7]
+    assert not {*plain} & {*read}
+    assert {*roots} & {*read}
 
 
 def test_patch(work: Work) -> None:
