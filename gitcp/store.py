@@ -383,8 +383,8 @@ class Store:
         they may be thousands. Raises GitFailed.
         """
         listed = list(dict.fromkeys(roots))
-        place = (RESERVED + b"/" + OUTPUTS).decode("ascii")
-        asked = "".join(f"{root}:{place}\n" for root in listed).encode("ascii")
+        outputs = (RESERVED + b"/" + OUTPUTS).decode("ascii")
+        asked = "".join(f"{root}:{outputs}\n" for root in listed).encode("ascii")
         answers = self.repo.git("cat-file", "--batch-check=%(objecttype)", "--buffer", input=asked)
         each = zip(listed, answers.splitlines(), strict=True)
         return frozenset(root for root, answer in each if answer == b"tree")

@@ -61,7 +61,8 @@ class Look:
     handed on to the first scan. Files may change after that, so it is good for one scan.
 
     `only` are the directories that may have changed (see `places`), None for all; set it before
-    `begin`. `watch` is what a watcher answered (gitcp.watchers.watched).
+    `begin`. It holds for the state file that `load` has returned: if another process replaces that,
+    all are looked at. `watch` is what a watcher answered (gitcp.watchers.watched).
     """
 
     __slots__ = ("_answer", "_children", "_loaded", "only", "root", "started", "state", "watch")
@@ -100,7 +101,11 @@ class Look:
         nothing of ours.
         """
         known = self._loaded
-        if known is None or fingerprint.at(self.state) != known.fingerprint:
+        if known is not None and fingerprint.at(self.state) != known.fingerprint:
+            self.only = known = None  # what may have changed since that scan, not since this one
+            if self.watch is not None:
+                self.watch.is_narrow = False
+        if known is None:
             self._loaded = known = nodes.opened(self.state)
         return known
 

@@ -257,6 +257,40 @@ def test_scan_that_was_not_stored(
     assert known(project_).plain() == before
 
 
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_an_older_scan_is_stored_meanwhile(
+    project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch, *, is_begun: bool
+) -> None:
+    """A process that began to scan earlier may end later. What the watcher then told this one is
+    not all that changed since that scan.
+    """
+    state = project_.git_dir / "gitcp/worktree-state"
+    saved(project_)
+    older = state.read_bytes()
+    project_.write("d3/s/deep/file", "two\n")
+    fake.answer = b"fake:1:2\0d3/s/deep\0"
+    saved(project_)
+    project_.write("d5/s/deep/file", "two\n")
+    fake.answer = b"fake:1:3\0d5/s/deep\0"
+    narrow = watched_look.Watch.narrow
+
+    def overtaken(watch: watched_look.Watch, look: Look) -> None:
+        narrow(watch, look)
+        assert watch.is_narrow
+        state.with_name("new").write_bytes(older)
+        state.with_name("new").chmod(0o600)
+        state.with_name("new").rename(state)
+
+    monkeypatch.setattr(watched_look.Watch, "narrow", overtaken)
+    store = open_store(project_)
+    if is_begun:
+        store.repo.look = Look(os.fsencode(project_.root), str(state))
+        watched_look.begin(store.repo.look)
+    commit = save(store, SaveRequest(cwd=project_.root)).checkpoint.commit
+    for path in ("d3/s/deep/file", "d5/s/deep/file"):
+        assert project_.git("show", f"{commit}:{path}") == "two"
+
+
 # ---------------------------------------------------------------- gitcp watch
 
 
