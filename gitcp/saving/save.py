@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp import readme, wire
 from gitcp.errors import ConversationUnreadable, FormatTooNew, Refused, StoreBusy, StoreDamaged
@@ -168,11 +168,10 @@ def save(store: Store, request: SaveRequest) -> Saved:
     choice = request.choice or _choose(store, request)
     if request.conversation is not None and any(source.path is None for source in _sources(choice)):
         store.repo.look = None  # the writer of a pipe may have changed files until it closed
-    live = live_trees(store, choice.session)
     try:
-        taken = _take(store, request, live)
-        side_by_side = _save_side_by_side(store, request, choice, (live, taken))
-        saved = side_by_side or _save_alone(store, request, choice, (live, taken))
+        scanned = _scanned(store, request, choice.session)
+        side_by_side = _save_side_by_side(store, request, choice, scanned)
+        saved = side_by_side or _save_alone(store, request, choice, scanned)
     except BaseException:
         store.writer.discard()
         raise
@@ -184,8 +183,17 @@ def save(store: Store, request: SaveRequest) -> Saved:
     return saved
 
 
-Scanned = tuple["LiveTrees", Taken]
-"""A snapshot, and the trees that its scan trusted."""
+class Scanned(NamedTuple):
+    """A snapshot, the trees that its scan trusted, and the last commit of the session before it."""
+
+    live: LiveTrees
+    taken: Taken
+    tip: Oid | None
+
+
+def _scanned(store: Store, request: SaveRequest, session: str) -> Scanned:
+    live, tip = live_trees(store, session), store.tip(session)
+    return Scanned(live, _take(store, request, live), tip)
 
 
 def _save_side_by_side(
@@ -203,7 +211,7 @@ def _save_side_by_side(
             if note.is_pending(store.repo):
                 return None
             try:
-                taken = _still_valid(store, request, scanned)
+                taken = _still_valid(store, request, choice.session, scanned)
                 return _commit_with_retries(store, request, choice, taken)
             except FormatTooNew:
                 raise
@@ -214,18 +222,21 @@ def _save_side_by_side(
 
 def _save_alone(store: Store, request: SaveRequest, choice: Choice, scanned: Scanned) -> Saved:
     with store.lock():
-        taken = _still_valid(store, request, scanned)
         choice = _followed(store, request, choice)
+        taken = _still_valid(store, request, choice.session, scanned)
         return _save_despite_damage(store, request, choice, taken)
 
 
-def _still_valid(store: Store, request: SaveRequest, scanned: Scanned) -> Taken:
-    """Return the snapshot; a new one if what its scan trusted is gone. The caller holds a lock."""
-    live, taken = scanned
-    if live.is_still_valid():
-        return taken
+def _still_valid(store: Store, request: SaveRequest, session: str, scanned: Scanned) -> Taken:
+    """Return the snapshot; a new one if what its scan trusted is gone, or if the session has got a
+    checkpoint meanwhile, which may have newer files. The caller holds a lock.
+    """
+    is_newest = request.files is not None or store.tip(session) == scanned.tip
+    is_trusted = scanned.live.is_still_valid()
+    if is_newest and is_trusted:
+        return scanned.taken
     store.writer.discard()
-    return _take(store, request, frozenset())
+    return _take(store, request, live_trees(store, session) if is_trusted else frozenset())
 
 
 def _followed(store: Store, request: SaveRequest, choice: Choice) -> Choice:

@@ -291,6 +291,24 @@ def test_an_older_scan_is_stored_meanwhile(
         assert project_.git("show", f"{commit}:{path}") == "two"
 
 
+def test_begun_again(project_: Project, fake: Fake) -> None:
+    """A hook looks whether anything changed, and again in another process, by another answer."""
+    saved(project_)
+    project_.write("d3/s/deep/file", "two\n")
+    fake.answer = b"fake:1:2\0d3/s/deep\0"
+    store = open_store(project_)
+    look = store.repo.look = Look(
+        os.fsencode(project_.root), str(project_.git_dir / "gitcp/worktree-state")
+    )
+    watched_look.begin(look)
+    assert look.answer(None) is None
+    assert look.only is not None
+    project_.write("d5/s/deep/file", "two\n")
+    fake.answer = b"fake:1:3\0/\0"
+    watched_look.begin(look)
+    assert save(store, SaveRequest(cwd=project_.root)).checkpoint.changed == 2
+
+
 # ---------------------------------------------------------------- gitcp watch
 
 
