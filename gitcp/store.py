@@ -379,8 +379,8 @@ class Store:
         return next((e.oid for e in self._reserved(root) if e.name == OUTPUTS), None)
 
     def with_outputs(self, roots: Iterable[Oid]) -> frozenset[Oid]:
-        """Return which of these trees of checkpoints have segments of files: asked of one git, as
-        they may be thousands. Raises GitFailed.
+        """Return which of these trees of checkpoints have segments of files, by one git process for
+        all: they may be thousands. Raises GitFailed.
         """
         listed = list(dict.fromkeys(roots))
         outputs = (RESERVED + b"/" + OUTPUTS).decode("ascii")
@@ -533,8 +533,8 @@ class Store:
         return tree
 
     def base_tree(self, commit: Oid | None) -> Oid | None:
-        """Return the tree of a user's commit; None if there is no commit, or it is gone: rebased
-        and collected, which leaves the checkpoints complete.
+        """Return the tree of a user's commit; None if there is no commit, or it was collected after
+        a rebase: checkpoints do not need it.
         """
         try:
             return self.reader.tree_of(commit) if commit else None

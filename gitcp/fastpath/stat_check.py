@@ -102,7 +102,7 @@ class Look:
         """
         known = self._loaded
         if known is not None and fingerprint.at(self.state) != known.fingerprint:
-            self.only = known = None  # what may have changed since that scan, not since this one
+            known, self.only = None, None  # it is about that scan, not about the new one
             if self.watch is not None:
                 self.watch.is_narrow = False
         if known is None:

@@ -37,8 +37,8 @@ TINY = 160
 KEEP = b"gitcp: no ref names it yet\n"
 """In the file beside a pack by which git leaves it alone."""
 
-TURN = 32
-"""After so many objects a thread in the background lets others go on."""
+YIELD_EVERY = 32
+"""Objects after which a thread in the background lets others go on."""
 
 NAMES = 8 + 1024
 """Where the object names of an index begin: after its header and its fan-out."""
@@ -291,13 +291,13 @@ def packed(
     in_background: bool = False,
 ) -> SmallPack:
     """Return a pack of a few objects. `levels` says of some how hard to compress them; without it,
-    all are stored uncompressed until packs are joined. `in_background`, other threads go on now
-    and then: Python would let each wait for 5 ms, whenever it has read or written something.
+    all are stored uncompressed until packs are joined. `in_background`, other threads go on
+    after every few objects: one that comes back from reading or writing would wait 5 ms for Python.
     """
     parts = [b"PACK" + struct.pack(">II", 2, len(objects))]
     entries, offset = {}, len(parts[0])
     for number, (oid, (kind, content)) in enumerate(objects.items()):
-        if in_background and number % TURN == 0:
+        if in_background and number % YIELD_EVERY == 0:
             time.sleep(0)
         stored = _stored(content) if levels is None else deflated(content, levels.get(oid, LEVEL))
         entry = _entry_header(KINDS[kind], len(content)) + stored

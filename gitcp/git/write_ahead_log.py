@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from gitcp.git.repo import Repository
 
 NAME = "ahead"
-MANY, LARGE = 256, 4 << 20
-"""So many records, or so many bytes, are settled together; by then most packs were joined and
-synced. Of `LARGE` it takes more than a few, or a log of unfinished writes would never be smaller.
+MANY, FEW = 256, 16
+"""So many records are settled together, by when most packs were joined and synced; and so many of a
+file above `LARGE` bytes, of which most may be unfinished writes, which stay.
 """
-FEW = 16
+LARGE = 4 << 20
 ROOM = 128 << 10
 """The file's size in bytes is a multiple of this, so that it rarely grows."""
 START = b"gitcp-ahead "
@@ -161,7 +161,7 @@ def running() -> str | None:
 class WriteAheadLog:
     """The log of one repository, for any thread. Who moves a ref holds the store's lock.
 
-    Whoever changes the file locks it, and then what this process has `_reading` of it.
+    Who changes the file first locks it, and then `_reading`, which guards what was read of it.
     """
 
     def __init__(self, repo: Repository) -> None:
@@ -219,7 +219,7 @@ class WriteAheadLog:
         read `again`, what other processes wrote last may be missing.
         """
         with self._reading:
-            if again:
+            if again or not self._line:  # somebody in this process may just have settled it
                 self._refresh()
             self._unfinished.look(self._repo, ref)
             return tuple(self._unfinished.writes.get(ref, ()))
@@ -337,7 +337,7 @@ class WriteAheadLog:
         else:
             os.ftruncate(descriptor, 0)
             os.fsync(descriptor)
-        with self._reading:  # no reader has waited for the disk
+        with self._reading:  # readers do not wait for the disk
             self._forget()
 
     # ------------------------------------------------------------ the file

@@ -115,7 +115,7 @@ def staged(store: Store, checkpoint: Checkpoint) -> tuple[bytes, ...]:
 
 
 def changed(reader: TreeReader, old: Oid, new: Oid, paths: Paths) -> tuple[FileChange, ...]:
-    """Return the paths by which two trees differ, those below `paths` if there are any."""
+    """Return the paths by which two trees differ; only those below `paths`, if given."""
     changes = trees.diff(reader, old, new)
     return tuple(
         change

@@ -115,9 +115,9 @@ class FastStore(Store):
             yield
             return
         with self.lock():
-            self._begin([session])
-            self._make_recorded(session)
             try:
+                self._begin([session])
+                self._make_recorded(session)
                 yield
             finally:
                 self._chains, self.first_numbers = {}, {}

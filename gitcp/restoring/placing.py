@@ -97,7 +97,14 @@ def plan(
         placement = adapter.place(stored_content, path, store.repo.host, new_id=str(uuid.uuid4()))
     if faults and placement.note:
         placement = replace(placement, note=_repaired_note(agent, placement))
-    return Placed(name, conversation.digest.messages, placement, path, faults)
+    repaired = _written(faults, placement)
+    return Placed(name, conversation.digest.messages, placement, path, repaired)
+
+
+def _written(faults: Mapping[str, int], placement: Placement) -> Mapping[str, int]:
+    """Return the faults without those of streams that are not written."""
+    ends = tuple(f" in {name}" for name in placement.kept)
+    return {what: count for what, count in faults.items() if not what.endswith(ends)}
 
 
 def _repaired_note(agent: Agent | None, placement: Placement) -> str:

@@ -6,7 +6,7 @@ fetched refs may still have the old ones, and an id means one checkpoint forever
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import refs
@@ -47,8 +47,8 @@ class Highest:
         self._numbers: dict[str, int] = {}
 
     def add(self, old: Oid | None, new: Oid, id: CheckpointId) -> None:
-        """Add what this process has saved: the ref of a session has moved from `old`, where it was
-        or had not begun, to the commit of the checkpoint with this id, which follows it.
+        """Add what this process has saved: the ref of a session has moved from `old` (None: it did
+        not exist) to the commit of the checkpoint with this id.
         """
         if old is None or old in self._seen or old == self._own.get(id.session):
             self._own[id.session] = new
@@ -57,19 +57,22 @@ class Highest:
     def first_of(self, store: Store, sessions: Sequence[str]) -> dict[str, int]:
         """Return for each of these sessions the number after its highest one."""
         tips, seen = frozenset(_tips(store)), self._seen.union(self._own.values())
-        if new := sorted(tips - seen):
-            try:
-                self._look([*new, *(f"^{tip}" for tip in sorted(tips & seen))], store)
-            except (GitFailed, StoreDamaged):
-                return first_of(store, sessions)
+        try:
+            self._look(store, tips - seen, seen)
+        except (GitFailed, StoreDamaged):
+            return first_of(store, sessions)
         self._seen, self._own = tips, {}
         return {
             session: max(self._numbers.get(session, 0), _highest_quarantined(store, session)) + 1
             for session in sessions
         }
 
-    def _look(self, commits: Iterable[str], store: Store) -> None:
-        for summary in store.forest(commits):
+    def _look(self, store: Store, new: Collection[Oid], seen: Collection[Oid]) -> None:
+        """Read what the new commits reach and those seen do not, which may be gone."""
+        if not new:
+            return
+        commits = [*sorted(new), *(f"^{commit}" for commit in sorted(seen))]
+        for summary in store.forest(commits, "--ignore-missing"):
             known = self._numbers.get(summary.id.session, 0)
             self._numbers[summary.id.session] = max(summary.id.number, known)
 

@@ -612,6 +612,7 @@ def test_a_sub_agent_that_went_on_is_left_as_it_is(home: Path, here: Path) -> No
     placement = codex.place(stored(DATA, BESIDE[1]), here, host(home), new_id=NEW)
 
     assert (placement.session_id, [write.path.name for write in placement.files]) == (ID, [PLACE])
+    assert placement.kept == (BESIDE[1][0],)
 
 
 @pytest.mark.parametrize(

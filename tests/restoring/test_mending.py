@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitcp.adapters import mended
-from gitcp.adapters.base import Stored
+from gitcp.adapters.base import Placement, Stored
 from gitcp.adapters.claude_code.repairs import DUPLICATES, OTHERS, UNLINKED
 from gitcp.adapters.mending import FIRST, MARK, NOT_UTF8, ORPHANS, TORN
 from gitcp.model import Agent, Stream
+from gitcp.restoring import placing
 
 from driver import Project
 
@@ -267,6 +269,36 @@ def mixed(steps: list[tuple[str, int]]) -> list[dict[str, Any]]:
         part = {"u": node(uuid, parent), "c": call(uuid, parent, id), "r": result(uuid, parent, id)}
         lines.append(part[kind])
     return lines
+
+
+def test_a_sub_agent_of_codex_without_its_first_record(tmp_path: Path) -> None:
+    """What is placed is the thread that it was: with its id, and where it comes from."""
+    data = written("codex", tmp_path).read_bytes()
+    first, rest = data.split(b"\n", 1)
+    torn, thread = first[: len(first) // 2] + b"\n" + rest, "0190-thread"
+    streams = (("main", data), (f"agents/{thread}", torn))
+    stored = Stored(
+        Agent("codex", transcripts.SESSION),
+        tuple(
+            (Stream(name, len(each), "", "rollout-x.jsonl"), partial(iter, [each]))
+            for name, each in streams
+        ),
+    )
+    result, faults = mended("codex", stored)
+
+    assert faults == {f"{what} in agents/{thread}": 1 for what in (TORN, FIRST)}
+    meta = json.loads(b"".join(result.streams[1][1]()).splitlines()[0])
+    assert meta["type"] == "session_meta"
+    assert (meta["payload"]["id"], meta["payload"]["thread_source"]) == (thread, "subagent")
+    assert meta["payload"]["parent_thread_id"] == transcripts.SESSION
+
+
+def test_what_is_not_written_is_not_said_to_be_repaired() -> None:
+    """A sub-agent that the agent has otherwise stays as it is there."""
+    faults = {TORN: 1, f"{TORN} in agents/a": 2, f"{MARK} in agents/b": 3}
+    placement = Placement("id", (), (), kept=("agents/a",))
+
+    assert placing._written(faults, placement) == {TORN: 1, f"{MARK} in agents/b": 3}
 
 
 PLACE = "{session}/subagents/agent-sub1.jsonl"

@@ -51,6 +51,10 @@ def test_only_what_is_new_is_read(project: Project, monkeypatch: pytest.MonkeyPa
     assert highest.first_of(store, ["others", "new"]) == {"others": 2, "new": 3}
     assert listed == [3, 1]
 
+    save(store, "others", {b"a": b"4"})
+    assert highest.first_of(store, ["others"]) == {"others": 3}
+    assert listed == [3, 1, 1]
+
 
 def test_what_another_process_saved_between(project: Project) -> None:
     """A ref that has moved on is read, though this process moved it before and after."""

@@ -38,7 +38,7 @@ mend = repairs.mend
 
 AGENTS = "agents/"
 MENDED = (AGENTS,)
-"""Beginnings of the names of streams that are repaired as the main one is."""
+"""Prefixes of the names of streams that are repaired as the main one is."""
 
 VERSION = "2.1.197"
 """The version whose format is written."""

@@ -38,7 +38,7 @@ from gitcp.model import MAIN, Agent, Capture, Source, Stream
 
 AGENTS, PARENTS = "agents/", "parents/"
 MENDED = (AGENTS,)
-"""Beginnings of the names of streams that are repaired as the main one is."""
+"""Prefixes of the names of streams that are repaired as the main one is."""
 
 VERSION = "0.169.0"
 """The version whose format is written."""
@@ -212,8 +212,8 @@ def mend(transcript: Transcript, stored: Stored, stream: Stream) -> Plan:
     """Rebuild a lost first record, and leave out the numbers of records where one is missing: Codex
     refuses such a rollout whole.
 
-    A sub-agent is stored only if its first record names its parent. A thread that others were
-    forked from stays as it is: they name their part of it by a number of bytes.
+    Streams of threads that this one was forked from are not repaired: it names its part of them by
+    a number of bytes.
     """
     if stream.place.endswith(PACKED):
         return [], Counter()  # stored as Codex compressed it
@@ -225,9 +225,8 @@ def mend(transcript: Transcript, stored: Stored, stream: Stream) -> Plan:
         numbered[isinstance(fields.get("ordinal"), int)] += 1
     edits: list[Edit] = []
     faults: Faults = Counter()
-    is_main = stream.name == MAIN
-    if is_main and first is not None and first.get("type") != "session_meta":
-        edits, faults = mending.first_rebuilt(_first(first, cwd or "/", stored))
+    if first is not None and first.get("type") != "session_meta":
+        edits, faults = mending.first_rebuilt(_first(first, cwd or "/", stored, stream))
         numbered[False] += 1
     if len(numbered) == 2:
         edits.append(lambda records: (mending.record(_without_number(each)) for _, each in records))
@@ -235,11 +234,14 @@ def mend(transcript: Transcript, stored: Stored, stream: Stream) -> Plan:
     return edits, faults
 
 
-def _first(after: Fields, cwd: str, stored: Stored) -> Fields:
+def _first(after: Fields, cwd: str, stored: Stored, stream: Stream) -> Fields:
     """Return a first record before `after`, of a thread that began in `cwd`."""
-    thread, time = stored.agent.session_id or "", base.string(after, "timestamp") or ""
-    meta: Fields = {"session_id": thread, "id": thread, "timestamp": time, "cwd": cwd}
-    meta |= {"originator": "gitcp", "cli_version": VERSION, "source": "exec"}
+    session, time = stored.agent.session_id or "", base.string(after, "timestamp") or ""
+    is_main = stream.name == MAIN
+    thread = session if is_main else stream.name.removeprefix(AGENTS)
+    meta: Fields = {"session_id": session, "id": thread, "timestamp": time, "cwd": cwd}
+    meta |= {"originator": "gitcp", "cli_version": VERSION}
+    meta |= {"source": "exec"} if is_main else _spawned(session)
     return {"timestamp": time, "type": "session_meta", "payload": meta}
 
 
@@ -301,10 +303,15 @@ def _meta(dialogue: Dialogue, target: Target, thread: str, aside: Aside | None) 
     if aside is None:
         fields |= {"source": "exec", "thread_source": "user"}
     else:
-        spawned = {"parent_thread_id": target.session_id, "depth": 1}
-        fields |= {"source": {"subagent": {"thread_spawn": spawned}}, "thread_source": "subagent"}
-        fields |= {"parent_thread_id": target.session_id, "gitcp_call": aside.call}
+        fields |= _spawned(target.session_id) | {"gitcp_call": aside.call}
     return fields | ({"git": {"branch": dialogue.branch}} if dialogue.branch else {})
+
+
+def _spawned(parent: str) -> Fields:
+    """Return what a sub-agent's first record says of where it comes from."""
+    spawn = {"parent_thread_id": parent, "depth": 1}
+    source = {"subagent": {"thread_spawn": spawn}}
+    return {"source": source, "thread_source": "subagent", "parent_thread_id": parent}
 
 
 def _payloads(item: Item) -> Iterator[tuple[str, Fields]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from gitcp import wire
@@ -39,9 +38,10 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  
         thread = new_id
     if first is None:
         raise base.occupied(f"Codex thread {new_id}")
-    files = (first, *_other_threads(stored, sessions))
-    base.check_distinct([write.path for write in files])
-    return Placement(thread, files, ("codex", "resume", thread), note)
+    others, kept = _other_threads(stored, sessions)
+    base.check_distinct([write.path for write in (first, *others)])
+    resume = ("codex", "resume", thread)
+    return Placement(thread, (first, *others), resume, note, kept=kept)
 
 
 def _thread_id(read: Reader) -> str:
@@ -73,20 +73,22 @@ def _write(path: Path, sessions: Path, thread: str, read: Reader) -> Write | Non
     return writes[0] if writes else None
 
 
-def _other_threads(stored: Stored, sessions: Path) -> Iterator[Write]:
-    """Yield the writes for the other threads. Raises Refused if a thread it was forked from
-    differs.
+def _other_threads(stored: Stored, sessions: Path) -> tuple[list[Write], tuple[str, ...]]:
+    """Return the writes for the other threads, and the names of those that are there otherwise and
+    stay. Raises Refused if a thread it was forked from differs.
     """
+    writes, kept = list[Write](), list[str]()
     for stream, read in sorted(stored.streams, key=lambda item: item[0].name):
         if stream.name == MAIN:
             continue
         path = rollouts.by_name(sessions, stream.place)
         existing = next(iter(rollouts.files_of(sessions, rollouts.named(stream.place)[4])), path)
-        writes = base.plan_writes([(existing, read)])
-        if writes is not None:
-            yield from writes
-        elif stream.name.startswith("parents/") and not _begins(existing, read):
+        planned = base.plan_writes([(existing, read)])
+        if planned is None and stream.name.startswith("parents/") and not _begins(existing, read):
             raise base.occupied(f"the thread it was forked from ({existing})")
+        writes += planned or ()
+        kept += [stream.name] if planned is None else []
+    return writes, tuple(kept)
 
 
 def _begins(path: Path, read: Reader) -> bool:
