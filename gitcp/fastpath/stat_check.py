@@ -12,7 +12,6 @@ from __future__ import annotations
 import marshal
 import os
 import sys
-import time
 
 from gitcp import fingerprint
 from gitcp.fastpath import nodes
@@ -71,7 +70,7 @@ class Look:
         self.root, self.state = root, state
         self.only: frozenset[bytes] | None = None
         self.watch: Any = None
-        self.started = time.time_ns()
+        self.started = fingerprint.clock()
         self._children: list[tuple[int, int]] = []
         self._answer: tuple[Fingerprint, list[Change]] | None = None
         self._loaded: State | None = None

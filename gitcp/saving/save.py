@@ -184,16 +184,15 @@ def save(store: Store, request: SaveRequest) -> Saved:
 
 
 class Scanned(NamedTuple):
-    """A snapshot, the trees that its scan trusted, and the last commit of the session before it."""
+    """A snapshot, and the trees that its scan trusted."""
 
     live: LiveTrees
     taken: Taken
-    tip: Oid | None
 
 
 def _scanned(store: Store, request: SaveRequest, session: str) -> Scanned:
-    live, tip = live_trees(store, session), store.tip(session)
-    return Scanned(live, _take(store, request, live), tip)
+    live = live_trees(store, session)
+    return Scanned(live, _take(store, request, live))
 
 
 def _save_side_by_side(
@@ -228,13 +227,16 @@ def _save_alone(store: Store, request: SaveRequest, choice: Choice, scanned: Sca
 
 
 def _still_valid(store: Store, request: SaveRequest, session: str, scanned: Scanned) -> Taken:
-    """Return the snapshot; a new one if what its scan trusted is gone, or if the session has got a
-    checkpoint meanwhile, which may have newer files. The caller holds a lock.
+    """Return the snapshot; a new one if what its scan trusted is gone, or if the last checkpoint of
+    this working tree is of a later scan: no checkpoint may follow one with newer files. The caller
+    holds a lock.
     """
-    is_newest = request.files is not None or store.tip(session) == scanned.tip
-    is_trusted = scanned.live.is_still_valid()
+    live, taken = scanned
+    last = latest.read(store.repo) if request.files is None else None
+    is_newest = last is None or last.scanned < taken.started
+    is_trusted = live.is_still_valid()
     if is_newest and is_trusted:
-        return scanned.taken
+        return taken
     store.writer.discard()
     return _take(store, request, live_trees(store, session) if is_trusted else frozenset())
 

@@ -67,7 +67,7 @@ class Taken(NamedTuple):
 
     `stamp(path)` returns the stamp of a captured file or symlink when it was read, None for other
     paths. `remember()` writes the state file; call it only once a checkpoint ref contains the
-    snapshot's tree. `started` is when the scan began, in nanoseconds of the file system's clock.
+    snapshot's tree. `started` is when the look began, in nanoseconds of the file system's clock.
     `watch` is what a watcher answered before the scan, None if none did.
     """
 
@@ -139,7 +139,8 @@ def take(
     snapshot = replace(snapshot, outputs=captured) if captured else snapshot
 
     remember = _remember(repo, basis, memory, current, watch)
-    return Taken(snapshot, stamps, remember, current, started, watch)
+    began = started if look is None else min(started, look.started)
+    return Taken(snapshot, stamps, remember, current, began, watch)
 
 
 def _remember(

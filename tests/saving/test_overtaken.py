@@ -1,11 +1,14 @@
-"""A save that began to scan earlier than another of its session ends later: its checkpoint is not
-older than the one it follows.
+"""A save that began to look earlier than another ends later: its checkpoint is not of older files
+than the one before, whichever session that is of.
 """
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from gitcp.fastpath.stat_check import Look
 from gitcp.saving import save as saving
 from gitcp.saving.save import SaveRequest, save
 
@@ -36,7 +39,45 @@ def test_files_are_those_of_the_later_scan(
     request = SaveRequest(cwd=project.root, session="s", force=True)
     made = save(open_store(project), request).checkpoint
 
-    assert project.git("show", f"{made.commit}:a.txt") == ("three" if session == "s" else "two")
-    assert len(taken) == (2 if session == "s" else 1)
+    assert project.git("show", f"{made.commit}:a.txt") == "three"
+    assert len(taken) == 2
     project.git("fsck", "--strict")
     assert project.json("check")["ok"]
+
+
+def test_a_look_that_was_begun_before(project: Project) -> None:
+    """`gitcp save` looks while it loads: what another process saves before the scan counts, too."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    project.gitcp("save", "--session", "s", check=0)
+    project.write("a.txt", "two\n")
+    store = open_store(project)
+    look = store.repo.look = Look(
+        os.fsencode(project.root), str(project.git_dir / "gitcp/worktree-state")
+    )
+    look.begin()
+    project.write("a.txt", "three\n")
+    project.gitcp("save", "by the other", "--session", "s", check=0)
+    request = SaveRequest(cwd=project.root, session="s", force=True)
+
+    made = save(store, request).checkpoint
+    assert project.git("show", f"{made.commit}:a.txt") == "three"
+    assert project.git("show", f"{made.parent}:a.txt") == "three"
+
+
+def test_one_process_looks_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own last save is no reason to look again."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    take, taken = saving._take, list[int]()
+
+    def count(*given: object) -> object:
+        taken.append(1)
+        return take(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(saving, "_take", count)
+    store = open_store(project)
+    for number in range(5):
+        project.write("a.txt", f"{number}\n")
+        save(store, SaveRequest(cwd=project.root, session="s"))
+    assert len(taken) == 5
