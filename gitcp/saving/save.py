@@ -228,12 +228,12 @@ def _save_alone(store: Store, request: SaveRequest, choice: Choice, scanned: Sca
 
 def _still_valid(store: Store, request: SaveRequest, session: str, scanned: Scanned) -> Taken:
     """Return the snapshot; a new one if what its scan trusted is gone, or if the last checkpoint of
-    this working tree is of a later scan: no checkpoint may follow one with newer files. The caller
-    holds a lock.
+    this working tree is of a scan that began after this look: no checkpoint may follow one with
+    newer files. The caller holds a lock.
     """
     live, taken = scanned
     last = latest.read(store.repo) if request.files is None else None
-    is_newest = last is None or last.scanned < taken.started
+    is_newest = last is None or last.scanned < taken.began
     is_trusted = live.is_still_valid()
     if is_newest and is_trusted:
         return taken

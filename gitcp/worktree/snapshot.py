@@ -67,8 +67,9 @@ class Taken(NamedTuple):
 
     `stamp(path)` returns the stamp of a captured file or symlink when it was read, None for other
     paths. `remember()` writes the state file; call it only once a checkpoint ref contains the
-    snapshot's tree. `started` is when the look began, in nanoseconds of the file system's clock.
-    `watch` is what a watcher answered before the scan, None if none did.
+    snapshot's tree. `started` is when the scan began, and `began` when the look for it did, which
+    may be earlier, in nanoseconds of the file system's clock. `watch` is what a watcher answered
+    before the scan, None if none did.
     """
 
     snapshot: Snapshot
@@ -77,6 +78,7 @@ class Taken(NamedTuple):
     memory: Memory | None
     started: int = 0
     watch: Watch | None = None
+    began: int = 0
 
 
 class Since(NamedTuple):
@@ -140,7 +142,7 @@ def take(
 
     remember = _remember(repo, basis, memory, current, watch)
     began = started if look is None else min(started, look.started)
-    return Taken(snapshot, stamps, remember, current, began, watch)
+    return Taken(snapshot, stamps, remember, current, started, watch, began)
 
 
 def _remember(
