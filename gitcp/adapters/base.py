@@ -179,8 +179,8 @@ class Placement(Value):
     `session_id` is None if no agent can resume it. `files` starts with the main one. `note`
     is a remark for people, or "". `prepare` are commands to run before `command`, in the
     same directory; gitcp runs none of them. `latest` is set if the agent's latest session in
-    that directory is another one. `kept` are streams that are not written: the agent has them
-    otherwise, under ids that cannot change.
+    that directory is another one. `kept` are streams that are not written: the agent has other
+    content under their ids, which cannot change.
     """
 
     session_id: str | None

@@ -95,7 +95,7 @@ def begin(look: Look) -> None:
     one must be asked first, the scan does that, and begins its own. Never raises.
     """
     known = _known(os.path.dirname(os.path.dirname(look.state)))
-    look.only = look.watch = None  # of a look that was begun before, by another answer
+    look.only = look.watch = None  # those of an earlier `begin`
     if known is not None:
         if known.watcher not in SOCKETS:
             return

@@ -38,7 +38,7 @@ KEEP = b"gitcp: no ref names it yet\n"
 """In the file beside a pack by which git leaves it alone."""
 
 YIELD_EVERY = 32
-"""Objects after which a thread in the background lets others go on."""
+"""Number of objects after which a background thread lets other threads run."""
 
 NAMES = 8 + 1024
 """Where the object names of an index begin: after its header and its fan-out."""
@@ -291,8 +291,8 @@ def packed(
     in_background: bool = False,
 ) -> SmallPack:
     """Return a pack of a few objects. `levels` says of some how hard to compress them; without it,
-    all are stored uncompressed until packs are joined. `in_background`, other threads go on
-    after every few objects: one that comes back from reading or writing would wait 5 ms for Python.
+    all are stored uncompressed until packs are joined. With `in_background`, other threads
+    may run after every few objects: else one that returns from I/O waits up to 5 ms to run.
     """
     parts = [b"PACK" + struct.pack(">II", 2, len(objects))]
     entries, offset = {}, len(parts[0])

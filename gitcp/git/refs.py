@@ -225,7 +225,7 @@ def list_refs(common_dir: Path, prefix: str, garbage: Oid | None = None) -> dict
     """Return every ref below `prefix` by full name, sorted. Invalid ones are omitted, or have the
     value `garbage`.
     """
-    loose, prefix_length = {}, len(os.path.join(common_dir, ""))
+    loose, root_length = {}, len(os.path.join(common_dir, ""))
 
     def refuse(error: OSError) -> None:
         if isinstance(error, PermissionError):  # a session that is not seen would be taken for none
@@ -233,7 +233,7 @@ def list_refs(common_dir: Path, prefix: str, garbage: Oid | None = None) -> dict
 
     for directory, _, files in os.walk(common_dir / prefix, onerror=refuse):
         for file in files:
-            name = os.path.join(directory, file)[prefix_length:]
+            name = os.path.join(directory, file)[root_length:]
             if not name.endswith(".lock") and (oid := _read(common_dir, name, garbage)) is not None:
                 loose[name] = oid
     # Read last: what git packs while we look is in one place or the other, and never in neither.

@@ -50,11 +50,12 @@ if TYPE_CHECKING:
     from gitcp.git.repo import Repository
 
 NAME = "ahead"
-MANY, FEW = 256, 16
-"""So many records are settled together, by when most packs were joined and synced; and so many of a
-file above `LARGE` bytes, of which most may be unfinished writes, which stay.
+MANY = 256
+"""Records that are settled together. Most of their packs are joined and synced by then."""
+LARGE, FEW = 4 << 20, 16
+"""Bytes above which the log is settled after `FEW` records. Not after each one: most of the log may
+be unfinished writes, which are kept.
 """
-LARGE = 4 << 20
 ROOM = 128 << 10
 """The file's size in bytes is a multiple of this, so that it rarely grows."""
 START = b"gitcp-ahead "
@@ -161,7 +162,7 @@ def running() -> str | None:
 class WriteAheadLog:
     """The log of one repository, for any thread. Who moves a ref holds the store's lock.
 
-    Who changes the file first locks it, and then `_reading`, which guards what was read of it.
+    To change the file, lock it first, then `_reading`, which guards what this process has read.
     """
 
     def __init__(self, repo: Repository) -> None:

@@ -37,8 +37,8 @@ def first_of(store: Store, sessions: Sequence[str]) -> dict[str, int]:
 
 
 class Highest:
-    """The highest number of every session, for a process that begins many sessions: only what refs
-    have got since it looked last is read.
+    """The highest number of every session, for a process that begins many sessions. Reads only the
+    commits that were added since its last look.
     """
 
     def __init__(self) -> None:
@@ -72,9 +72,7 @@ class Highest:
         if not new:
             return
         commits = [*sorted(new), *(f"^{commit}" for commit in sorted(seen))]
-        for summary in store.forest(commits, "--ignore-missing"):
-            known = self._numbers.get(summary.id.session, 0)
-            self._numbers[summary.id.session] = max(summary.id.number, known)
+        _raise(self._numbers, store.forest(commits, "--ignore-missing"))
 
 
 def highest(store: Store) -> dict[str, int]:
@@ -83,9 +81,7 @@ def highest(store: Store) -> dict[str, int]:
     """
     tips = _tips(store)
     numbers: dict[str, int] = {}
-    for summary in _all_readable(store, tips):
-        known = numbers.get(summary.id.session, 0)
-        numbers[summary.id.session] = max(summary.id.number, known)
+    _raise(numbers, _all_readable(store, tips))
     for operation in oplog.entries(store.repo):
         if operation.what == oplog.QUARANTINE:
             for session, runs in operation.dropped.items():
@@ -107,10 +103,15 @@ def _all_readable(store: Store, tips: Sequence[Oid]) -> list[Summary]:
 def _highest(store: Store, sessions: Iterable[str], tips: Iterable[Oid]) -> dict[str, int]:
     greps = (f"--grep=Gitcp-Session: {session}" for session in sessions)
     highest: dict[str, int] = {}
-    for summary in store.forest(tips, "--fixed-strings", *greps):
-        known = highest.get(summary.id.session, 0)
-        highest[summary.id.session] = max(summary.id.number, known)
+    _raise(highest, store.forest(tips, "--fixed-strings", *greps))
     return highest
+
+
+def _raise(numbers: dict[str, int], summaries: Iterable[Summary]) -> None:
+    """Raise the highest number of each session to those of these checkpoints."""
+    for summary in summaries:
+        known = numbers.get(summary.id.session, 0)
+        numbers[summary.id.session] = max(summary.id.number, known)
 
 
 def _readable(store: Store, session: str, tips: Iterable[Oid]) -> Iterable[int]:

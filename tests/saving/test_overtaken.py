@@ -5,6 +5,7 @@ than the one before, whichever session that is of.
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,8 @@ def test_files_are_those_of_the_later_scan(
     project.write("a.txt", "two\n")
     take, taken = saving._take, list[int]()
 
-    def overtaken(*given: object) -> object:
-        made = take(*given)  # type: ignore[arg-type]
+    def overtaken(*given: Any) -> Any:
+        made = take(*given)
         taken.append(1)
         if len(taken) == 1:
             project.write("a.txt", "three\n")
@@ -71,9 +72,9 @@ def test_one_process_looks_once(project: Project, monkeypatch: pytest.MonkeyPatc
     project.commit()
     take, taken = saving._take, list[int]()
 
-    def count(*given: object) -> object:
+    def count(*given: Any) -> Any:
         taken.append(1)
-        return take(*given)  # type: ignore[arg-type]
+        return take(*given)
 
     monkeypatch.setattr(saving, "_take", count)
     store = open_store(project)

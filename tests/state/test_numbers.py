@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,10 +24,10 @@ def looked(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     listed: list[int] = []
     forest = store.forest
 
-    def count(tips: object, *limits: str) -> list[object]:
-        found = list(forest(tips, *limits))  # type: ignore[arg-type]
+    def count(tips: Any, *limits: str) -> list[Any]:
+        found = list(forest(tips, *limits))
         listed.append(len(found))
-        return found  # type: ignore[return-value]
+        return found
 
     monkeypatch.setattr(store, "forest", count)
     return listed

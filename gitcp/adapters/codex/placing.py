@@ -74,8 +74,8 @@ def _write(path: Path, sessions: Path, thread: str, read: Reader) -> Write | Non
 
 
 def _other_threads(stored: Stored, sessions: Path) -> tuple[list[Write], tuple[str, ...]]:
-    """Return the writes for the other threads, and the names of those that are there otherwise and
-    stay. Raises Refused if a thread it was forked from differs.
+    """Return the writes for the other threads, and the names of those that are kept because their
+    files differ. Raises Refused if a thread it was forked from differs.
     """
     writes, kept = list[Write](), list[str]()
     for stream, read in sorted(stored.streams, key=lambda item: item[0].name):
