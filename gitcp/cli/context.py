@@ -165,22 +165,16 @@ class Context:
     @cached_property
     def tags(self) -> dict[Oid, tuple[str, ...]]:
         """The tags of each commit."""
-        from gitcp.history import log
+        from gitcp.state import tag
 
-        return log.tags(self.store)
+        return tag.by_commit(self.store)
 
     @cached_property
     def shown_tags(self) -> dict[Oid, tuple[str, ...]]:
-        """The tags of each commit for display: also fetched ones, as `REMOTE/TAG`, unless a local
-        tag has the same name.
-        """
-        shown = dict(self.tags)
-        for name, oid in self.store.fetched("tags").items():
-            commit = self.store.peel(oid)
-            known = shown.get(commit, ())
-            if name.partition("/")[2] not in known:
-                shown[commit] = (*known, name)
-        return shown
+        """The tags of each commit for display: fetched ones, too."""
+        from gitcp.state import tag
+
+        return tag.shown(self.store)
 
     @cached_property
     def _other_ids(self) -> dict[Oid, str]:

@@ -29,6 +29,7 @@ from gitcp.cli.options import (
 from gitcp.cli.output import CYAN, DIM, YELLOW, Styled
 from gitcp.errors import BadValue
 from gitcp.history import rows as rows_of
+from gitcp.history.diff import compare, tree_before_commit
 from gitcp.history.folding import Row, fold
 from gitcp.history.log import Line, Selection, graph, line, lines, select
 from gitcp.model import Oid
@@ -285,7 +286,7 @@ def _print_texts(context: Context, row: Row, given: Mapping[str, Any]) -> None:
 
 def _print_others(context: Context, row: Row) -> None:
     """Print who else changed the files of a row."""
-    from gitcp.history import authors  # as in _texts
+    from gitcp.history import authors  # few rows are of files that others changed
 
     ends = (context.store.read(each.commit) for each in (row.oldest, row.newest))
     claims = authors.since_parent(context.store, *ends)
@@ -296,8 +297,6 @@ def _texts(context: Context, row: Row, given: Mapping[str, Any]) -> Iterator[byt
     """Yield the requested stat and patch of a row."""
     if not (given["stat"] or given["patch"]):
         return
-    from gitcp.history.diff import compare, tree_before_commit  # the whole of saving is behind it
-
     before = tree_before_commit(context.store, row.oldest)
     difference = compare(context.store, before, row.newest.root)
     width = context.output.width

@@ -7,15 +7,18 @@ renames and odd names.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from typing import TYPE_CHECKING
 
-from gitcp.adapters.base import Message
 from gitcp.git import trees
 from gitcp.git.reader import ObjectReader
 from gitcp.git.trees import TreeReader
-from gitcp.history import appended, show
+from gitcp.history import appended
 from gitcp.model import RESERVED, Capture, Checkpoint, Conversation, Entry, FileChange, Oid
 from gitcp.store import Store, Summary
 from gitcp.value import Value
+
+if TYPE_CHECKING:
+    from gitcp.adapters.base import Message
 
 Git = Callable[..., bytes]
 Paths = Sequence[bytes]
@@ -53,6 +56,8 @@ def compare_conversations(
 
     A Capture stands for the agent's current files.
     """
+    from gitcp.history import show  # a log compares no messages, and what reads them takes 2 ms
+
     before = tuple(show.messages(store, old)) if old else ()
     if isinstance(new, Capture):
         after = tuple(show.messages_now(new))

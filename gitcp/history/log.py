@@ -14,7 +14,6 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 from gitcp.errors import GitcpError, GitFailed, StoreDamaged
-from gitcp.git import refs
 from gitcp.history import history
 from gitcp.model import Checkpoint, Oid
 from gitcp.store import Store, Summary, one_line
@@ -183,20 +182,6 @@ def _fast_lines(store: Store, tip: Oid, limit: int | None) -> list[Line] | None:
 
 def _parse_lines(output: bytes) -> Iterator[Line]:
     return map(Line._make, LINE.findall(output.decode("utf-8", "replace")))
-
-
-def tags(store: Store) -> dict[Oid, tuple[str, ...]]:
-    """Return the names of tags by the commit they point to; damaged tags are left to `gitcp
-    check`.
-    """
-    names: dict[Oid, tuple[str, ...]] = {}
-    for name, oid in store.repo.refs.list(refs.TAGS).items():
-        try:
-            commit = store.peel(oid)
-        except StoreDamaged:
-            continue
-        names[commit] = (*names.get(commit, ()), name.removeprefix(refs.TAGS))
-    return names
 
 
 def later(store: Store, target: Checkpoint) -> list[Summary]:

@@ -138,7 +138,9 @@ def is_time(text: str, now: datetime) -> bool:
     `@{monday}~1`.
     """
     name, _ = _split_steps(text)
-    return AT_TIME.fullmatch(name) is not None or _time(text, now) is not None
+    if "@" in name:
+        return AT_TIME.fullmatch(name) is not None
+    return _time(text, now) is not None
 
 
 def newest(

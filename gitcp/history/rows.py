@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.history import folding
+from gitcp.history.diff import tree_before_commit
 from gitcp.history.diffstat import Pair, Total, totals
 from gitcp.history.folding import Row
 from gitcp.model import Oid, Trigger
@@ -95,8 +96,6 @@ def _trees(store: Store, row: Row, listed: Mapping[Oid, Summary]) -> Pair:
     """Return the trees before and after a row. Before a first checkpoint: its base commit's.
     `listed` are checkpoints that need not be read again, by commit.
     """
-    from gitcp.history.diff import tree_before_commit  # the whole of saving is behind it
-
     parent = row.oldest.parent
     before = tree_before_commit(store, row.oldest, listed.get(parent) if parent else None)
     return before or store.repo.object_format.empty_tree, row.newest.root

@@ -8,8 +8,8 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from gitcp.errors import GitcpError, GitFailed, StoreDamaged
-from gitcp.history import log
 from gitcp.model import Checkpoint, Oid
+from gitcp.state import tag
 from gitcp.store import Store
 from gitcp.value import Value
 
@@ -92,7 +92,7 @@ def listing(
     """
     tips = store.sessions() if tips is None else tips
     parents, fork_starts = _parent_map(store, tips.values()), _fork_starts(store, tips.values())
-    tags = log.tags(store)
+    tags = tag.by_commit(store)
     sessions, damaged = [], []
     for name, tip in tips.items():
         chain = _chain(parents, fork_starts, tip)
@@ -101,7 +101,7 @@ def listing(
         except StoreDamaged as error:
             damaged.append((name, error))
             continue
-        session_tags = tuple(tag for commit in chain for tag in tags.get(commit, ()))
+        session_tags = tuple(each for commit in chain for each in tags.get(commit, ()))
         fork = chain[-1] if chain and chain[-1] in fork_starts else None
         origin = store.summary(fork).trailers.get("Gitcp-Forked-From") if fork else None
         sessions.append(Session(name, last, len(chain), session_tags, origin))

@@ -18,6 +18,7 @@ from gitcp.review.page_diff import PageDiff, page_diffs
 from gitcp.review.patches import FilePatch
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import OURS, Finding, Sieve
+from gitcp.state import tag
 from gitcp.store import Store, subject
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
@@ -60,7 +61,7 @@ def story(store: Store, after: Oid | None, last: Oid) -> Story:
     earlier = [store.read(after).conversation] if after else []
     story_turns = turns(store, [*earlier, *(each.conversation for each in chain)])[len(earlier) :]
     diffs = page_diffs(store, _pairs(store, chain))
-    tags = log.tags(store)
+    tags = tag.by_commit(store)
     steps = [
         _step(each, tags.get(each.commit, ()), turn, diff)
         for each, turn, diff in zip(chain, story_turns, diffs, strict=True)

@@ -8,10 +8,12 @@ revision. Deleting a tag loses only a name.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from itertools import count
 
-from gitcp.errors import AlreadyExists, BadValue, RevisionNotFound, StoreBusy
+from gitcp.errors import AlreadyExists, BadValue, RevisionNotFound, StoreBusy, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Checkpoint, Oid
 from gitcp.store import Store, Summary, subject
@@ -81,6 +83,34 @@ def listing(store: Store) -> list[tuple[str, Summary]]:
     fetched = {name: store.peel(oid) for name, oid in store.fetched("tags").items()}
     new = {n: commit for n, commit in fetched.items() if own.get(n.partition("/")[2]) != commit}
     return [(name, store.summary(commit)) for name, commit in {**own, **new}.items()]
+
+
+def by_commit(store: Store) -> dict[Oid, tuple[str, ...]]:
+    """Return the names of tags by the commit they are on; damaged ones are left to `gitcp
+    check`.
+    """
+    tags = store.repo.refs.list(refs.TAGS)
+    return _on_commits(store, {ref.removeprefix(refs.TAGS): oid for ref, oid in tags.items()}, {})
+
+
+def shown(store: Store) -> dict[Oid, tuple[str, ...]]:
+    """Return what `by_commit` does, and fetched tags as `REMOTE/TAG`, unless a tag of this name is
+    on the same commit.
+    """
+    return _on_commits(store, store.fetched("tags"), by_commit(store))
+
+
+def _on_commits(
+    store: Store, tags: Mapping[str, Oid], names: dict[Oid, tuple[str, ...]]
+) -> dict[Oid, tuple[str, ...]]:
+    """Add the names of tags to those by commit, and return them."""
+    for name, oid in tags.items():
+        with suppress(StoreDamaged):
+            commit = store.peel(oid)
+            known = names.get(commit, ())
+            if name.partition("/")[2] not in known:
+                names[commit] = (*known, name)
+    return names
 
 
 def _check_name(store: Store, name: str) -> str:

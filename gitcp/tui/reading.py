@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp import fingerprint
-from gitcp.errors import GitcpError, StoreDamaged
+from gitcp.errors import GitcpError
 from gitcp.history import folding
 from gitcp.history.diffstat import Total
 from gitcp.history.folding import Row, fold
-from gitcp.history.log import Selection, select, tags
+from gitcp.history.log import Selection, select
 from gitcp.history.rows import counted, title
 from gitcp.history.sessions import Session
 from gitcp.model import Oid
+from gitcp.state import tag
 from gitcp.store import Store
 from gitcp.tui.rows import Fork, span
 from gitcp.tui.sessions import Known, placed
@@ -52,25 +52,13 @@ class Listed(NamedTuple):
     forks: dict[str, list[Fork]]
 
 
-def shown_tags(store: Store) -> dict[Oid, tuple[str, ...]]:
-    """Return the tags of each commit, also fetched ones, as `REMOTE/TAG`."""
-    names = tags(store)
-    for name, oid in store.fetched("tags").items():
-        with suppress(StoreDamaged):
-            commit = store.peel(oid)
-            known = names.get(commit, ())
-            if name.partition("/")[2] not in known:
-                names[commit] = (*known, name)
-    return names
-
-
 def pages(store: Store, session: str) -> Iterator[Page]:
     """Yield the timeline of a session, a page at a time, newest first."""
     tip = _tip(store, session)
     if tip is None:
         yield Page(session, [], {}, last=True)
         return
-    named = shown_tags(store)
+    named = tag.shown(store)
     rows = fold(select(store, [tip], Selection()), named)
     size = FIRST
     while True:

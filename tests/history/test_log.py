@@ -8,11 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from kinds import FORMAT, in_files
 from talk import Talk
 from terminal import SGR, on_terminal
 
-from gitcp.errors import StoreDamaged
 from gitcp.history import log
 from gitcp.history.log import Selection
 from gitcp.model import Checkpoint
@@ -149,25 +147,6 @@ def test_one_liners_of_a_foreign_writer(
         "alpha@6",
         "alpha@5",
     ]
-
-
-def test_tags(project: Project, store: Store, five: list[Checkpoint]) -> None:
-    """Tags by commit, all that are on it."""
-    project.git("update-ref", "refs/gitcp/tags/b", five[0].commit)
-    project.git("update-ref", "refs/gitcp/tags/a", five[0].commit)
-
-    assert log.tags(store) == {five[0].commit: ("a", "b")}
-
-
-@in_files
-def test_a_damaged_tag(project: Project, store: Store, five: list[Checkpoint]) -> None:
-    """It does not stop a listing."""
-    project.git("update-ref", "refs/gitcp/tags/a", five[0].commit)
-    project.write(f"{project.git_dir}/refs/gitcp/tags/lost", "1" * FORMAT.digits + "\n")
-
-    assert log.tags(store) == {five[0].commit: ("a",)}
-    with pytest.raises(StoreDamaged):
-        store.tags()
 
 
 # ---------------------------------------------------------------- the command

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kinds import FORMAT
+from kinds import FORMAT, in_files
 
 from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
 from gitcp.model import Checkpoint
@@ -224,3 +224,33 @@ def test_nothing_of_a_tag_is_pushed(
 
     listed = project.git("ls-remote", "remote.git").split()
     assert listed == [project.git("rev-parse", "HEAD"), "refs/heads/main"]
+
+
+def test_by_commit(project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]) -> None:
+    """All that are on a commit, in order; of the fetched ones those that say something new."""
+    for ref in ("tags/b", "tags/a", "remotes/origin/tags/a", "remotes/origin/tags/c"):
+        project.git("update-ref", f"refs/gitcp/{ref}", pair[0].commit)
+    project.git("update-ref", "refs/gitcp/remotes/other/tags/a", pair[1].commit)
+
+    assert tag.by_commit(store) == {pair[0].commit: ("a", "b")}
+    assert tag.shown(store) == {
+        pair[0].commit: ("a", "b", "origin/c"),
+        pair[1].commit: ("other/a",),
+    }
+
+
+@in_files
+@pytest.mark.parametrize("kind", ["tags", "remotes/origin/tags"])
+def test_a_damaged_tag_stops_no_listing(
+    project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint], kind: str
+) -> None:
+    """Neither one of ours nor a fetched one; `gitcp check` reports it."""
+    project.git("update-ref", "refs/gitcp/tags/a", pair[0].commit)
+    project.write(f"{project.git_dir}/refs/gitcp/{kind}/lost", "1" * FORMAT.digits + "\n")
+
+    assert tag.shown(store) == {pair[0].commit: ("a",)}
+    listed = project.gitcp("log", "--oneline", "--session", "alpha", check=0)
+    assert listed.out.count("alpha@") == 2
+    if kind == "tags":
+        with pytest.raises(StoreDamaged):
+            store.tags()
