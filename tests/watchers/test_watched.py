@@ -26,7 +26,7 @@ from gitcp.watchers import ipc, watched
 from gitcp.watchers.watched import GIT, HOOK, OWN, SOCKETS, WATCHMAN, Watched
 from gitcp.worktree import snapshot
 from gitcp.worktree.watcher import watcher
-from gitcp.worktree.watching import bser, git_daemon
+from gitcp.worktree.watching import bser, choice, git_daemon
 from gitcp.worktree.watching.stop import Stop
 
 from driver import SOURCE, Project
@@ -508,10 +508,15 @@ class FakeWatchman:
         self.path.unlink()
 
 
+@pytest.mark.parametrize("is_small", [True, False])
 def test_address_of_watchman(
-    project_: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project_: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_small: bool
 ) -> None:
-    """Watchman is not asked again where it listens, which starts a process, until nobody does."""
+    """Watchman is not asked again where it listens, which starts a process, until nobody does; and
+    then no more if it takes less time to look at the tree.
+    """
+    if not is_small:
+        monkeypatch.setattr(choice, "SMALL", 0)
     program = tmp_path / "bin" / "watchman"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho >>'{tmp_path}/asked'\ncat '{tmp_path}/sockname'\n")
@@ -526,10 +531,11 @@ def test_address_of_watchman(
         for _ in range(3):
             saved(project_)
             remembered = known(project_)
-            assert (remembered.watcher, remembered.address) == (WATCHMAN, str(address))
             asked.append(len(tmp_path.joinpath("asked").read_text()))
+            if name == "first" or not is_small:
+                assert (remembered.watcher, remembered.address) == (WATCHMAN, str(address))
         fake.close()
-    assert asked == [1, 1, 1, 2, 2, 2]
+    assert asked == ([1] * 6 if is_small else [1, 1, 1, 2, 2, 2])
 
 
 DAEMON = """#!{python}

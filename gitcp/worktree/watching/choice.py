@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gitcp import fingerprint
 from gitcp.fastpath import watched_look
-from gitcp.fastpath.stat_check import Look
+from gitcp.fastpath.nodes import Damaged
+from gitcp.fastpath.stat_check import SMALL, Look
 from gitcp.fingerprint import CTIME
 from gitcp.git.repo import Repository
 from gitcp.watchers import watched
@@ -27,20 +29,29 @@ def asked(repo: Repository, look: Look | None) -> Look:
     """
     if look is not None and look.watch is not None:
         return look
-    watch = _watch(repo)
+    fresh = Look(os.fsencode(repo.root), str(repo.git_dir / "gitcp" / NAME))
+    watch = _watch(repo, is_small=_is_small(look or fresh))
     if watch is None and look is not None:
         return look
-    fresh = Look(os.fsencode(repo.root), str(repo.git_dir / "gitcp" / NAME))
     if watch is not None:
         fresh.watch = watch
         watch.narrow(fresh)
     return fresh
 
 
-def _watch(repo: Repository) -> Watch | None:
+def _is_small(look: Look) -> bool:
+    """Return whether the remembered tree is so small that all of it is looked at sooner than
+    Watchman says where it listens. Never raises.
+    """
+    with suppress(OSError, Damaged):
+        return bool(look.load().root[3] <= SMALL)
+    return False
+
+
+def _watch(repo: Repository, *, is_small: bool) -> Watch | None:
     """Ask those who may watch, one after the other; None if nobody does."""
     known = watched.load(str(repo.git_dir))
-    for watcher, address in _candidates(repo, known):
+    for watcher, address in _candidates(repo, known, is_small=is_small):
         is_same = known is not None and (known.watcher, known.address) == (watcher, address)
         now = known if known is not None and is_same else Watched((), watcher, address, FAKE)
         watch = watched_look.watch(now, ask(repo, now))
@@ -49,10 +60,12 @@ def _watch(repo: Repository) -> Watch | None:
     return None
 
 
-def _candidates(repo: Repository, known: Watched | None) -> Iterator[tuple[str, str]]:
+def _candidates(
+    repo: Repository, known: Watched | None, *, is_small: bool
+) -> Iterator[tuple[str, str]]:
     """Yield those who may watch and their addresses. What is not there is not loaded: most loads
     `subprocess`, 10 ms. The next one is only looked for if the last one does not answer: Watchman
-    is asked where it listens, 10 ms, if it does not where it did.
+    is asked where it listens, 10 ms, if it does not where it did, unless the tree is small.
     """
     own, daemon = (str(repo.git_dir / SOCKETS[watcher]) for watcher in (OWN, GIT))
     if os.path.exists(own):
@@ -68,12 +81,15 @@ def _candidates(repo: Repository, known: Watched | None) -> Iterator[tuple[str, 
         if program := hook.program(repo):
             yield HOOK, program
     env = repo.host.env
+    if address := env.get("WATCHMAN_SOCK"):
+        yield WATCHMAN, address
+        return
+    if known is not None and known.watcher == WATCHMAN:
+        yield WATCHMAN, known.address
     path = env.get("PATH", "").split(os.pathsep)
-    if "WATCHMAN_SOCK" in env or any(os.path.exists(f"{each}/watchman") for each in path):
+    if not is_small and any(os.path.exists(f"{each}/watchman") for each in path):
         from gitcp.worktree.watching import watchman
 
-        if known is not None and known.watcher == WATCHMAN and not env.get(watchman.SOCKET):
-            yield WATCHMAN, known.address
         if address := watchman.address(repo):
             yield WATCHMAN, address
 

@@ -14,18 +14,13 @@ from gitcp.watchers import ipc
 from gitcp.watchers.watched import Answer, is_outside
 from gitcp.worktree.watching import bser
 
-SOCKET = "WATCHMAN_SOCK"
-
 
 def address(repo: Repository) -> str | None:
     """Return where Watchman listens or would listen, None without Watchman."""
-    env = repo.host.env
-    if env.get(SOCKET):
-        return env[SOCKET]
     try:
         done = subprocess.run(
             ["watchman", "--no-spawn", "--output-encoding=bser", "get-sockname"],
-            env=dict(env),
+            env=dict(repo.host.env),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=ipc.SECONDS,
