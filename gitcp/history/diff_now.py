@@ -13,7 +13,7 @@ from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.history.diff import Comparison, Git, Paths, changed, patch_of
 from gitcp.model import Checkpoint, FileChange, Oid
-from gitcp.saving.save import live_trees
+from gitcp.saving.live_trees import live_trees
 from gitcp.store import Store, require_files
 from gitcp.worktree.snapshot import Limits, take
 

@@ -10,7 +10,7 @@ from gitcp.git.objects import Objects
 from gitcp.model import MAIN, Base, Capture, Checkpoint, CheckpointId, FileChange, Note, Oid, Skip
 from gitcp.saving import quarantine
 from gitcp.saving import session as session_op
-from gitcp.saving.save import live_trees
+from gitcp.saving.live_trees import live_trees
 from gitcp.state import journal, note, undo_stack
 from gitcp.state.journal import Unfinished
 from gitcp.store import Store

@@ -17,7 +17,7 @@ from gitcp.history import sessions
 from gitcp.history.sessions import Session
 from gitcp.model import Checkpoint, Oid
 from gitcp.saving import session as session_op
-from gitcp.saving.save import live_trees
+from gitcp.saving.live_trees import live_trees
 from gitcp.state import settings, worktree_log
 from gitcp.state.worktree_log import Seen
 from gitcp.store import Store

@@ -32,7 +32,8 @@ from gitcp.restoring.request import RestoreRequest, check_paths, existing_paths,
 from gitcp.restoring.worktree_view import WorktreeDisk
 from gitcp.restoring.written import CompletedSnapshot, Written
 from gitcp.saving import session
-from gitcp.saving.save import Saved, SaveRequest, live_trees, save
+from gitcp.saving.live_trees import live_trees
+from gitcp.saving.save import Saved, SaveRequest, save
 from gitcp.state import effects, journal, note, oplog, undo_stack
 from gitcp.state.extent import Extent, Restores
 from gitcp.state.journal import RestoreKind, Unfinished

@@ -21,7 +21,7 @@ from gitcp.restoring.merge import Conflict
 from gitcp.restoring.plan import FilePlan, plan_files, within
 from gitcp.restoring.request import RestoreRequest, check_paths, merged_into
 from gitcp.restoring.worktree_view import WorktreeDisk
-from gitcp.saving.save import live_trees
+from gitcp.saving.live_trees import live_trees
 from gitcp.store import Store, Summary, require_files
 from gitcp.value import Value
 from gitcp.worktree.snapshot import take

@@ -20,7 +20,7 @@ from gitcp.history.diff import files_of
 from gitcp.model import Checkpoint, CheckpointId, Oid, Snapshot, Trigger
 from gitcp.restoring import restore
 from gitcp.restoring.request import RestoreRequest
-from gitcp.saving.save import live_trees
+from gitcp.saving.live_trees import live_trees
 from gitcp.state import turn_start
 from gitcp.store import Store, Summary
 from gitcp.worktree.snapshot import Limits, take

@@ -29,7 +29,8 @@ from gitcp.model import (
     Trigger,
 )
 from gitcp.saving import conversation
-from gitcp.saving.save import UNKNOWN, changes_between, live_trees
+from gitcp.saving.live_trees import live_trees
+from gitcp.saving.save import UNKNOWN, changes_between
 from gitcp.sharing import trajectory
 from gitcp.store import Store
 from gitcp.value import Value, replace

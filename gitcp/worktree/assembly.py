@@ -64,10 +64,10 @@ class Assembly:
         self._refs[path] = self._nodes.put(path, line)
 
     def _line(self, record: Record) -> Line:
-        old = self._past.line(record.path)
+        old, prefix = self._past.line(record.path), record.below(b"")
         children = {}
         for name in sorted(record.subdirectories()):
-            ref = self._refs.pop(record.below(name), None)
+            ref = self._refs.pop(prefix + name, None)
             if ref is None and old is not None:
                 ref = old.children.get(name)
             if ref is not None:
@@ -80,7 +80,7 @@ class Assembly:
         line, record = self._past.line(path), self._past.record(path)
         assert line is not None
         assert record is not None
-        prefix = path + b"/" if path else b""
+        prefix = record.below(b"")
         children = {name: self._refs.pop(prefix + name, ref) for name, ref in line.children.items()}
         is_same = path and all(
             children[name].tree == ref.tree for name, ref in line.children.items()
