@@ -101,7 +101,7 @@ class Context:
             for name in ("restore.json", "runs")
         ):
             return
-        from gitcp.state import journal
+        from gitcp.state import journal, run_journal
 
         try:
             begun = journal.unfinished(store.repo)
@@ -113,7 +113,7 @@ class Context:
                 f"note: a restore of {begun.target} was interrupted here; finish it with "
                 "gitcp restore --continue, undo it with gitcp restore --abort"
             )
-        if journal.runs(store.repo):
+        if run_journal.files(store.repo):
             self._mention_runs(store)
 
     def _mention_runs(self, store: Store) -> None:

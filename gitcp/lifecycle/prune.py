@@ -16,8 +16,7 @@ from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound, StoreD
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId, Oid, Trigger
 from gitcp.retention import Candidate, Policy, Verdict, decide, ranges
-from gitcp.running import transaction
-from gitcp.state import effects, journal, rewrite, trash, undo_stack
+from gitcp.state import effects, journal, rewrite, run_journal, trash, undo_stack
 from gitcp.state.extent import Restores
 from gitcp.state.journal import Unfinished
 from gitcp.state.oplog import Operation
@@ -329,7 +328,7 @@ def needed_checkpoints(store: Store) -> tuple[dict[CheckpointId, str], set[Check
             (unfinished.target, unfinished.safety) if unfinished else (), UNFINISHED
         )
         safeties |= {*restores.undo, *restores.redo}
-        runs = transaction.all_open(repo)
+        runs = run_journal.transactions(repo)
         needed |= {each.before: "start of an open run" for each in runs}
     return needed, safeties
 

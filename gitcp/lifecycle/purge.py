@@ -18,7 +18,7 @@ from gitcp.lifecycle import scrub_state
 from gitcp.lifecycle.edit import Edit, Editor
 from gitcp.model import Checkpoint, CheckpointId, Oid
 from gitcp.secrets import checkpoint_scan
-from gitcp.state import journal, rewrite, trash
+from gitcp.state import journal, rewrite, run_journal, trash
 from gitcp.state.oplog import Operation
 from gitcp.state.rewrite import Move
 from gitcp.store import Store, Summary
@@ -324,7 +324,7 @@ def _refuse_open(store: Store) -> None:
             raise Refused(
                 "a restore is unfinished; nothing was purged", hint="gitcp restore --continue"
             )
-        if journal.runs(repo):
+        if run_journal.files(repo):
             raise Refused(
                 "a run is open or was interrupted; nothing was purged", hint="gitcp run --recover"
             )

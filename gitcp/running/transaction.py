@@ -1,9 +1,8 @@
 """Transactions: a checkpoint, a risky operation, and a rollback if it fails.
 They nest, and survive crashes.
 
-A small file in `<git dir>/gitcp/runs/` records an open transaction. It is locked as long as
-the program, or any process it started, is alive; an unlocked one was interrupted, and
-`recover` treats it as failed.
+A locked file records an open transaction (gitcp.state.run_journal). One that nobody holds locked
+was interrupted, and `recover` treats it as failed.
 
 On failure, the failure is recorded, then the compensations recorded since the start are run, newest
 first, then the files are restored, with the step results and positions that programs recorded
@@ -12,16 +11,11 @@ since. Each of these can be interrupted and repeated.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from gitcp import wire
 from gitcp.errors import StoreDamaged
-from gitcp.git.fsync import make_own_directory, read_own, replacing, sync_directory, write_all
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Handoff, Note, Run, Trigger
 from gitcp.restoring import restore
@@ -30,34 +24,15 @@ from gitcp.running import compensate
 from gitcp.running.compensate import LIMIT, Outcome
 from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
-from gitcp.state import effects, journal, settings
+from gitcp.state import effects, journal, run_journal, settings
 from gitcp.state.masking import command as maskable
 from gitcp.state.note import inherited
+from gitcp.state.run_journal import Transaction
 from gitcp.state.steps import Result
 from gitcp.store import Store, one_line
 from gitcp.value import Value, replace
 
 LONGEST_REASON = 300
-
-
-class Transaction(Value):
-    """An open transaction: its label, the checkpoint before it, and whether a failure rolls back.
-
-    `order` is one more than that of the transactions that were open at its start. `failed` is the
-    checkpoint that records the failure.
-    """
-
-    name: str
-    label: str
-    before: CheckpointId
-    rollback: bool
-    command: tuple[str, ...] = ()
-    order: int = 0
-    failed: CheckpointId | None = None
-
-    @property
-    def session(self) -> str:
-        return self.before.session
 
 
 class OpenTransaction(Value):
@@ -114,9 +89,9 @@ def begin(store: Store, request: TransactionRequest) -> OpenTransaction:
         before=saved.checkpoint.id,
         rollback=request.rollback,
         command=maskable(request.command, store.repo.host.env),
-        order=max((each.order for each in all_open(store.repo)), default=0) + 1,
+        order=max((each.order for each in run_journal.transactions(store.repo)), default=0) + 1,
     )
-    return OpenTransaction(transaction, _write(store.repo, transaction), saved.unread)
+    return OpenTransaction(transaction, run_journal.write(store.repo, transaction), saved.unread)
 
 
 def succeed(
@@ -166,14 +141,14 @@ def _settle(store: Store, opened: OpenTransaction, run: Run, limit: float) -> Fa
 
 def recover(store: Store, *, limit: float = LIMIT) -> tuple[Failure, ...]:
     """Finish every interrupted transaction of this working tree, innermost first."""
-    journal.sweep_runs(store.repo)
+    run_journal.sweep(store.repo)
     transactions = sorted(interrupted(store.repo), key=lambda transaction: -transaction.order)
     return tuple(filter(None, (_finish(store, transaction, limit) for transaction in transactions)))
 
 
 def _finish(store: Store, transaction: Transaction, limit: float) -> Failure | None:
     """Treat an interrupted transaction as failed. Return None if another process does."""
-    lock = _lock_abandoned(store.repo, transaction.name)
+    lock = run_journal.lock_abandoned(store.repo, transaction)
     if lock is None:
         return None
     return _settle(
@@ -185,8 +160,8 @@ def interrupted(repo: Repository) -> Iterator[Transaction]:
     """Yield the transactions of this working tree whose programs ended. Raises
     StoreDamaged for an invalid file.
     """
-    for transaction in all_open(repo):
-        descriptor = _lock_abandoned(repo, transaction.name)
+    for transaction in run_journal.transactions(repo):
+        descriptor = run_journal.lock_abandoned(repo, transaction)
         if descriptor is not None:
             os.close(descriptor)
             yield transaction
@@ -257,7 +232,7 @@ def _restore_results(store: Store, transaction: Transaction) -> None:
     """Restore the step results and positions that sessions had before the transaction: those
     recorded since go with files that are gone.
     """
-    for session, before in journal.enlisted(_path(store.repo, transaction.name)).items():
+    for session, before in run_journal.enlisted(store.repo, transaction).items():
         tip = store.tip(session)
         if tip is None:
             continue
@@ -303,97 +278,14 @@ def _checkpoint(store: Store, id: CheckpointId) -> Checkpoint:
     return store.read(commit)
 
 
-# ---------------------------------------------------------------- its file
-
-
-def _path(repo: Repository, name: str) -> Path:
-    return repo.git_dir / "gitcp" / journal.RUNS / f"{name}.json"
-
-
-def _write(repo: Repository, transaction: Transaction) -> int:
-    """Write a transaction's file and return its descriptor. It is locked before it becomes
-    visible.
-    """
-    directory = repo.state_dir / journal.RUNS
-    make_own_directory(directory)
-    path = _path(repo, transaction.name)
-    with replacing(path, keep_open=True) as descriptor:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        write_all(descriptor, _encode(transaction))
-    return descriptor
-
-
 def _rewrite(
     repo: Repository, opened: OpenTransaction, transaction: Transaction
 ) -> OpenTransaction:
-    rewritten = OpenTransaction(transaction, _write(repo, transaction))
+    rewritten = OpenTransaction(transaction, run_journal.write(repo, transaction))
     os.close(opened.lock)
     return rewritten
 
 
 def _close(repo: Repository, opened: OpenTransaction) -> None:
-    journal.remove_run(_path(repo, opened.transaction.name))
-    sync_directory(repo.state_dir / journal.RUNS)
+    run_journal.close(repo, opened.transaction)
     os.close(opened.lock)
-
-
-def _lock_abandoned(repo: Repository, name: str) -> int | None:
-    """Lock a transaction's file and return its descriptor; None if it is locked
-    by another process, or closed.
-    """
-    path = _path(repo, name)
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-            return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    os.close(descriptor)
-    return None
-
-
-def all_open(repo: Repository) -> Iterator[Transaction]:
-    """Yield every open transaction of a working tree, abandoned or not. Raises StoreDamaged."""
-    for path in journal.runs(repo):
-        try:
-            yield _decode(path.stem, wire.loads(read_own(path)))
-        except FileNotFoundError:
-            continue
-        except (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise StoreDamaged(
-                f"{path} is damaged: {error!r}", hint=shlex.join(("rm", str(path)))
-            ) from None
-
-
-def _encode(transaction: Transaction) -> bytes:
-    return wire.dumps(
-        {
-            "schema": "gitcp.run-journal/1",
-            "name": transaction.name,
-            "label": transaction.label,
-            "before": str(transaction.before),
-            "rollback": transaction.rollback,
-            "command": list(transaction.command),
-            "order": transaction.order,
-            "failed": str(transaction.failed) if transaction.failed else None,
-        }
-    )
-
-
-def _decode(name: str, fields: dict[str, Any]) -> Transaction:
-    before = wire.parse_id(fields["before"])
-    if before is None:
-        raise ValueError("no id")
-    return Transaction(
-        name=name,  # the file's: the recorded one is not trusted as a path
-        label=str(fields["label"]),
-        before=before,
-        rollback=bool(fields["rollback"]),
-        command=tuple(map(str, fields["command"])),
-        order=int(fields["order"]),
-        failed=wire.parse_id(fields["failed"]),
-    )

@@ -34,7 +34,7 @@ from gitcp.saving import authors, conversation, position, session
 from gitcp.saving.conversation import Readable
 from gitcp.saving.live_trees import LiveTrees, live_trees
 from gitcp.saving.session import Choice
-from gitcp.state import journal, latest, note, numbers, tag, tool_log
+from gitcp.state import latest, note, numbers, run_journal, tag, tool_log
 from gitcp.store import Store, one_line
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree.snapshot import Limits, Since, Taken, known, take
@@ -373,7 +373,7 @@ def _enlist(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> None:
     """Tell the transactions in progress that step results or the position are about to change."""
     before = (parent.steps, note.inherited(parent).position_from) if parent else (None, None)
     if (draft.steps, note.inherited(draft).position_from) != before:
-        journal.enlist(store.repo, draft.id.session, parent.id if parent else None)
+        run_journal.enlist(store.repo, draft.id.session, parent.id if parent else None)
 
 
 def _clear_pending_note(store: Store, request: SaveRequest, name: str) -> None:

@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from gitcp import wire
 from gitcp.errors import DiskFull, GitcpError, StoreBusy, StoreDamaged
 from gitcp.git import shared
-from gitcp.git.fsync import FULL, open_shared, read_own, replace_file, sync_directory, write_all
+from gitcp.git.fsync import FULL, read_own, replace_file, sync_directory
 from gitcp.git.repo import Repository
 from gitcp.git.shared import quoted
 from gitcp.model import CheckpointId, Oid, Snapshot
@@ -35,10 +35,6 @@ from gitcp.state.extent import (
 from gitcp.value import Value
 
 RESTORE = "restore.json"
-RUNS = "runs"
-ENLISTED = ".sessions"
-"""The suffix of the file that lists the sessions a transaction has to put back."""
-
 WRITTEN = "written"
 
 
@@ -192,66 +188,6 @@ def finish(repo: Repository) -> None:
     """Remove the journal of a completed restore."""
     (repo.state_dir / RESTORE).unlink(missing_ok=True)
     sync_directory(repo.state_dir)
-
-
-def runs(repo: Repository) -> list[Path]:
-    """Return the files of started transactions, whoever owns them (gitcp.running.transaction)."""
-    try:
-        return sorted(
-            path for path in (repo.git_dir / "gitcp" / RUNS).iterdir() if path.suffix == ".json"
-        )
-    except FileNotFoundError:
-        return []
-
-
-def enlist(repo: Repository, session: str, before: CheckpointId | None) -> None:
-    """Record in every started transaction that step results or the position of a session change,
-    and the session's last checkpoint before that, None for a new session.
-    """
-    for path in runs(repo):
-        if session not in enlisted(path):
-            line = wire.dumps([session, str(before) if before else None], small=True) + b"\n"
-            descriptor = open_shared(_enlisted_path(path), os.O_WRONLY | os.O_APPEND)
-            try:
-                write_all(descriptor, line)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-
-
-def enlisted(run: Path) -> dict[str, CheckpointId | None]:
-    """Return the sessions recorded by `enlist` for the transaction with this file. Raises
-    StoreDamaged.
-    """
-    path, sessions = _enlisted_path(run), dict[str, CheckpointId | None]()
-    try:
-        for line in read_own(path).splitlines(keepends=True):
-            if line.endswith(b"\n"):  # else its writer was killed before it changed the session
-                session, before = wire.loads(line)
-                sessions.setdefault(session, wire.parse_id(before))
-    except FileNotFoundError:
-        pass
-    except (OSError, TypeError, ValueError) as error:
-        raise damaged(path, repr(error)) from None
-    return sessions
-
-
-def remove_run(run: Path) -> None:
-    """Remove the files of a transaction. Without the first one, it is over."""
-    run.unlink(missing_ok=True)
-    _enlisted_path(run).unlink(missing_ok=True)
-
-
-def sweep_runs(repo: Repository) -> None:
-    """Remove what a transaction left that was killed while its files were removed."""
-    with suppress(FileNotFoundError):
-        for path in (repo.git_dir / "gitcp" / RUNS).glob(f"*{ENLISTED}"):
-            if not path.with_suffix(".json").exists():
-                path.unlink(missing_ok=True)
-
-
-def _enlisted_path(run: Path) -> Path:
-    return run.with_suffix(ENLISTED)
 
 
 def read_fields(path: Path) -> dict[str, Any] | None:

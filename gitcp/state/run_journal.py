@@ -1,0 +1,197 @@
+"""The journal of open transactions (gitcp.running.transaction): what was begun, and which sessions
+a rollback has to put back.
+
+A small file each in `<git dir>/gitcp/runs/`. It is locked as long as the program, or any process it
+started, is alive; an unlocked one was interrupted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gitcp import wire
+from gitcp.errors import StoreDamaged
+from gitcp.git.fsync import (
+    make_own_directory,
+    open_shared,
+    read_own,
+    replacing,
+    sync_directory,
+    write_all,
+)
+from gitcp.git.repo import Repository
+from gitcp.model import CheckpointId
+from gitcp.value import Value
+
+NAME = "runs"
+ENLISTED = ".sessions"
+"""The suffix of the file that lists the sessions a transaction has to put back."""
+
+
+class Transaction(Value):
+    """An open transaction: its label, the checkpoint before it, and whether a failure rolls back.
+
+    `order` is one more than that of the transactions that were open at its start. `failed` is the
+    checkpoint that records the failure.
+    """
+
+    name: str
+    label: str
+    before: CheckpointId
+    rollback: bool
+    command: tuple[str, ...] = ()
+    order: int = 0
+    failed: CheckpointId | None = None
+
+    @property
+    def session(self) -> str:
+        """The session that the transaction began in."""
+        return self.before.session
+
+
+def files(repo: Repository) -> list[Path]:
+    """Return the files of the open transactions of a working tree, whoever owns them."""
+    try:
+        names = (repo.git_dir / "gitcp" / NAME).iterdir()
+        return sorted(path for path in names if path.suffix == ".json")
+    except FileNotFoundError:
+        return []
+
+
+def transactions(repo: Repository) -> Iterator[Transaction]:
+    """Yield every open transaction of a working tree, abandoned or not. Raises StoreDamaged."""
+    for path in files(repo):
+        try:
+            yield _decode(path.stem, wire.loads(read_own(path)))
+        except FileNotFoundError:
+            continue
+        except (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise _damaged(path, error) from None
+
+
+def write(repo: Repository, transaction: Transaction) -> int:
+    """Write a transaction's file and return its descriptor. It is locked before it becomes
+    visible. Raises OSError.
+    """
+    make_own_directory(repo.state_dir / NAME)
+    with replacing(_path(repo, transaction.name), keep_open=True) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        write_all(descriptor, _encode(transaction))
+    return descriptor
+
+
+def lock_abandoned(repo: Repository, transaction: Transaction) -> int | None:
+    """Lock a transaction's file and return its descriptor; None if it is locked by another process,
+    or closed. Raises OSError.
+    """
+    path = _path(repo, transaction.name)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(descriptor)
+    return None
+
+
+def close(repo: Repository, transaction: Transaction) -> None:
+    """Remove the files of a transaction. Without the first one, it is over. Raises OSError."""
+    path = _path(repo, transaction.name)
+    path.unlink(missing_ok=True)
+    _enlisted_path(path).unlink(missing_ok=True)
+    sync_directory(repo.state_dir / NAME)
+
+
+def sweep(repo: Repository) -> None:
+    """Remove what a transaction left that was killed while its files were removed."""
+    with suppress(FileNotFoundError):
+        for path in (repo.git_dir / "gitcp" / NAME).glob(f"*{ENLISTED}"):
+            if not path.with_suffix(".json").exists():
+                path.unlink(missing_ok=True)
+
+
+def enlist(repo: Repository, session: str, before: CheckpointId | None) -> None:
+    """Record in every open transaction that step results or the position of a session change, and
+    the session's last checkpoint before that, None for a new session.
+    """
+    for path in files(repo):
+        if session not in _enlisted(path):
+            line = wire.dumps([session, str(before) if before else None], small=True) + b"\n"
+            descriptor = open_shared(_enlisted_path(path), os.O_WRONLY | os.O_APPEND)
+            try:
+                write_all(descriptor, line)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def enlisted(repo: Repository, transaction: Transaction) -> dict[str, CheckpointId | None]:
+    """Return the sessions that `enlist` recorded for a transaction. Raises StoreDamaged."""
+    return _enlisted(_path(repo, transaction.name))
+
+
+def _enlisted(run: Path) -> dict[str, CheckpointId | None]:
+    path, sessions = _enlisted_path(run), dict[str, CheckpointId | None]()
+    try:
+        for line in read_own(path).splitlines(keepends=True):
+            if line.endswith(b"\n"):  # else its writer was killed before it changed the session
+                session, before = wire.loads(line)
+                sessions.setdefault(session, wire.parse_id(before))
+    except FileNotFoundError:
+        pass
+    except (OSError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from None
+    return sessions
+
+
+def _path(repo: Repository, name: str) -> Path:
+    return repo.git_dir / "gitcp" / NAME / f"{name}.json"
+
+
+def _enlisted_path(run: Path) -> Path:
+    return run.with_suffix(ENLISTED)
+
+
+def _damaged(path: Path, error: Exception) -> StoreDamaged:
+    return StoreDamaged(f"{path} is damaged: {error!r}", hint=shlex.join(("rm", str(path))))
+
+
+def _encode(transaction: Transaction) -> bytes:
+    return wire.dumps(
+        {
+            "schema": "gitcp.run-journal/1",
+            "name": transaction.name,
+            "label": transaction.label,
+            "before": str(transaction.before),
+            "rollback": transaction.rollback,
+            "command": list(transaction.command),
+            "order": transaction.order,
+            "failed": str(transaction.failed) if transaction.failed else None,
+        }
+    )
+
+
+def _decode(name: str, fields: dict[str, Any]) -> Transaction:
+    before = wire.parse_id(fields["before"])
+    if before is None:
+        raise ValueError("no id")
+    return Transaction(
+        name=name,  # the file's: the recorded one is not trusted as a path
+        label=str(fields["label"]),
+        before=before,
+        rollback=bool(fields["rollback"]),
+        command=tuple(map(str, fields["command"])),
+        order=int(fields["order"]),
+        failed=wire.parse_id(fields["failed"]),
+    )
