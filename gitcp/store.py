@@ -109,6 +109,11 @@ class Summary(Value):
     trailers: dict[str, str]
     id: CheckpointId
 
+    @property
+    def has_segments(self) -> bool:
+        """Whether it has files stored as segments: nothing else needs a later format than 1."""
+        return self.trailers.get("Gitcp-Format") != "1"
+
 
 class Store:
     """The checkpoints of one repository. `first_numbers` are those of new sessions, as far as they
@@ -377,17 +382,6 @@ class Store:
         of a user's commit. Raises StoreDamaged.
         """
         return next((e.oid for e in self._reserved(root) if e.name == OUTPUTS), None)
-
-    def with_outputs(self, roots: Iterable[Oid]) -> frozenset[Oid]:
-        """Return which of these trees of checkpoints have segments of files, by one git process for
-        all: they may be thousands. Raises GitFailed.
-        """
-        listed = list(dict.fromkeys(roots))
-        outputs = (RESERVED + b"/" + OUTPUTS).decode("ascii")
-        asked = "".join(f"{root}:{outputs}\n" for root in listed).encode("ascii")
-        answers = self.repo.git("cat-file", "--batch-check=%(objecttype)", "--buffer", input=asked)
-        each = zip(listed, answers.splitlines(), strict=True)
-        return frozenset(root for root, answer in each if answer == b"tree")
 
     def lost_segments(self, checkpoint: Checkpoint) -> Iterator[bytes]:
         """Yield the files whose segments are not in the checkpoint's tree. Raises StoreDamaged."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from itertools import chain
 from typing import NamedTuple
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git.object_format import FULL_NAME
 from gitcp.history import appended
 from gitcp.model import FileChange, Oid
-from gitcp.store import Store
+from gitcp.store import Store, Summary
 from gitcp.value import Value
 
 COUNT = re.compile(rb"\n?(\d+|-)\t(\d+|-)\t(.+)", re.DOTALL)
@@ -48,11 +48,16 @@ Counts = dict[bytes, tuple[bytes, bytes]]
 Pair = tuple[Oid, Oid]
 
 
+def with_segments(summaries: Iterable[Summary | None]) -> frozenset[Oid]:
+    """Return the trees of those checkpoints that have files stored as segments."""
+    return frozenset(each.root for each in summaries if each is not None and each.has_segments)
+
+
 def file_stats(
-    store: Store, checkpoints: Sequence[tuple[Oid, Sequence[FileChange]]], floor: Oid | None
+    store: Store, checkpoints: Sequence[tuple[Summary, Sequence[FileChange]]], floor: Oid | None
 ) -> list[tuple[FileStat, ...]]:
-    """Return the line counts of the changes of each checkpoint. `floor` is the tree below the first
-    one.
+    """Return the line counts of the changes of each checkpoint; each is the parent of the next one.
+    `floor` is the tree below the first one if it has no parent. Raises StoreDamaged.
 
     Nothing is counted if git cannot read everything.
     """
@@ -60,21 +65,22 @@ def file_stats(
         {change.path.split(b"/", 1)[0] for _, changes in checkpoints for change in changes}
     )
     only: list[str | bytes] = ["--", *tops] if len(tops) <= MOST_TOPS else []
-    commits = [commit for commit, _ in checkpoints]
+    summaries = [summary for summary, _ in checkpoints]
+    commits = [each.commit for each in summaries]
     counts: dict[Oid, Counts] = {}
-    growing: frozenset[Oid] = frozenset()
-    before = floor or store.repo.object_format.empty_tree
     with suppress(GitFailed):  # an object is missing; `gitcp check` reports it
         if tops:
-            growing = store.with_outputs([before, *(store.summary(each).root for each in commits)])
             counts = _count(store, commits, only) | _count_first(store, floor, commits[0], only)
+    parent = summaries[0].parent
+    first = store.summary(parent) if parent else None
+    growing = with_segments((first, *summaries))
+    before = first.root if first else floor or store.repo.object_format.empty_tree
     stats = []
-    for commit, changes in checkpoints:
-        root = store.summary(commit).root
-        is_growing = bool(changes) and not growing.isdisjoint((before, root))
-        lines = _appended(store, (before, root)) if is_growing else {}
-        stats.append(tuple(_stat(each, counts.get(commit, {}), lines) for each in changes))
-        before = root
+    for summary, changes in checkpoints:
+        is_growing = bool(changes) and not growing.isdisjoint((before, summary.root))
+        lines = _appended(store, (before, summary.root)) if is_growing else {}
+        stats.append(tuple(_stat(each, counts.get(summary.commit, {}), lines) for each in changes))
+        before = summary.root
     return stats
 
 
@@ -121,8 +127,12 @@ def _count(store: Store, commits: list[Oid], only: list[str | bytes]) -> dict[Oi
     return counts
 
 
-def totals(store: Store, pairs: Iterable[Pair]) -> dict[Pair, Total]:
-    """Return the totals for many pairs of checkpoint trees; none if git cannot read everything."""
+def totals(
+    store: Store, pairs: Iterable[Pair], growing: AbstractSet[Oid] = frozenset()
+) -> dict[Pair, Total]:
+    """Return the totals for many pairs of checkpoint trees; none if git cannot read everything.
+    `growing` are those trees that have files stored as segments.
+    """
     pairs = list(dict.fromkeys(pairs))
     if not pairs:
         return {}
@@ -130,7 +140,6 @@ def totals(store: Store, pairs: Iterable[Pair]) -> dict[Pair, Total]:
     command = ("--no-literal-pathspecs", "diff-tree", "--stdin", *OPTIONS, "--", *NOT_OURS)
     try:
         output = store.repo.git(*command, input=listed)
-        growing = store.with_outputs(chain.from_iterable(pairs))
     except GitFailed:  # an object is missing; `gitcp check` reports it
         return {}
     lines = {pair: _appended(store, pair) for pair in pairs if not growing.isdisjoint(pair)}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.history import folding
 from gitcp.history.diff import tree_before_commit
-from gitcp.history.diffstat import Pair, Total, totals
+from gitcp.history.diffstat import Pair, Total, totals, with_segments
 from gitcp.history.folding import Row
 from gitcp.model import Oid, Trigger
 from gitcp.store import Store, Summary
@@ -66,12 +66,15 @@ def pages(store: Store, rows: Iterable[Row]) -> Iterator[list[Counted]]:
     """
     for page in _pages(rows):
         pairs: dict[int, Pair] = {}
+        growing: set[Oid] = set()
         listed = {row.newest.commit: row.newest for row in page}
         for row in page:
             with suppress(StoreDamaged):
                 if changed_in(row) <= MOST_FILES:
-                    pairs[id(row)] = _trees(store, row, listed)
-        counts = totals(store, pairs.values())
+                    parent = _parent(store, row, listed)
+                    pairs[id(row)] = _trees(store, row, parent)
+                    growing |= with_segments((parent, row.newest))
+        counts = totals(store, pairs.values(), growing)
         each_pair = ((row, pairs.get(id(row))) for row in page)
         yield [Counted(row, counts.get(pair) if pair else None) for row, pair in each_pair]
 
@@ -92,10 +95,15 @@ def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
     yield page
 
 
-def _trees(store: Store, row: Row, listed: Mapping[Oid, Summary]) -> Pair:
-    """Return the trees before and after a row. Before a first checkpoint: its base commit's.
-    `listed` are checkpoints that need not be read again, by commit.
+def _parent(store: Store, row: Row, listed: Mapping[Oid, Summary]) -> Summary | None:
+    """Return the checkpoint before a row, None before a first one. `listed` are checkpoints that
+    need not be read again, by commit. Raises StoreDamaged.
     """
-    parent = row.oldest.parent
-    before = tree_before_commit(store, row.oldest, listed.get(parent) if parent else None)
+    commit = row.oldest.parent
+    return (listed.get(commit) or store.summary(commit)) if commit else None
+
+
+def _trees(store: Store, row: Row, parent: Summary | None) -> Pair:
+    """Return the trees before and after a row. Before a first checkpoint: its base commit's."""
+    before = tree_before_commit(store, row.oldest, parent)
     return before or store.repo.object_format.empty_tree, row.newest.root

@@ -177,8 +177,7 @@ def _steps(
     checkpoints = list(store.read_all(summaries))
     activities = activity.read(store, checkpoints, before, policy)
     changes = [
-        (summary.commit, chain.changes[index])
-        for summary, index in zip(summaries, part, strict=True)
+        (summary, chain.changes[index]) for summary, index in zip(summaries, part, strict=True)
     ]
     stats = diffstat.file_stats(store, changes, chain.floor if parent is None else None)
     commits: dict[Oid, list[str]] = {}

@@ -11,8 +11,9 @@ import pytest
 import gitcp
 from gitcp.git import segmented
 from gitcp.git.trees import TreeEntry
-from gitcp.history import appended, diff, diffstat
+from gitcp.history import appended, diff, diffstat, rows
 from gitcp.history.appended import Lines
+from gitcp.history.folding import Row
 from gitcp.model import Oid
 from gitcp.store import Store
 from gitcp.worktree import blobs
@@ -110,12 +111,14 @@ def test_totals(work: Work) -> None:
     work.append(b" of it\nmore\n")
     store, roots = work.roots()
     pair = (roots[-2], roots[-1])
-    assert diffstat.totals(store, [pair]) == {pair: (2, 3, 1)}
-
     tip = store.tip("work")
     assert tip is not None
+    summaries = [*store.history(tip)][::-1]
+    (row,) = rows.counted(store, [Row(summaries[-1])])
+    assert row.total == (2, 3, 1)
+
     changes = diff.compare(store, *pair).changes
-    stats = diffstat.file_stats(store, [(tip, changes)], roots[-2])
+    stats = diffstat.file_stats(store, [(summaries[-1], changes)], None)
     assert [(each.path, each.added, each.removed) for each in stats[0]] == [
         (b"a.txt", 1, 0),
         (NAME.encode(), 2, 1),
@@ -123,13 +126,13 @@ def test_totals(work: Work) -> None:
 
 
 def test_trees_of_others_are_not_read(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One git tells which of thousands of checkpoints have such files; no other is looked into."""
+    """A commit tells whether a checkpoint has such files; no other is looked into."""
     store, roots = work.roots()
     for number in range(3):
         save(store, "plain", {b"a.txt": b"%d\n" % number})
-    tip = store.tip("plain")
-    assert tip is not None
-    plain = [each.root for each in store.history(tip)]
+    ends = store.tip("plain"), store.tip("work")
+    listed = [Row(each) for tip in ends if tip for each in store.history(tip)]
+    plain = [row.newest.root for row in listed if row.newest.id.session == "plain"]
     read: list[Oid] = []
     read_tree = store.reader.read_tree
 
@@ -139,8 +142,9 @@ def test_trees_of_others_are_not_read(work: Work, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(store.reader, "read_tree", look)
 
-    pairs = [*zip(plain[1:], plain, strict=False), (roots[0], roots[1])]
-    assert [each.added for each in diffstat.totals(store, pairs).values()] == [1, 1, 7]
+    added = [counted.total and counted.total.added for counted in rows.counted(store, listed)]
+    assert added[:3] == [1, 1, 1]
+    assert added[-2] == 7
     assert not {*plain} & {*read}
     assert {*roots} & {*read}
 
