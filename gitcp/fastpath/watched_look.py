@@ -7,8 +7,8 @@ for the stored scan that the token belongs to, and only while the watcher is tru
 from __future__ import annotations
 
 import os
+import time
 
-from gitcp import fingerprint
 from gitcp.fastpath import stat_check
 from gitcp.watchers import watched
 from gitcp.watchers.watched import OWN, SOCKETS, Watched
@@ -87,7 +87,7 @@ class Watch:
 
 def watch(known: Watched, answer: Answer | None) -> Watch | None:
     """Return a look with this answer, None without one."""
-    return Watch(known, answer, fingerprint.clock()) if answer is not None else None
+    return Watch(known, answer, time.time_ns()) if answer is not None else None
 
 
 def begin(look: Look) -> None:

@@ -35,10 +35,10 @@ class Watched:
     """Who watches, and what is known by it.
 
     `scan` is the identity of the stored scan, `watcher` one of the names above, `address` the path
-    of its socket or its command. `token` was given before that scan, at `asked` (the file system's
-    clock, in nanoseconds). `part` is the part of the tree that was looked at last. `missed` is a
-    directory in which this watcher did not report a change (None: it is trusted), `is_told` whether
-    the user knows.
+    of its socket or its command. `token` was given before that scan, at `asked` (in nanoseconds
+    since 1970, by the exact clock: no file that changed before has a later time). `part` is the
+    part of the tree that was looked at last. `missed` is a directory in which this watcher did not
+    report a change (None: it is trusted), `is_told` whether the user knows.
     """
 
     __slots__ = ("address", "asked", "is_told", "missed", "part", "scan", "token", "watcher")

@@ -23,7 +23,7 @@ from gitcp.fastpath import stat_check, watched_look
 from gitcp.fastpath.stat_check import Look
 from gitcp.saving.save import Saved, SaveRequest, save
 from gitcp.watchers import ipc, watched
-from gitcp.watchers.watched import GIT, HOOK, OWN, SOCKETS, WATCHMAN, Watched
+from gitcp.watchers.watched import GIT, HOOK, OWN, SOCKETS, WATCHMAN, Answer, Watched
 from gitcp.worktree import snapshot
 from gitcp.worktree.watcher import watcher
 from gitcp.worktree.watching import bser, choice, git_daemon
@@ -230,6 +230,40 @@ def test_who_does_not_tell(
     fake.answer = b"fake:2:1\0/\0"
     saved(project_)
     assert known(project_).missed is None
+
+
+@pytest.mark.parametrize("is_reported", [True, False])
+def test_renamed_during_the_look(
+    project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch, *, is_reported: bool
+) -> None:
+    """Of a directory that is gone, the one above it is reported; also if it goes after the answer,
+    so that only the second one has it.
+    """
+    saved(project_)
+    time.sleep(0.05)
+    project_.root.joinpath("d3/s/deep").rename(project_.root / "d3/s/other")
+    monkeypatch.setattr(watched_look, "PARTS", 1)
+    answers = [Answer(b"fake:1:2", [])]
+    answers.append(Answer(b"fake:1:3", [b"d3/s", b"d3/s/other"] if is_reported else []))
+    monkeypatch.setattr(choice, "ask", lambda *_: answers.pop(0))
+
+    assert saved(project_).checkpoint.changed == 2
+    assert answers == []
+    assert known(project_).missed in ({None} if is_reported else {b"d3/s", b"d3/s/deep"})
+
+
+def test_changed_just_before_the_answer(project_: Project, fake: Fake) -> None:
+    """It is no change after it, although a file's times can be ahead of the system's clock by a
+    tick: Linux gives those that were looked at exact ones.
+    """
+    remembered, file = Watched((), OWN, str(fake.path), watched.FAKE), project_.root / "d3/file"
+    for number in range(300):
+        file.write_text(str(number))
+        file.stat()
+        file.write_text("again")
+        watch = watched_look.watch(remembered, Answer(b"fake:1:1", []))
+        assert watch is not None
+        assert file.stat().st_ctime_ns <= watch.asked
 
 
 def test_paranoid(project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

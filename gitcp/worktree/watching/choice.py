@@ -111,10 +111,11 @@ def missed(repo: Repository, watch: Watch, changes: Iterable[Change]) -> bytes |
     """Return a directory that changed although the watcher does not report it, also if it is asked
     again; None if there is none.
     """
+    root = os.fsencode(repo.root)
     suspects = [
         path
         for path, (_, names) in changes
-        if not _is_reported(watch, path) and _is_newer(repo, watch, path, names)
+        if not _is_reported(root, watch, path) and _is_newer(root, watch, path, names)
     ]
     if not suspects:
         return None
@@ -124,26 +125,24 @@ def missed(repo: Repository, watch: Watch, changes: Iterable[Change]) -> bytes |
     exact = watch.known.watcher == OWN
     shallow, deep = watched.directories(answer.paths, exact=exact)
     watch.shallow, watch.deep = watch.shallow | shallow, (*watch.deep, *deep)
-    return next((path for path in suspects if not _is_reported(watch, path)), None)
+    return next((path for path in suspects if not _is_reported(root, watch, path)), None)
 
 
-def _is_reported(watch: Watch, path: bytes) -> bool:
-    """Return whether a change in a directory was reported."""
+def _is_reported(root: bytes, watch: Watch, path: bytes) -> bool:
+    """Return whether a change in a directory was reported: if it is gone, of any above it, too."""
     below = path + b"/"
-    return path in watch.shallow or any(below.startswith(top + b"/") for top in watch.deep)
+    if path in watch.shallow or any(below.startswith(top + b"/") for top in watch.deep):
+        return True
+    is_gone = path and not os.path.isdir(os.path.join(root, path))
+    return bool(is_gone) and _is_reported(root, watch, path.rpartition(b"/")[0])
 
 
-def _is_newer(repo: Repository, watch: Watch, path: bytes, names: Iterable[bytes] | None) -> bool:
+def _is_newer(root: bytes, watch: Watch, path: bytes, names: Iterable[bytes] | None) -> bool:
     """Return whether a directory, or one of these entries, changed after the watcher was last
-    asked. What changed in the moment before is only not known to be the same.
+    asked, or is gone. What changed in the moment before is only not known to be the same.
     """
-    full = os.path.join(os.fsencode(repo.root), path)
+    full = os.path.join(root, path)
     if not os.path.isdir(full):
-        above = path
-        while above:
-            above = above.rpartition(b"/")[0]
-            if _is_reported(watch, above):
-                return False
         return True
     files = [full, *(os.path.join(full, name) for name in names or ())]
     for file in files:
