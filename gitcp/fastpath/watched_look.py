@@ -96,7 +96,7 @@ def begin(look: Look) -> None:
     """
     known = _known(os.path.dirname(os.path.dirname(look.state)))
     look.only = look.watch = None  # those of an earlier `begin`
-    if known is not None:
+    if known is not None and watched.may_answer(known):
         if known.watcher not in SOCKETS:
             return
         look.watch = watch(known, watched.ask(known))

@@ -59,8 +59,10 @@ def file_stats(
     """Return the line counts of the changes of each checkpoint; each is the parent of the next one.
     `floor` is the tree below the first one if it has no parent. Raises StoreDamaged.
 
-    Nothing is counted if git cannot read everything.
+    Where git cannot read everything, only lines appended to files stored as segments are counted.
     """
+    if not checkpoints:
+        return []
     tops = sorted(
         {change.path.split(b"/", 1)[0] for _, changes in checkpoints for change in changes}
     )
@@ -127,9 +129,7 @@ def _count(store: Store, commits: list[Oid], only: list[str | bytes]) -> dict[Oi
     return counts
 
 
-def totals(
-    store: Store, pairs: Iterable[Pair], growing: AbstractSet[Oid] = frozenset()
-) -> dict[Pair, Total]:
+def totals(store: Store, pairs: Iterable[Pair], growing: AbstractSet[Oid]) -> dict[Pair, Total]:
     """Return the totals for many pairs of checkpoint trees; none if git cannot read everything.
     `growing` are those trees that have files stored as segments.
     """

@@ -72,7 +72,7 @@ def transactions(repo: Repository) -> Iterator[Transaction]:
         except FileNotFoundError:
             continue
         except (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise _damaged(path, error) from None
+            raise _damaged(path, repr(error)) from None
 
 
 def write(repo: Repository, transaction: Transaction) -> int:
@@ -151,7 +151,9 @@ def _enlisted(run: Path) -> dict[str, CheckpointId | None]:
     except FileNotFoundError:
         pass
     except (OSError, TypeError, ValueError) as error:
-        raise _damaged(path, error) from None
+        raise _damaged(
+            path, f"{error!r}; it lists the sessions whose results and position are put back"
+        ) from None
     return sessions
 
 
@@ -163,8 +165,8 @@ def _enlisted_path(run: Path) -> Path:
     return run.with_suffix(ENLISTED)
 
 
-def _damaged(path: Path, error: Exception) -> StoreDamaged:
-    return StoreDamaged(f"{path} is damaged: {error!r}", hint=shlex.join(("rm", str(path))))
+def _damaged(path: Path, how: str) -> StoreDamaged:
+    return StoreDamaged(f"{path} is damaged: {how}", hint=shlex.join(("rm", str(path))))
 
 
 def _encode(transaction: Transaction) -> bytes:

@@ -8,7 +8,7 @@ revision. Deleting a tag loses only a name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from itertools import count
@@ -89,28 +89,29 @@ def by_commit(store: Store) -> dict[Oid, tuple[str, ...]]:
     """Return the names of tags by the commit they are on; damaged ones are left to `gitcp
     check`.
     """
-    tags = store.repo.refs.list(refs.TAGS)
-    return _on_commits(store, {ref.removeprefix(refs.TAGS): oid for ref, oid in tags.items()}, {})
+    names: dict[Oid, tuple[str, ...]] = {}
+    for ref, commit in _commits(store, store.repo.refs.list(refs.TAGS)):
+        names[commit] = (*names.get(commit, ()), ref.removeprefix(refs.TAGS))
+    return names
 
 
 def shown(store: Store) -> dict[Oid, tuple[str, ...]]:
     """Return what `by_commit` does, and fetched tags as `REMOTE/TAG`, unless a tag of this name is
     on the same commit.
     """
-    return _on_commits(store, store.fetched("tags"), by_commit(store))
+    names = by_commit(store)
+    for name, commit in _commits(store, store.fetched("tags")):
+        known = names.get(commit, ())
+        if name.partition("/")[2] not in known:
+            names[commit] = (*known, name)
+    return names
 
 
-def _on_commits(
-    store: Store, tags: Mapping[str, Oid], names: dict[Oid, tuple[str, ...]]
-) -> dict[Oid, tuple[str, ...]]:
-    """Add the names of tags to those by commit, and return them."""
+def _commits(store: Store, tags: Mapping[str, Oid]) -> Iterator[tuple[str, Oid]]:
+    """Yield tags with the commits they are on, without damaged ones."""
     for name, oid in tags.items():
         with suppress(StoreDamaged):
-            commit = store.peel(oid)
-            known = names.get(commit, ())
-            if name.partition("/")[2] not in known:
-                names[commit] = (*known, name)
-    return names
+            yield name, store.peel(oid)
 
 
 def _check_name(store: Store, name: str) -> str:

@@ -104,9 +104,14 @@ def instance(token: bytes) -> bytes:
     return token.rpartition(b":")[0] or token
 
 
+def may_answer(known: Watched) -> bool:
+    """Return whether there is something at a watcher's address; a command may be anywhere."""
+    return known.watcher == HOOK or os.path.exists(known.address)
+
+
 def ask(known: Watched) -> Answer | None:
     """Ask a watcher that speaks git's protocol; None if it does not answer. Never raises."""
-    if not os.path.exists(known.address):
+    if not may_answer(known):
         return None
     from gitcp.watchers import ipc  # only where something listens
 

@@ -116,8 +116,8 @@ def test_totals(project: Project) -> None:
 
     nothing = Total(0, 0, 0)
     expected = [nothing, nothing, Total(2, 2, 0), Total(3, 3, 1), Total(3, 1, 3)]
-    assert diffstat.totals(store, pairs) == dict(zip(pairs, expected, strict=True))
-    assert diffstat.totals(store, []) == {}
+    assert diffstat.totals(store, pairs, frozenset()) == dict(zip(pairs, expected, strict=True))
+    assert diffstat.totals(store, [], frozenset()) == {}
 
 
 def test_totals_of_what_is_missing(project: Project) -> None:
@@ -128,4 +128,4 @@ def test_totals_of_what_is_missing(project: Project) -> None:
     blob = project.git("rev-parse", f"{second.commit}:a")
     (project.git_dir / "objects" / blob[:2] / blob[2:]).unlink()
 
-    assert diffstat.totals(store, [(first.root, second.root)]) == {}
+    assert diffstat.totals(store, [(first.root, second.root)], frozenset()) == {}

@@ -84,7 +84,7 @@ def _candidates(
     if address := env.get("WATCHMAN_SOCK"):
         yield WATCHMAN, address
         return
-    if known is not None and known.watcher == WATCHMAN:
+    if known is not None and known.watcher == WATCHMAN and watched.may_answer(known):
         yield WATCHMAN, known.address
     path = env.get("PATH", "").split(os.pathsep)
     if not is_small and any(os.path.exists(f"{each}/watchman") for each in path):
@@ -129,12 +129,14 @@ def missed(repo: Repository, watch: Watch, changes: Iterable[Change]) -> bytes |
 
 
 def _is_reported(root: bytes, watch: Watch, path: bytes) -> bool:
-    """Return whether a change in a directory was reported: if it is gone, of any above it, too."""
+    """Return whether a change in a directory was reported. If it is gone, that is a change in the
+    one above it.
+    """
     below = path + b"/"
     if path in watch.shallow or any(below.startswith(top + b"/") for top in watch.deep):
         return True
-    is_gone = path and not os.path.isdir(os.path.join(root, path))
-    return bool(is_gone) and _is_reported(root, watch, path.rpartition(b"/")[0])
+    is_gone = bool(path) and not _is_directory(os.path.join(root, path))
+    return is_gone and _is_reported(root, watch, path.rpartition(b"/")[0])
 
 
 def _is_newer(root: bytes, watch: Watch, path: bytes, names: Iterable[bytes] | None) -> bool:
@@ -142,7 +144,7 @@ def _is_newer(root: bytes, watch: Watch, path: bytes, names: Iterable[bytes] | N
     asked, or is gone. What changed in the moment before is only not known to be the same.
     """
     full = os.path.join(root, path)
-    if not os.path.isdir(full):
+    if not _is_directory(full):
         return True
     files = [full, *(os.path.join(full, name) for name in names or ())]
     for file in files:
@@ -152,3 +154,8 @@ def _is_newer(root: bytes, watch: Watch, path: bytes, names: Iterable[bytes] | N
         except OSError:
             continue
     return False
+
+
+def _is_directory(full: bytes) -> bool:
+    """Return whether this is a directory, and no link to one."""
+    return os.path.isdir(full) and not os.path.islink(full)
