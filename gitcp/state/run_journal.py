@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +25,7 @@ from gitcp.git.fsync import (
     write_all,
 )
 from gitcp.git.repo import Repository
+from gitcp.git.shared import quoted
 from gitcp.model import CheckpointId
 from gitcp.value import Value
 
@@ -166,7 +166,7 @@ def _enlisted_path(run: Path) -> Path:
 
 
 def _damaged(path: Path, how: str) -> StoreDamaged:
-    return StoreDamaged(f"{path} is damaged: {how}", hint=shlex.join(("rm", str(path))))
+    return StoreDamaged(f"{path} is damaged: {how}", hint=f"rm {quoted(str(path))}")
 
 
 def _encode(transaction: Transaction) -> bytes:

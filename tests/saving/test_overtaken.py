@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from gitcp.fastpath.stat_check import Look
+from gitcp.git.trees import TreeEntry
+from gitcp.model import FILE, State
 from gitcp.saving import save as saving
 from gitcp.saving.save import SaveRequest, save
+from gitcp.worktree import snapshot
 
 from driver import Project
 from samples import open_store
@@ -64,6 +67,26 @@ def test_a_look_that_was_begun_before(project: Project) -> None:
     made = save(store, request).checkpoint
     assert project.git("show", f"{made.commit}:a.txt") == "three"
     assert project.git("show", f"{made.parent}:a.txt") == "three"
+
+
+def test_what_was_written_before_is_kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program writes a state, then saves it with the files: a second look loses nothing of it,
+    even if all happens within one tick of the clock.
+    """
+    project.write("a.txt", "one\n")
+    project.commit()
+    monkeypatch.setattr(snapshot, "tick", lambda: 1)
+    store = open_store(project)
+    for number in range(3):
+        blob = store.writer.write_blob(b"%d" % number)
+        tree = store.writer.write_tree([TreeEntry(b"state", FILE, blob)])
+        request = SaveRequest(
+            cwd=project.root, session="s", force=True, state=State(tree, str(number))
+        )
+        made = save(store, request).checkpoint
+        assert project.git("show", f"{made.commit}:.gitcp/state/state") == str(number)
+    project.git("fsck", "--strict")
+    assert project.json("check")["ok"]
 
 
 def test_one_process_looks_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
