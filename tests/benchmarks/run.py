@@ -275,7 +275,7 @@ def restoring(bench: Bench, repo: Path) -> Iterator[Row]:
     for count, limit, limit_of_three in (
         (1, float("inf"), float("inf")),
         (100, 2.5, 1.0),
-        (5000, 2.0, 1.5),
+        (5000, 2.0, 1.7),
     ):
 
         def change(count: int = count) -> None:

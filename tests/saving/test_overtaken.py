@@ -5,6 +5,7 @@ than the one before, whichever session that is of.
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import pytest
@@ -103,5 +104,6 @@ def test_one_process_looks_once(project: Project, monkeypatch: pytest.MonkeyPatc
     store = open_store(project)
     for number in range(5):
         project.write("a.txt", f"{number}\n")
+        time.sleep(0.02)  # within one tick of the clock, it cannot know, and looks again
         save(store, SaveRequest(cwd=project.root, session="s"))
     assert len(taken) == 5
