@@ -1,8 +1,8 @@
 """Transactions: a checkpoint, a risky operation, and a rollback if it fails.
 They nest, and survive crashes.
 
-A locked file records an open transaction (gitcp.state.run_journal). One that nobody holds locked
-was interrupted, and `recover` treats it as failed.
+A locked file records an open transaction (gitcp.state.run_journal). If it is unlocked, the program
+was interrupted, and `recover` treats the transaction as failed.
 
 On failure, the failure is recorded, then the compensations recorded since the start are run, newest
 first, then the files are restored, with the step results and positions that programs recorded

@@ -233,7 +233,7 @@ def _still_valid(store: Store, request: SaveRequest, session: str, scanned: Scan
     is_trusted = live.is_still_valid()
     if is_newest and is_trusted:
         return taken
-    store.freshener.forget()  # but not what is written: a caller's objects are among it
+    store.freshener.forget()  # pending objects stay: some are the caller's
     return _take(store, request, live_trees(store, session) if is_trusted else frozenset())
 
 

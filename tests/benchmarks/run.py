@@ -258,7 +258,7 @@ def rules(bench: Bench, repo: Path) -> Iterator[Row]:
 
 def restoring(bench: Bench, repo: Path) -> Iterator[Row]:
     """Files changed, brought back, whole commands: against `git restore` of the same, and against
-    git doing all of it: a commit of what is there, the restore, a commit of the result.
+    the same steps by git: commit the changes, restore the files, commit the result.
     """
     files = tracked(bench, repo)
     bench.git(repo, "checkout", "-q", "-f", "HEAD")()

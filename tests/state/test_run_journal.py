@@ -40,7 +40,7 @@ def test_a_transaction_is_read_as_written(repo: Repository) -> None:
 
 
 def test_who_holds_it(repo: Repository) -> None:
-    """Nobody else can lock it until its holder lets go; once closed, it is gone."""
+    """One process holds the lock at a time; closing a transaction removes its files."""
     lock = run_journal.write(repo, RUN)
     assert run_journal.lock_abandoned(repo, RUN) is None
 
