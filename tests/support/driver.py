@@ -10,15 +10,16 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import launch
 from kinds import IS_OWN_STORE
+from launch import SOURCE, Result
 
-SOURCE = Path(__file__).parents[2]
+__all__ = ["SOURCE", "File", "Name", "Project", "Result"]
 
 IDENTITY = (
     "-c",
@@ -52,14 +53,6 @@ MADE: dict[Path, bytes | None] = {}
 
 Name = str | bytes | Path
 """A path below the root of a project, or an absolute one."""
-
-
-class Result(NamedTuple):
-    """How a process ended: its exit code and what it said."""
-
-    code: int
-    out: str
-    err: str
 
 
 class File(NamedTuple):
@@ -173,21 +166,12 @@ class Project:
 
         `env` is added to the sealed environment. `check` is the exit code that the test insists on.
         """
-        done = subprocess.run(
-            # -P: a `click.py` or `gitcp/` of the project under test is not ours.
-            [sys.executable, "-P", "-m", "gitcp", *args],
-            cwd=cwd or self.root,
-            env={**os.environ, "PYTHONPATH": str(SOURCE), **(env or {})},
-            input=input.encode() if isinstance(input, str) else input,
-            capture_output=True,
-            timeout=120,
+        data = input.encode() if isinstance(input, str) else input
+        done = launch.run_gitcp(args, cwd or self.root, env or {}, data)
+        assert check in (None, done.code), (
+            f"gitcp {args!r} ended with {done.code}\n{done.out}\n{done.err}"
         )
-        out, err = (text.decode("utf-8", "surrogateescape") for text in (done.stdout, done.stderr))
-        if check is not None:
-            assert done.returncode == check, (
-                f"gitcp {args!r} ended with {done.returncode}\n{out}\n{err}"
-            )
-        return Result(done.returncode, out, err)
+        return done
 
     def json(self, *args: str | bytes) -> Any:
         """Run `gitcp ARGS --json`, which must succeed, and return the one document that it
