@@ -45,6 +45,7 @@ TESTS = {
         "test_cli_restore",
     ),
     "gitcp/worktree/writer.py": ("test_writer", "test_restore", "test_durable"),
+    "gitcp/worktree/blobs.py": ("test_segmented", "test_promised", "test_convert", "test_snapshot"),
     "gitcp/restoring/apply.py": (
         "test_restore",
         "test_spelling",

@@ -53,7 +53,7 @@ class SaveOptions(TypedDict, total=False):
 
 class Opened:
     """The base of Checkpoints and Session. Each call opens the store again, so threads can share
-    it.
+    it. `promised` are the files that this program said it only appends to.
     """
 
     def __init__(self, path: Path, host: Host) -> None:
@@ -61,6 +61,7 @@ class Opened:
         self.host = host
         self._repo = Repository.open(path, host)
         self._growing_sum = GrowingSum()
+        self.promised = set[bytes]()
         self.root = self._repo.root
 
     def store(self) -> Store:
@@ -115,15 +116,16 @@ class Opened:
 
         `outputs` are files that the program writes, relative to the directory that was opened: they
         are saved whatever their size, ignored or not. `appends` are those that the program only
-        appends to: of a large one, a save stores what is new. Raises Refused if `position` is given
-        and another file that changed would be left out.
+        appends to: of a large one, a save stores what is new. From the first save that names one,
+        or `resume`, the saves of this object read only its end; everybody else's read all of it.
+        Raises Refused if `position` is given and another file that changed would be left out.
 
         Values of `position` are JSON values, and come back as they were given (tuples as lists);
         values of `facts` are stored as text.
         """
         texts, spot = _texts(facts), _position(position)
         note = Note(label, phase, objective, texts, handoff or Handoff(), spot, tuple(compensate))
-        store, choice = self.store(), None
+        store, choice, growing = self.store(), None, inside(self, appends)
         if session is not None or conversation is not None:
             choice = _choice(session, conversation, agent, format)
         request = save.SaveRequest(
@@ -134,11 +136,14 @@ class Opened:
             agent=agent.name if isinstance(agent, Agent) else agent,
             limits=settings.limits(store.repo, tuple(include)),
             outputs=inside(self, outputs),
-            appends=inside(self, appends),
+            appends=growing,
+            promised=tuple(self.promised),
             force=force,
             choice=choice,
         )
-        return with_housekeeping(store, save.save(store, request))
+        saved = save.save(store, request)
+        self.promised.update(growing)
+        return with_housekeeping(store, saved)
 
     def request(
         self,

@@ -83,14 +83,18 @@ class Session:
         those of the last checkpoint that is not a safety checkpoint (before a restore). Results of
         steps stay. The current state is saved first, and an interrupted restore is finished. If
         there is no checkpoint yet, one is made, and None is returned. `outputs` are files that the
-        program writes, `appends` those that it only appends to: see Checkpoints.save. Raises
-        Refused, with nothing changed, if another file that changed since is left out of
+        program writes, `appends` those that it only appends to from now on: see Checkpoints.save.
+        Raises Refused, with nothing changed, if another file that changed since is left out of
         checkpoints: it would stay as it is; and RevisionNotFound if the checkpoint that set the
         position no longer exists.
         """
-        store = self.opened.store()
-        named = (inside(self.opened, files) for files in (outputs, appends))
-        position.name_outputs(store.repo, *named)
+        store, growing = self.opened.store(), inside(self.opened, appends)
+        position.name_outputs(store.repo, inside(self.opened, outputs), growing)
+        report = self._restore_position(store)
+        self.opened.promised.update(growing)
+        return report
+
+    def _restore_position(self, store: Store) -> Report | None:
         if journal.unfinished(store.repo) is not None:
             restore.finish(
                 store,
@@ -235,6 +239,7 @@ class Session:
             choice=Choice(self.name, None, GIVEN),
             step=request.step,
             outputs=request.files,
+            promised=tuple(self.opened.promised),
             results=(result,),
         )
         with_housekeeping(store, save.save(store, saving))

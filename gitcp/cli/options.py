@@ -330,7 +330,7 @@ appends_option = option(
     metavar="PATH",
     kind=PATH,
     multiple=True,
-    help="a file that only grows; stores what is new (repeatable)",
+    help="a file only appended to since the last save (repeatable)",
 )
 """For commands that save files which a program writes."""
 

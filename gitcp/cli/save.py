@@ -192,6 +192,7 @@ def _mention_missed(context: Context) -> None:
 
 
 def _request(context: Context, given: Mapping[str, Any]) -> SaveRequest:
+    growing = context.inside(given["appends"])
     return SaveRequest(
         cwd=context.cwd,
         note=replace(note_of(given), label=_label(given), compensations=given["compensate"]),
@@ -202,7 +203,8 @@ def _request(context: Context, given: Mapping[str, Any]) -> SaveRequest:
         conversation=_conversation(context, given["conversation"]),
         limits=context.limits(given["include"]),
         outputs=context.inside(given["produces"]),
-        appends=context.inside(given["appends"]),
+        appends=growing,
+        promised=growing,
         force=given["force"],
         patience=PATIENCE,
     )

@@ -176,9 +176,7 @@ def _print_peculiar(context: Context, checkpoint: Checkpoint) -> None:
         "Converted by git attributes": [
             display(c.path) for c in snapshot.converted if not c.segments
         ],
-        "Only appended to, stored as segments": [
-            display(c.path) for c in snapshot.converted if c.segments
-        ],
+        "Stored as segments": [display(c.path) for c in snapshot.converted if c.segments],
         "Outside the sparse checkout": [display(path) for path in snapshot.absent],
         "Empty directories": [display(path) for path in snapshot.empty_directories],
         "Special permissions": [

@@ -37,12 +37,13 @@ LONGEST_REASON = 300
 
 class OpenTransaction(Value):
     """A transaction that this process holds by a locked file descriptor. `unread` is what its first
-    checkpoint lacks of the conversation.
+    checkpoint lacks of the conversation, `appends` are files that its command only appends to.
     """
 
     transaction: Transaction
     lock: int
     unread: save.Unread | None = None
+    appends: tuple[bytes, ...] = ()
 
 
 class Failure(Value):
@@ -70,7 +71,10 @@ class TransactionRequest(Value):
 
 
 def begin(store: Store, request: TransactionRequest) -> OpenTransaction:
-    """Save a checkpoint and record an open transaction. Writes nothing else."""
+    """Save a checkpoint and record an open transaction. Writes nothing else.
+
+    Nothing is promised of the time before: a rollback restores this checkpoint.
+    """
     saved = save.save(
         store,
         save.SaveRequest(
@@ -91,7 +95,8 @@ def begin(store: Store, request: TransactionRequest) -> OpenTransaction:
         command=maskable(request.command, store.repo.host.env),
         order=max((each.order for each in run_journal.transactions(store.repo)), default=0) + 1,
     )
-    return OpenTransaction(transaction, run_journal.write(store.repo, transaction), saved.unread)
+    lock = run_journal.write(store.repo, transaction)
+    return OpenTransaction(transaction, lock, saved.unread, request.appends)
 
 
 def succeed(
@@ -104,6 +109,7 @@ def succeed(
     _close(store.repo, opened)
     note = Note(label=opened.transaction.label)
     request = _request(store, opened.transaction, note, _masked(store, run))
+    request = replace(request, promised=opened.appends)
     if result is not None:
         outputs = tuple(result.files)
         request = replace(request, step=result.step, results=(result,), outputs=outputs)

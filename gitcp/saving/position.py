@@ -27,8 +27,8 @@ def name_outputs(
     repo: Repository, named: Collection[bytes], appends: Collection[bytes] = ()
 ) -> None:
     """Add files that a program writes to the list of this working tree: every snapshot captures
-    them from now on, and stores only what is new of those that it only `appends` to. Raises
-    BadValue for one that is there and is not a file.
+    them from now on, and stores those that it only `appends` to as segments. Raises BadValue for
+    one that is there and is not a file.
     """
     root, written = os.fsencode(repo.root), {*named, *appends}
     for path in sorted(written):

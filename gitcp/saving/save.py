@@ -64,8 +64,9 @@ class SaveRequest(Value):
     snapshot what the scan could not see. Without `remember` the scan is not stored: the caller
     continues from it (`since`) and stores both, or calls `taken.remember()`.
 
-    `outputs` are files that are never left out, `appends` those that are only appended to. `run` is
-    the command that was run, `step` the one that ended, `results` are those of steps, and
+    `outputs` are files that are never left out, `appends` those that a program appends to. Those
+    `promised` were only appended to since the last save; no other save relies on it. `run` is the
+    command that was run, `step` the one that ended, `results` are those of steps, and
     `compensated` maps compensations to outcomes (existing keys win). `state` is a framework's. With
     `files`, a known snapshot, no file is read. `parent` is not read again if it is still the last
     checkpoint. `patience` is the seconds to wait for the running agent's conversation to appear on
@@ -91,6 +92,7 @@ class SaveRequest(Value):
     step: StepName | None = None
     outputs: tuple[bytes, ...] = ()
     appends: tuple[bytes, ...] = ()
+    promised: tuple[bytes, ...] = ()
     results: tuple[Result, ...] = ()
     compensated: Mapping[str, str] = EMPTY
     state: State | None = None
@@ -261,7 +263,8 @@ def _take(store: Store, request: SaveRequest, live: Container[Oid]) -> Taken:
     outputs = (*request.outputs, *request.appends)
     if named := (*outputs, *request.limits.outputs):
         position.name_outputs(store.repo, named, request.appends)
-    taken = take(store.repo, store.objects, request.limits, live, request.since)
+    limits = replace(request.limits, promised=request.promised)
+    taken = take(store.repo, store.objects, limits, live, request.since)
     position.check_outputs(store, outputs, taken)
     return request.complete(taken) if request.complete else taken
 

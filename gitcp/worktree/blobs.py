@@ -102,7 +102,8 @@ class Job:
 
 class Blobs:
     """Captures files into the object store. `index` is passed if this scan read it with its stat
-    data. `appends` are files that programs only append to; `trusted` returns whether all that a
+    data. `segmented` are files to store as segments if they are large, and of those
+    `promised` the caller says that they were only appended to. `trusted` returns whether all that a
     remembered file needs is stored. `has_new_links` tells whether a file got a name more; `written`
     are files that this process has just written.
     """
@@ -116,7 +117,8 @@ class Blobs:
         index: Index | None,
         file_mode: bool,
         started: int,
-        appends: frozenset[bytes],
+        segmented: frozenset[bytes],
+        promised: frozenset[bytes],
         trusted: Callable[[File], bool],
         written: Mapping[bytes, WrittenFile] = EMPTY,
     ) -> None:
@@ -127,7 +129,8 @@ class Blobs:
         self._index = index
         self._file_mode = file_mode
         self._started = started
-        self._appends = appends
+        self._segmented = segmented
+        self._promised = promised
         self._trusted = trusted
         self._root = os.fsencode(repo.root) + b"/"
         self._advance: progress.Advance = progress.ignore
@@ -258,7 +261,7 @@ class Blobs:
         path = self._root + job.path
         if stat.S_ISLNK(job.status.st_mode):
             return self._capture_link(job, path)
-        if job.status.st_size > SEGMENT_ABOVE and not job.slots and job.path in self._appends:
+        if job.status.st_size > SEGMENT_ABOVE and not job.slots and job.path in self._segmented:
             return self._capture_segments(job, path)
         if job.status.st_size > STREAM_ABOVE:
             return not self._hints.may_convert_any() and self._stream(job)
@@ -278,17 +281,28 @@ class Blobs:
         return True
 
     def _capture_segments(self, job: Job, path: bytes) -> bool:
-        """Capture a file that is only appended to: of one that can be what it was and more, only
-        the end is read.
+        """Capture a file as segments. All of it is read, unless the caller promises that it was
+        only appended to and it can be what it was and more: then only the end is.
         """
-        known = job.known
-        oid, status = consume(path, job.status, lambda file, now: self._store(file, now, known))
+        known = job.known if job.path in self._promised else None
+        (oid, was_read), status = consume(
+            path, job.status, lambda file, now: self._store(file, now, known)
+        )
         self._record(job, status, bytes.fromhex(oid), SEGMENTS)
+        if not was_read:
+            # The promise is this save's. Any other one reads what nobody has looked at: an edit in
+            # place was in no checkpoint otherwise, and a restore destroyed it.
+            record = job.record
+            record.files[job.name] = record.files[job.name]._replace(settled=False)
         self._advance(status.st_size)
         return True
 
-    def _store(self, file: int, status: os.stat_result, known: File | None) -> Oid | None:
-        """Store the segments of an open file; None if it was cut short meanwhile."""
+    def _store(
+        self, file: int, status: os.stat_result, known: File | None
+    ) -> tuple[Oid, bool] | None:
+        """Store the segments of an open file, and return whether all of it was read; None if it was
+        cut short meanwhile. `known` is what was captured of it, if it was only appended to since.
+        """
         from gitcp.git import segmented  # few programs name such files
 
         def read(start: int, size: int) -> bytes:
@@ -304,7 +318,7 @@ class Blobs:
                 stored = segmented.pointer(reader, Oid(known.oid.hex()))
                 is_continued = segmented.is_continued(reader, stored, read, size)
                 stored = stored if is_continued and self._trusted(known) else None
-            return segmented.store(self._objects, read, size, stored)
+            return segmented.store(self._objects, read, size, stored), stored is None
         except _Shorter:
             return None
 

@@ -16,7 +16,9 @@ from gitcp.git.repo import Repository
 
 NAME = "outputs"
 GROWING = "appends"
-"""The list of those outputs that programs only append to."""
+"""The list of those outputs that are stored as segments if they are large: programs said that they
+append to them. It is no promise: that holds for the save that states it (gitcp.worktree.blobs).
+"""
 
 
 def read(repo: Repository, name: str = NAME) -> tuple[bytes, ...]:

@@ -59,7 +59,8 @@ class File(NamedTuple):
     `how` is None if the blob is the file's bytes and git agrees, RAW if git would not restore them,
     else the fields of a Conversion after its path. `attributes` are those that were looked up, None
     if none were. `linked` is whether the file had other names: who writes through one of them is
-    seen by nobody that watches this one.
+    seen by nobody that watches this one. `settled` is whether any later change shows in the other
+    fields, and all of the file was read.
     """
 
     mode: int
@@ -365,7 +366,7 @@ class Record:
     def _flags(self, notes: Mapping[str, list[Any]]) -> int:
         has_loose_rules = GITIGNORE in self.watched and GITIGNORE not in self.files
         each = (
-            (ALWAYS, self.ignored or self.included or self._has_links()),
+            (ALWAYS, self._is_always_compared()),
             (TRACKED, self.tracked),
             (IGNORED, self.ignored),
             (INCLUDED, self.included),
@@ -383,8 +384,15 @@ class Record:
         is_gone = self.stamp == GONE and not self.blocked and self.tracked
         return is_gone and len(self.absent) == len(self.folder.files) and {*notes} <= {"absent"}
 
-    def _has_links(self) -> bool:
-        return any(file[9] for file in self.files.values())
+    def _is_always_compared(self) -> bool:
+        """Return whether files here may differ from what was captured although no watcher reports
+        it: their rules may change elsewhere, one has other names, or was not read as a whole.
+        """
+        return (
+            self.ignored
+            or self.included
+            or any(file[9] or (file[7] == SEGMENTS and not file[6]) for file in self.files.values())
+        )
 
     def _detail(self) -> Detail:
         tracked = self.folder.files

@@ -53,13 +53,16 @@ class Limits(Value):
 
     `max_untracked_file` is in bytes, `max_dependency_files` applies to a directory such as
     node_modules, `include` are patterns as in a `.gitignore`. `outputs` are captured although they
-    are ignored or too large, beside those of the working tree (gitcp.worktree.outputs).
+    are ignored or too large, beside those of the working tree (gitcp.worktree.outputs). Those
+    `promised` were only appended to since the last snapshot, says the caller of this one: it is no
+    setting, and no other snapshot relies on it.
     """
 
     max_untracked_file: int = 10 << 20
     max_dependency_files: int = 1000
     include: tuple[str, ...] = ()
     outputs: tuple[bytes, ...] = ()
+    promised: tuple[bytes, ...] = ()
 
 
 class Taken(NamedTuple):
@@ -407,7 +410,8 @@ class _Snapshotter:
             index=index,
             file_mode=self._basis.file_mode,
             started=self._started,
-            appends=frozenset(outputs.read(self._repo, outputs.GROWING)),
+            segmented=frozenset(outputs.read(self._repo, outputs.GROWING)),
+            promised=frozenset(self._limits.promised),
             trusted=self._is_trusted,
             written=self._written,
         )

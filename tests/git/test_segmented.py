@@ -129,6 +129,32 @@ def test_only_the_end_is_read(
     assert content(project, "work") == project.read(NAME)
 
 
+@pytest.mark.parametrize("times", [1, 99])
+def test_cut_short(
+    times: int, session: gitcp.Session, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read that returns less than was asked for is tried again; if that goes on, the file is left
+    out, and the position is not saved without it. Never is a part stored as the whole.
+    """
+    grow(project, 0, 500)
+    left, plain = [times], os.pread
+
+    def short(descriptor: int, size: int, start: int) -> bytes:
+        data = plain(descriptor, size, start)
+        is_short = size == 1000 and start == 3000 and left[0] > 0
+        left[0] -= is_short
+        return data[:-10] if is_short else data
+
+    monkeypatch.setattr(os, "pread", short)
+    if times == 1:
+        session.save(position={"record": 500}, appends=NAME)
+        assert content(project, "work") == project.read(NAME)
+        return
+    with pytest.raises(gitcp.GitcpError, match="cannot be saved"):
+        session.save(position={"record": 500}, appends=NAME)
+    assert session.last is None
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(("append", "append", "append", "shorten", "rewrite", "replace", "restore")),
@@ -400,8 +426,9 @@ def test_looked_at(session: gitcp.Session, project: Project) -> None:
     grow(project, 500, 600)
     second = session.save(position={"record": 600}).checkpoint
     grow(project, 600, 700)
-    time.sleep(0.05)  # its stamps must be settled: the commands below have other segments
     third = session.save(position={"record": 700}).checkpoint
+    time.sleep(0.05)  # its stamps must be settled: the commands below have other segments
+    assert not gitcp.open(project.root).session("work").save().saved
 
     found = project.gitcp("find", "000000000000555", check=0).out
     assert NAME in found
@@ -411,7 +438,7 @@ def test_looked_at(session: gitcp.Session, project: Project) -> None:
     assert (largest["path"], largest["versions"]) == (NAME, 3)
     assert largest["bytes"] > 1000
     shown = project.gitcp("show", "work", check=0).out
-    assert f"Only appended to, stored as segments (1)\n  {NAME}\n" in shown
+    assert f"Stored as segments (1)\n  {NAME}\n" in shown
     assert "Converted" not in shown
     assert "appends to: who added its lines" in project.gitcp("why", f"{NAME}:3").err
     reverted = project.gitcp("revert", str(second.id), "--yes")
