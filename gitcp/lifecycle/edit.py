@@ -42,7 +42,7 @@ from gitcp.value import EMPTY, Value, replace
 FIXED = frozenset({"commit", "encoding", "eol", "format", "head", "name", "oid", "sha256", "tree"})
 """Fields that contain no user text: locations, and values defined by gitcp."""
 
-IDENTITY = re.compile(rb"(?m)^(author|committer) (.*)(?=> [0-9])")
+IDENTITY = re.compile(rb"(?m)^(author|committer|tagger) (.*)(?=> [0-9])")
 TRAILER = re.compile(r"^(Gitcp-[A-Za-z-]+): .*$", re.MULTILINE)
 NOT_IN_STREAM = re.compile(r"[^A-Za-z0-9._/-]")
 
@@ -95,10 +95,14 @@ class Editor:
         if kind != "tag":
             return commit
         head, blank, text = data.partition(b"\n\n")
-        edited = self.store.writer.write("tag", head + blank + self.edit.text(text))
+        edited = self.store.writer.write("tag", self._identity(head) + blank + self.edit.text(text))
         return self.store.retag(edited, commit)
 
     # ------------------------------------------------------------ commits
+
+    def _identity(self, head: bytes) -> bytes:
+        """Return the head of a commit or tag with the names and addresses in it edited."""
+        return IDENTITY.sub(lambda m: m[1] + b" " + self.edit.text(m[2]), head)
 
     def _commit(self, node: Summary) -> Oid:
         head, _, body = self.store.reader.read_commit(node.commit).partition(b"\n\n")
@@ -108,7 +112,7 @@ class Editor:
             self._roots[key] = self._root(node, body)
         root, message = self._roots[key]
         parent = self.becomes[node.parent] if node.parent else None
-        rest = IDENTITY.sub(lambda m: m[1] + b" " + self.edit.text(m[2]), b"\n".join(lines[1:]))
+        rest = self._identity(b"\n".join(lines[1:]))
         if (root, message, rest) != (node.root, body, b"\n".join(lines[1:])):
             self.changed.append(node.commit)
         first = [

@@ -213,6 +213,7 @@ class _Branch:
             {entry.oid for entry in files} - self.scanned.keys(),
         )
         yield from map(_subject, chain)
+        yield from (self.store.reader.read_commit(each.commit) for each in chain)  # its author
         yield _conversation(self.store, chain[-1])
 
     def add(self, checkpoint: Checkpoint) -> None:
@@ -334,7 +335,9 @@ class _Branch:
         tree = trees.build(self.store.writer, trees.nest(files))
         head = self.store.reader.read_commit(source.commit).partition(b"\n\n")[0]
         identity = [
-            line for line in head.split(b"\n") if line.startswith((b"author ", b"committer "))
+            checkpoint_scan.redacted(line, self.sieve) if self.request.redact else line
+            for line in head.split(b"\n")
+            if line.startswith((b"author ", b"committer "))
         ]
         lines = [
             b"tree " + tree.encode(),
@@ -343,7 +346,9 @@ class _Branch:
             b"",
             text.encode("utf-8", "replace"),
         ]
-        self.tip = self.store.writer.write("commit", b"\n".join(lines))
+        data = b"\n".join(lines)
+        self.findings += checkpoint_scan.in_commit(data, source.id, self.sieve)
+        self.tip = self.store.writer.write("commit", data)
         self.files = files
         self.commits.append(
             BranchCommit(

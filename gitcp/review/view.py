@@ -126,7 +126,8 @@ def _parts(story: Story, step: ViewStep) -> Iterator[tuple[str, bytes, object]]:
     yield "conversation", b"", step.turn
     for patch in step.patches:
         yield "file", patch.path.encode("utf-8"), patch
-    yield "metadata", b"", (story.title, replace(step, turn=Turn(), patches=()))
+    about = (story.session, story.title, replace(step, turn=Turn(), patches=()))
+    yield "metadata", b"", about
 
 
 def _texts(value: object) -> list[str]:
@@ -139,7 +140,7 @@ def _texts(value: object) -> list[str]:
             collected.append(given)
         elif isinstance(given, Value):
             waiting += filter(None, given.__dict__.values())
-        elif type(given) is tuple:
+        elif isinstance(given, (tuple, list)):  # a checkpoint's id, a list in the position
             waiting += filter(None, given)
         elif isinstance(given, Mapping):
             waiting += (*given, *given.values())
@@ -164,7 +165,8 @@ def mapped(value: V, function: Callable[[str], str]) -> V:
         )
     elif isinstance(given, Mapping):
         copy = {mapped(name, function): mapped(item, function) for name, item in given.items()}
-    elif type(given) is tuple:
-        copy = tuple(mapped(item, function) for item in given)
+    elif isinstance(given, (tuple, list)):
+        items = [mapped(item, function) for item in given]
+        copy = type(given)(items) if type(given) in (tuple, list) else type(given)(*items)
     result: V = copy
     return result

@@ -41,9 +41,9 @@ GROWING = RESERVED + b"/" + OUTPUTS + b"/"
 class Finding(Value):
     """A secret: its ID (the same for each occurrence), its rule, a masked excerpt, and where it is.
 
-    `place` is "file", "conversation", "metadata" (written by gitcp), "message", "path", or "tag",
-    "session" or "branch" for a name; `path` is the path in the checkpoint's tree. `checkpoint` is
-    the oldest scanned one that has it there.
+    `place` is "file", "conversation", "metadata" (written by gitcp), "message", "author" (of a
+    commit), "path", or "tag", "session" or "branch" for a name; `path` is the path in the
+    checkpoint's tree. `checkpoint` is the oldest scanned one that has it there.
     """
 
     id: str
@@ -179,6 +179,13 @@ def in_tags(store: Store, tags: Mapping[str, Oid], sieve: Sieve) -> tuple[Findin
     )
 
 
+def in_commit(data: bytes, id: CheckpointId, sieve: Sieve) -> tuple[Finding, ...]:
+    """Return the secrets in a commit object that is about to leave, made of checkpoint `id`."""
+    head, _, text = data.partition(b"\n\n")
+    path = str(id).encode()
+    return (*in_text(head, "author", path, sieve), *in_text(text, "message", path, sieve))
+
+
 def in_names(kind: str, names: Iterable[str], sieve: Sieve) -> tuple[Finding, ...]:
     """Return the secrets in names of sessions or branches, which are never rewritten."""
     return tuple(each for name in names for each in in_text(name.encode(), kind, sieve=sieve))
@@ -293,7 +300,8 @@ class _Run:
 
     def _checkpoint(self, summary: Summary, data: bytes) -> None:
         self.id = summary.id
-        clean = self._scan(data, "message", b"")
+        head, _, text = data.partition(b"\n\n")
+        clean = self._scan(head, "author", b"") & self._scan(text, "message", b"")
         clean &= self._tree(summary.root, b"")
         if clean:
             self.clean.add(_raw(summary.commit))

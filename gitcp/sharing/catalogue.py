@@ -55,14 +55,18 @@ class Entry(Value):
 
 
 def describe(store: Store, session: str, tip: Oid, sieve: Sieve) -> Entry:
-    """Return the entry of a session that ends at `tip`, its title without secrets. Raises
+    """Return the entry of a session that ends at `tip`, its texts without secrets. Raises
     StoreDamaged.
     """
     last = store.read(tip)
-    title = Session(session, last, 0, ()).title.encode("utf-8", "replace")
-    clean = checkpoint_scan.redacted(title, sieve).decode("utf-8", "replace")
-    agent = last.agent.name if last.agent else ""
-    return Entry(session, tip, wire.encode_time(last.created), one_line(clean, LONGEST), agent)
+    title = one_line(_clean(Session(session, last, 0, ()).title, sieve), LONGEST)
+    agent = _clean(last.agent.name, sieve) if last.agent else ""
+    return Entry(session, tip, wire.encode_time(last.created), title, agent)
+
+
+def _clean(text: str, sieve: Sieve) -> str:
+    data = checkpoint_scan.redacted(text.encode("utf-8", "surrogateescape"), sieve)
+    return data.decode("utf-8", "replace")
 
 
 def read(store: Store, commit: Oid) -> Lines:
@@ -130,13 +134,16 @@ def write(
     entries: Mapping[str, Entry],
     changes: Mapping[str, Entry | None],
     old: Oid | None,
+    sieve: Sieve,
     *,
     parent: Oid | None,
 ) -> Oid:
     """Write the catalogue `old` (None: an empty one), which has `entries`, with `changes`. Only the
     shards of these are written. Return its commit.
 
-    It has no parent unless `parent` is given: a list needs no history. Writes unreferenced objects.
+    It has no parent unless `parent` is given: a list needs no history. Secrets in the name or the
+    address of its author are replaced: it is written with today's, which no checkpoint may have.
+    Writes unreferenced objects.
     """
     touched = {shard(name) for name in changes}
     after = {name: entry for name, entry in {**entries, **changes}.items() if entry is not None}
@@ -150,13 +157,13 @@ def write(
         if lines:
             blobs[name] = store.writer.write_blob(b"".join(lines), new=True)
     tree = store.writer.write_tree([TreeEntry(n.encode(), FILE, oid) for n, oid in blobs.items()])
-    commit = store.writer.write("commit", _commit(store, tree, parent), new=True)
+    commit = store.writer.write("commit", _commit(store, tree, parent, sieve), new=True)
     store.writer.flush(keep=True)
     return commit
 
 
-def _commit(store: Store, tree: Oid, parent: Oid | None) -> bytes:
-    identity = signature(store.repo, store.repo.host.now())
+def _commit(store: Store, tree: Oid, parent: Oid | None, sieve: Sieve) -> bytes:
+    identity = _clean(signature(store.repo, store.repo.host.now()), sieve)
     above = [f"parent {parent}"] if parent else []
     lines = [f"tree {tree}", *above, f"author {identity}", f"committer {identity}"]
     return "\n".join([*lines, "", "Sessions of gitcp", ""]).encode("utf-8", "surrogateescape")

@@ -61,7 +61,7 @@ def within_rate() -> Pace:
 
 
 class Delivery:
-    """Pushes to one remote, whose refs were listed as `refs`. `sieve` is for the titles in the
+    """Pushes to one remote, whose refs were listed as `refs`. `sieve` is for the texts in the
     catalogue.
     """
 
@@ -222,7 +222,7 @@ class Delivery:
         if not changes and (base or not old):
             return ()
         parent = base if descends else None
-        new = catalogue.write(self._store, lines, changes, base, parent=parent)
+        new = catalogue.write(self._store, lines, changes, base, self._sieve, parent=parent)
         return (Update(self._to.catalogue, new, old),)
 
     def _again(self, sent: Mapping[str, Entry], reason: str) -> str:

@@ -129,17 +129,12 @@ def compare(
     sieve, findings = checkpoint_scan.search(
         store, commits, allowed, checkpoint_scan.of_tags(store, tag_values).values()
     )
-    in_names = checkpoint_scan.in_names(
-        "session", (i.name for i in items if i.kind == "session"), sieve
-    )
-    return PushPlan(
-        to,
-        listed,
-        tuple(items),
-        (*findings, *checkpoint_scan.in_tags(store, tag_values, sieve), *in_names),
-        allowed,
-        tuple(removed),
-    )
+    in_tags = checkpoint_scan.in_tags(store, tag_values, sieve)
+    names = (i.name for i in items if i.kind == "session")
+    leaking = (*findings, *in_tags, *checkpoint_scan.in_names("session", names, sieve))
+    if redacted and leaking:
+        raise checkpoint_scan.refused(leaking, NOTHING, left="they cannot be redacted")
+    return PushPlan(to, listed, tuple(items), leaking, allowed, tuple(removed))
 
 
 class _Outgoing(Value):

@@ -177,6 +177,25 @@ def test_secrets(spoken: Project) -> None:
     assert spoken.git("show", "y~2:env") == f"KEY={TOKEN}"
 
 
+def test_author(spoken: Project) -> None:
+    """A secret in the author's name or address leaves no more than one in a file: it stops the
+    branch, or is replaced.
+    """
+    spoken.git("config", "user.name", TOKEN)
+    spoken.write("a.txt", "three\n")
+    spoken.gitcp("save", "three", check=0)
+    with spoken.guard():
+        refused = spoken.gitcp("publish", "--branch", "x", "--yes", check=15)
+    assert f"{ID}  github-token" in refused.err
+    assert "in author e7baae82@4" in refused.err
+    spoken.gitcp("publish", "--branch", "x", "--redact", "--yes", check=0)
+    names = spoken.git("log", "--format=%an %cn", "main..x")
+    assert TOKEN not in names
+    assert "[REDACTED:github-token] [REDACTED:github-token]" in names
+    spoken.gitcp("publish", "--branch", "y", "--allow", ID, "--yes", check=0)
+    assert TOKEN in spoken.git("log", "-1", "--format=%an", "y")
+
+
 def test_foreign(spoken: Project) -> None:
     """What came from somebody else becomes a branch only with --trust."""
     spoken.gitcp("export", "-o", "../x.bundle", check=0)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from talk import Talk
 from tokens import tokens
 
+from gitcp.model import CheckpointId
 from gitcp.review.pages.prose import blocks
 from gitcp.review.pages.view import render
 from gitcp.review.patches import FilePatch, parse
@@ -158,6 +159,20 @@ def test_secrets(worked: Project, tmp_path: Path) -> None:
         "file",
         "conversation",
         "metadata",
+    }
+
+
+def test_names(worked: Project, tmp_path: Path) -> None:
+    """The session's name, and a list in a program's position, are texts too."""
+    secret = tokens()["npm-token"]
+    worked.gitcp("save", "--session", secret, check=0)
+    file = tmp_path / "page.html"
+    for revision in (("--session", secret), (f"{secret}@1",)):
+        assert "metadata" in worked.gitcp("view", "-o", str(file), *revision, check=15).err
+        worked.gitcp("view", "-o", str(file), *revision, "--redact", check=0)
+        assert secret not in file.read_text()
+    assert mapped({"at": ["a", CheckpointId("a", 1)]}, str.upper) == {
+        "AT": ["A", CheckpointId("A", 1)]
     }
 
 

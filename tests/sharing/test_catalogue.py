@@ -455,7 +455,7 @@ def test_check_reads_earlier_catalogues(copy: Store) -> None:
     assert before is not None
     lines = catalogue.read(copy, before)
     changes = {"alpha": replace(lines["alpha"], title="later")}
-    after = catalogue.write(copy, lines, changes, before, parent=before)
+    after = catalogue.write(copy, lines, changes, before, Sieve(), parent=before)
     assert copy.repo.refs.update(CATALOGUE, after, before)
     for oid in damage_each(copy):
         assert [each.object for each in check(Store(copy.repo)).problems] == [oid]

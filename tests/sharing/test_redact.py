@@ -5,6 +5,7 @@ is new is sent.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -182,3 +183,77 @@ def test_clean_stays(project: Project) -> None:
         becomes = redact.chains(store, nodes, Sieve(allow)).becomes
         assert sum(old == new for old, new in becomes.items()) == same
         assert (objects(project.root) == before) == (same == 2)
+
+
+EVERYWHERE = (
+    ("--fact", f"k={TOKEN}"),
+    ("--fact", f"{TOKEN}=v"),
+    ("--objective", TOKEN),
+    ("--phase", TOKEN),
+    ("--position", f"at={TOKEN}"),
+)
+
+
+def whose_name_is_a_token(project: Project) -> None:
+    """A session with a token wherever a user can write: as the author, the branch and the tagger
+    too.
+    """
+    project.write("a.txt", "1\n")
+    project.commit()
+    project.git("checkout", "--quiet", "-b", f"fix/{TOKEN}")
+    project.git("config", "user.name", TOKEN)
+    project.git("config", "user.email", f"{OTHER}@example.org")
+    project.write(f"below/{TOKEN}/a.txt", "1\n")
+    project.write("staged.txt", TOKEN)
+    project.git("add", "staged.txt")
+    project.write("staged.txt", "2\n")
+    os.symlink(TOKEN, project.path("link"))
+    words = [word for pair in EVERYWHERE for word in pair]
+    project.gitcp("save", f"label {TOKEN}", "--session", "alpha", *words, check=0)
+    project.gitcp("tag", "good", "-m", f"tag {TOKEN}", check=0)
+
+
+def test_every_place(project: Project, hub: Path, tmp_path: Path) -> None:
+    """What leaves has a token in no object: not as the author or the tagger, and not in the
+    catalogue, whose author is today's.
+    """
+    whose_name_is_a_token(project)
+    project.gitcp("remote", "hub", str(hub), check=0)
+    assert ", author, line" in project.gitcp("push", "--session", "alpha", check=15).err
+    assert contents(hub) == b""
+    project.gitcp("push", "--session", "alpha", "--redact", check=0)
+    project.gitcp("export", "--redact", "-o", str(tmp_path / "x.bundle"), check=0)
+
+    from_bundle = Project(tmp_path / "carol")
+    from_bundle.git("fetch", "--quiet", str(tmp_path / "x.bundle"), "refs/gitcp/*:refs/gitcp/*")
+    for held in (contents(hub), contents(from_bundle.git_dir)):
+        assert b"[REDACTED:npm-token]@example.org" in held
+        assert TOKEN.encode() not in held
+        assert OTHER.encode() not in held
+    tagged = from_bundle.git("cat-file", "tag", "refs/gitcp/tags/good")
+    assert "tagger [REDACTED:github-token]" in tagged
+
+
+def test_author_of_the_catalogue(project: Project, hub: Path) -> None:
+    """The catalogue is written under the name that the user has now: its secrets are replaced,
+    though the checkpoints are clean.
+    """
+    project.gitcp("remote", "hub", str(hub), check=0)
+    save(open_store(project), "alpha", {b"a": b"1\n"})
+    project.git("config", "user.name", TOKEN)
+    project.gitcp("push", "--session", "alpha", check=0)
+    assert TOKEN.encode() not in contents(hub)
+    project.gitcp("push", "hub", "--delete", "alpha", "--yes", check=0)
+    assert TOKEN.encode() not in contents(hub)
+
+
+def test_what_is_not_replaced(project: Project, hub: Path) -> None:
+    """A tag that is called like a secret is refused with --redact too, and does not suggest it."""
+    store = open_store(project)
+    made = save(store, "alpha", {b"a": b"1\n"})
+    tag.create(store, OTHER, made, text=None, force=False, now=START)
+    project.gitcp("remote", "hub", str(hub), check=0)
+    done = project.gitcp("push", "--session", "alpha", "--redact", check=15)
+    assert "tag" in done.err
+    assert "they cannot be redacted" in done.err
+    assert "hint: --redact" not in done.err
