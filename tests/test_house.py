@@ -203,7 +203,7 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
         r"os\.(replace|rename)\(|O_CREAT|mkstemp|NamedTemporaryFile",
         (
             # git's own objects, refs and index
-            "git/fsync git/loose git/packs git/refs git/staging",
+            "git/fsync git/held git/loose git/packs git/refs git/staging",
             # the working tree
             "worktree/directories worktree/writer",
             # a file that has its bytes already; one that is deleted when it was read

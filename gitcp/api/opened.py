@@ -19,7 +19,7 @@ from gitcp.model import Agent, Checkpoint, CheckpointId, Handoff, Host, Note, Tr
 from gitcp.restoring import restore
 from gitcp.saving import recorded, save
 from gitcp.saving import session as session_op
-from gitcp.saving.save import Saved
+from gitcp.saving.save import Saved, SaveRequest
 from gitcp.state import settings
 from gitcp.store import Store
 from gitcp.value import EMPTY
@@ -125,7 +125,7 @@ class Opened:
         """
         texts, spot = _texts(facts), _position(position)
         note = Note(label, phase, objective, texts, handoff or Handoff(), spot, tuple(compensate))
-        store, choice, growing = self.store(), None, inside(self, appends)
+        store, choice = self.store(), None
         if session is not None or conversation is not None:
             choice = _choice(session, conversation, agent, format)
         request = save.SaveRequest(
@@ -136,13 +136,16 @@ class Opened:
             agent=agent.name if isinstance(agent, Agent) else agent,
             limits=settings.limits(store.repo, tuple(include)),
             outputs=inside(self, outputs),
-            appends=growing,
+            appends=inside(self, appends),
             promised=tuple(self.promised),
             force=force,
             choice=choice,
         )
+        return self._saved(store, request)
+
+    def _saved(self, store: Store, request: SaveRequest) -> Saved:
         saved = save.save(store, request)
-        self.promised.update(growing)
+        self.promised.update(request.appends)
         return with_housekeeping(store, saved)
 
     def request(

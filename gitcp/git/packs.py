@@ -46,6 +46,25 @@ NAMES = 8 + 1024
 SEARCHED = 256
 """So many names are searched byte by byte; above that, looking at a few of them is faster."""
 
+LARGE = 8 << 20
+"""Bytes from which on no delta of a blob is searched, which takes many times its size in memory,
+and from which on a loose file stays loose: it counts as one file either way.
+"""
+
+FORM = (
+    "-c",
+    "pack.indexVersion=2",
+    "-c",
+    "pack.packSizeLimit=0",
+    "-c",
+    "pack.threads=1",
+    "-c",
+    f"core.bigFileThreshold={LARGE}",
+)
+"""One pack, with an index that is read here, whatever the user has set; made with one processor,
+others have work.
+"""
+
 
 class PackIndex:
     """The sorted object ids of one pack (idx version 2), in the format of its repository. `listing`

@@ -140,12 +140,21 @@ class Refs(Protocol):
 
 
 class FileRefs:
-    """Refs in a file each, and in `packed-refs`. `git` runs a command in the repository."""
+    """Refs in a file each, and in `packed-refs`. `git` runs a command in the repository, `hold` is
+    called with what refs are about to name (gitcp.git.held).
+    """
 
-    def __init__(self, git_dir: Path, common_dir: Path, git: Callable[..., bytes]) -> None:
+    def __init__(
+        self,
+        git_dir: Path,
+        common_dir: Path,
+        git: Callable[..., bytes],
+        hold: Callable[[Sequence[Oid]], object] = list,
+    ) -> None:
         self._git_dir = git_dir
         self._common = common_dir
         self._git = git
+        self._hold = hold
 
     def read(self, name: str) -> Oid | None:
         return read_ref(self._common, name)
@@ -162,10 +171,15 @@ class FileRefs:
         return Head(read_ref(self._common, name), name)
 
     def update(self, name: str, new: Oid, old: Oid | None) -> bool:
+        self._hold([new])
         return update_ref(self._common, name, new, old)
 
     def update_all(self, updates: Sequence[Update], make_durable: Callable[[], None]) -> bool:
-        return _update_all(self._common, updates, make_durable)
+        def ready() -> None:
+            make_durable()
+            self._hold([update.new for update in updates])
+
+        return _update_all(self._common, updates, ready)
 
     def delete(self, name: str, old: Oid) -> bool:
         if delete_ref(self._common, name, old):

@@ -46,17 +46,19 @@ ROOTS = (
 
 
 class TableRefs:
-    """The refs of a repository. `git` runs a command in it."""
+    """The refs of a repository. `git` runs a command in it, `hold` is as for FileRefs."""
 
     def __init__(
         self,
         directories: tuple[Path, Path],
         git: Callable[..., bytes],
         object_format: ObjectFormat,
+        hold: Callable[[Sequence[Oid]], object] = list,
     ) -> None:
         self._git_dir, self._common = directories
         self._git = git
         self._null = object_format.null
+        self._hold = hold
 
     def read(self, name: str) -> Oid | None:
         return self._listed(name).get(name)
@@ -74,12 +76,14 @@ class TableRefs:
         return Head(Oid(commit) if commit else None, ref or None, frozenset(roots))
 
     def update(self, name: str, new: Oid, old: Oid | None) -> bool:
+        self._hold([new])
         return self._move_durably(Update(name, new, old))
 
     def update_all(self, updates: Sequence[Update], make_durable: Callable[[], None]) -> bool:
         if not self._are_there(updates):
             return False
         make_durable()
+        self._hold([update.new for update in updates])
         return self._move(updates)
 
     def delete(self, name: str, old: Oid) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from gitcp.git import loose
 from gitcp.git.fsync import make_own_directory, open_shared, read_own, replace_file, sync_directory
-from gitcp.git.packs import PackIndex, is_kept, release
+from gitcp.git.packs import FORM, LARGE, PackIndex, is_kept, release
 
 if TYPE_CHECKING:
     from gitcp.git.repo import Repository
@@ -39,25 +39,6 @@ SETTLED = 3600.0
 
 NOTES = "packs"
 LEFT = "left"
-
-LARGE = 8 << 20
-"""Bytes from which on no delta of a blob is searched, which takes many times its size in memory,
-and from which on a loose file stays loose: it counts as one file either way.
-"""
-
-FORM = (
-    "-c",
-    "pack.indexVersion=2",
-    "-c",
-    "pack.packSizeLimit=0",
-    "-c",
-    "pack.threads=1",
-    "-c",
-    f"core.bigFileThreshold={LARGE}",
-)
-"""One pack, with an index that is read here, whatever the user has set; made with one processor,
-others have work.
-"""
 
 
 def note(repo: Repository, pack: Path) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gitcp.git.catfile import CatFile
     from gitcp.git.growing import GrowingSum
     from gitcp.git.refs import Refs
+    from gitcp.model import Oid
 
 OPERATIONS = (
     ("rebase-merge", "rebase"),
@@ -151,10 +152,24 @@ class Repository:
         if self.ref_format == REFTABLE:
             from gitcp.git.reftable import TableRefs
 
-            return TableRefs((self.git_dir, self.common_dir), self.git, self.object_format)
+            return TableRefs(
+                (self.git_dir, self.common_dir), self.git, self.object_format, self._hold
+            )
         from gitcp.git.refs import FileRefs  # many a hook needs none
 
-        return FileRefs(self.git_dir, self.common_dir, self.git)
+        return FileRefs(self.git_dir, self.common_dir, self.git, self._hold)
+
+    @property
+    def borrows(self) -> bool:
+        """Return whether objects may be in another repository (`git clone -s`)."""
+        return os.path.exists(f"{self.common_dir}/objects/info/alternates")
+
+    def _hold(self, commits: Sequence[Oid]) -> None:
+        """Hold what refs are about to name, where another repository could delete it."""
+        if self.borrows:
+            from gitcp.git import held  # few repositories borrow
+
+            held.hold(self, commits)
 
     @cached_property
     def config(self) -> dict[str, str]:

@@ -38,7 +38,7 @@ def after_save(store: Store, saved: CheckpointId) -> None:
     Writes nothing itself. Raises BadValue for an invalid limit; other
     housekeeping is started nevertheless.
     """
-    due = repack.is_due(store.repo)
+    due = repack.is_due(store.repo) or _are_many_held(store.repo)
     try:
         due = _is_beyond_limits(store, saved) or due
     finally:
@@ -95,6 +95,19 @@ def work(task: Mapping[str, Any], env: Mapping[str, str]) -> None:
         for _ in range(ROUNDS):
             if repack.is_due(repo):
                 repack.repack(repo)
+    from gitcp.git import held
+
+    with suppress(GitcpError, OSError), repack.alone(repo) as nobody:
+        if nobody and _are_many_held(repo):
+            held.join(repo)
+
+
+def _are_many_held(repo: Repository) -> bool:
+    if not repo.borrows:
+        return False
+    from gitcp.git import held  # few repositories borrow
+
+    return held.are_many(repo)
 
 
 def _retain(store: Store, saved: CheckpointId) -> None:

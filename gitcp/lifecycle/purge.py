@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gitcp import wire
 from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
-from gitcp.git import refs, repack, trees
+from gitcp.git import held, refs, repack, trees
 from gitcp.git.repo import Repository
 from gitcp.lifecycle import scrub_state
 from gitcp.lifecycle.edit import Edit, Editor
@@ -143,6 +143,7 @@ def purge(store: Store, request: PurgeRequest) -> Report:
         )
         # Release packs of killed saves, which may contain the text, for git to remove.
         repack.release_packs(store.repo)
+        held.join(store.repo, settled=False)
         return report
 
 

@@ -21,6 +21,7 @@ import gitcp
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.automation import watch
 from gitcp.git import repack
+from gitcp.git.packs import FORM
 from gitcp.git.writer import MOST_LOOSE
 from gitcp.integrations.thread import Thread
 from gitcp.lifecycle import background
@@ -252,4 +253,4 @@ def test_large_files_stay_loose_and_no_delta_of_one_is_searched(
     assert (project.git_dir / "objects" / large[:2] / large[2:]).exists()
     assert not (project.git_dir / "objects" / small[:2] / small[2:]).exists()
     assert holdings(project) == before
-    assert f"core.bigFileThreshold={8 << 20}" in repack.FORM
+    assert f"core.bigFileThreshold={8 << 20}" in FORM
