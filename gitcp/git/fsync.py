@@ -65,15 +65,19 @@ def make_directories(path: Path) -> None:
 
     In a shared repository, other members can use them. Raises OSError.
     """
-    try:
-        path.mkdir()
-    except FileExistsError:
-        return
-    except FileNotFoundError:
-        make_directories(path.parent)
-        path.mkdir(exist_ok=True)
-    shared.adjust(path)
-    sync_directory(path.parent)
+    ahead = [path]
+    while ahead:
+        try:
+            ahead[-1].mkdir()
+        except FileExistsError:
+            ahead.pop()
+            continue
+        except FileNotFoundError:
+            ahead.append(ahead[-1].parent)
+            continue
+        made = ahead.pop()
+        shared.adjust(made)
+        sync_directory(made.parent)
 
 
 def create(path: str | Path, mode: int = 0o600) -> int:

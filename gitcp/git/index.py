@@ -268,12 +268,14 @@ class _FolderBuilder:
         self.found = {b"": Folder(content)}
 
     def at(self, path: bytes) -> Folder:
-        """Return the folder of a directory, adding it to its parents if new."""
+        """Return the folder of a directory, adding it and those above to their parents if new."""
         folder = self.found.get(path)
-        if folder is None:
-            folder = self.found[path] = Folder(self._content)
-            parent, _, name = path.rpartition(b"/")
-            above = self.at(parent)
+        is_new = folder is None
+        folder = self.found[path] = folder or Folder(self._content)
+        while is_new:
+            path, _, name = path.rpartition(b"/")
+            is_new = path not in self.found
+            above = self.found[path] = Folder(self._content) if is_new else self.found[path]
             if not above.folders:
                 above.folders = set()  # most directories have none
             above.folders.add(name)  # type: ignore[union-attr]

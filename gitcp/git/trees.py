@@ -14,9 +14,6 @@ from gitcp.errors import StoreDamaged
 from gitcp.git.object_format import FORMATS, ObjectFormat
 from gitcp.model import GITLINK, TREE, Entry, FileChange, Oid
 
-DEEP = 200
-"""Trees are edited in place only up to this nesting depth; deeper ones are rebuilt."""
-
 _ENTRIES = {
     each.raw: re.compile(rb"([0-7]+) ([^\0]*)\0(.{%d})" % each.raw, re.DOTALL)
     for each in FORMATS.values()
@@ -33,6 +30,10 @@ class TreeEntry(NamedTuple):
 
 Nested = Mapping[bytes, Union[Entry, "Nested"]]
 """A tree to be written: names to entries or to further trees."""
+
+
+_Edit = tuple[Oid | None, bytes, Mapping[bytes, Entry | None], dict[bytes, TreeEntry]]
+"""A tree to be edited (None: a new one), its name, its edits, and the entries of the tree above."""
 
 
 class PartOfTree(str):
@@ -156,30 +157,16 @@ def lookup(reader: TreeReader, tree: Oid, path: bytes) -> Entry | None:
 
 def put(store: TreeStore, tree: Oid | None, path: bytes, entry: Entry) -> Oid:
     """Return `tree` with `entry` at `path`. Writes the trees along the path."""
-    name, _, rest = path.partition(b"/")
-    here = {e.name: e for e in store.reader.read_tree(tree)} if tree else {}
-    if rest:
-        below = here.get(name)
-        entry = Entry(
-            TREE, put(store, below.oid if below and below.mode == TREE else None, rest, entry)
-        )
-    here[name] = TreeEntry(name, *entry)
-    return store.writer.write_tree(list(here.values()))
+    made = edited(store, tree, {path: entry})
+    assert made is not None  # something is in it
+    return made
 
 
 def without(store: TreeStore, tree: Oid, path: bytes) -> Oid | None:
     """Return `tree` with nothing at `path`, None if that leaves it empty. Writes the trees along
     the path.
     """
-    name, _, rest = path.partition(b"/")
-    here = {e.name: e for e in store.reader.read_tree(tree)}
-    child = here.pop(name, None)
-    if child is not None and rest and child.mode == TREE:
-        below = without(store, child.oid, rest)
-        here |= {name: child._replace(oid=below)} if below else {}
-    elif child is not None and rest:
-        return tree
-    return store.writer.write_tree(list(here.values())) if here else None
+    return edited(store, tree, {path: None}) if lookup(store.reader, tree, path) else tree
 
 
 def changed(
@@ -191,7 +178,7 @@ def changed(
     edits: dict[bytes, Entry | None] = dict.fromkeys(then.keys() - now.keys()) | dict(
         now.items() - then.items()
     )
-    if now and tree and all(path.count(b"/") < DEEP for path in edits):
+    if now and tree:
         with suppress(StoreDamaged):  # then all of it is written
             return edited(store, tree, edits) if edits else tree
     return build(store.writer, nest(now)) if now else None
@@ -199,21 +186,30 @@ def changed(
 
 def edited(store: TreeStore, tree: Oid | None, edits: Mapping[bytes, Entry | None]) -> Oid | None:
     """Return `tree` with some paths replaced or removed. Each tree along the paths is written
-    once.
+    once. Handles any depth.
     """
-    here = {e.name: e for e in store.reader.read_tree(tree)} if tree else {}
-    below: dict[bytes, dict[bytes, Entry | None]] = {}
-    for path, entry in edits.items():
-        name, _, rest = path.partition(b"/")
-        below.setdefault(name, {})[rest] = entry
-    for name, inside in below.items():
-        before, made = here.pop(name, None), inside.pop(b"", None)
-        if made is None and inside:
-            oid = edited(store, before.oid if before and before.mode == TREE else None, inside)
-            made = Entry(TREE, oid) if oid else None
-        if made is not None:
-            here[name] = TreeEntry(name, *made)
-    return store.writer.write_tree(list(here.values())) if here else None
+    top: dict[bytes, TreeEntry] = {}
+    order: list[tuple[bytes, dict[bytes, TreeEntry], dict[bytes, TreeEntry]]] = []
+    ahead: list[_Edit] = [(tree, b"", edits, top)]
+    while ahead:
+        oid, name, inside, above = ahead.pop()
+        here = {e.name: e for e in store.reader.read_tree(oid)} if oid else {}
+        order.append((name, here, above))
+        below: dict[bytes, dict[bytes, Entry | None]] = {}
+        for path, entry in inside.items():
+            first, _, rest = path.partition(b"/")
+            below.setdefault(first, {})[rest] = entry
+        for first, further in below.items():
+            before, made = here.pop(first, None), further.pop(b"", None)
+            if made is not None:
+                here[first] = TreeEntry(first, *made)
+            elif further:
+                is_tree = before is not None and before.mode == TREE
+                ahead.append((before.oid if before and is_tree else None, first, further, here))
+    for name, here, above in reversed(order):
+        if here:
+            above[name] = TreeEntry(name, TREE, store.writer.write_tree(list(here.values())))
+    return top[b""].oid if top else None
 
 
 def walk(reader: TreeReader, tree: Oid) -> Iterator[tuple[bytes, Entry]]:

@@ -279,21 +279,35 @@ class Editor:
         )
 
     def _tree(self, oid: Oid) -> Oid:
-        """Return the edited tree."""
-        if bytes.fromhex(oid) in self.edit.clean:
-            return oid
-        if oid not in self._trees:
-            entries, names = self.store.reader.read_tree(oid), self._edited_names(oid)
-            edited = [
-                each._replace(name=names[each.name], oid=self._child(each)) for each in entries
-            ]
-            self._trees[oid] = self.store.writer.write_tree(edited) if edited != entries else oid
-        return self._trees[oid]
+        """Return the edited tree. A loop, because a tree may be nested deeper than Python may call
+        itself.
+        """
+        ahead = [] if self._is_edited(oid) else [oid]
+        while ahead:
+            tree = ahead[-1]
+            entries = self.store.reader.read_tree(tree)
+            below = [each.oid for each in entries if each.mode == TREE]
+            new = [each for each in below if not self._is_edited(each)]
+            ahead += new
+            if not new:
+                ahead.pop()
+                names = self._edited_names(tree)
+                edited = [
+                    each._replace(name=names[each.name], oid=self._child(each)) for each in entries
+                ]
+                is_same = edited == entries
+                self._trees[tree] = tree if is_same else self.store.writer.write_tree(edited)
+        return self._trees.get(oid, oid)
+
+    def _is_edited(self, tree: Oid) -> bool:
+        return tree in self._trees or bytes.fromhex(tree) in self.edit.clean
 
     def _child(self, entry: trees.TreeEntry) -> Oid:
         if entry.mode == GITLINK:
             return entry.oid
-        return self._tree(entry.oid) if entry.mode == TREE else self._blob(entry.oid)
+        if entry.mode == TREE:  # edited before
+            return self._trees.get(entry.oid, entry.oid)
+        return self._blob(entry.oid)
 
     def _blob(self, oid: Oid) -> Oid:
         if bytes.fromhex(oid) in self.edit.clean:

@@ -289,6 +289,10 @@ def _permit(tree: Writer, path: bytes, bits: int) -> None:
 
 def _clear_directories(tree: Writer, path: bytes) -> None:
     """Remove a directory that contains only empty directories, to make room for a file."""
-    for name in tree.names(path):
-        _clear_directories(tree, path + b"/" + name)
-    tree.remove_directory(path)
+    ahead, found = [path], []
+    while ahead:
+        path = ahead.pop()
+        found.append(path)
+        ahead += [path + b"/" + name for name in tree.names(path)]
+    for path in reversed(found):
+        tree.remove_directory(path)

@@ -166,34 +166,37 @@ def blocked(
                 yield path, "a directory is in its place now"
 
 
-def edited_tree(
-    objects: Objects, tree: Oid, changes: Mapping[bytes, Entry | None], *, top: bool = True
-) -> Oid:
-    """Return the tree with these entries set, or removed where None.
+def edited_tree(objects: Objects, tree: Oid, changes: Mapping[bytes, Entry | None]) -> Oid:
+    """Return the tree with these entries set, or removed where None. Handles any depth.
 
     Subtrees are written; the root tree is only hashed, like that of every snapshot.
     """
-    entries = {entry.name: entry for entry in objects.reader.read_tree(tree)}
-    empty = objects.repo.object_format.empty_tree
-    by_directory: dict[bytes, dict[bytes, Entry | None]] = {}
-    for path, entry in changes.items():
-        name, _, rest = path.partition(b"/")
-        if rest:
-            by_directory.setdefault(name, {})[rest] = entry
-        elif entry is not None:
-            entries[name] = TreeEntry(name, *entry)
-        elif name in entries and entries[name].mode != TREE:
-            del entries[name]
-    for name, below in by_directory.items():
-        present = entries.get(name)
-        old = present.oid if present is not None and present.mode == TREE else empty
-        new = edited_tree(objects, old, below, top=False)
-        if new != empty:
-            entries[name] = TreeEntry(name, TREE, new)
-        elif present is not None and present.mode == TREE:
-            del entries[name]
-    edited = list(entries.values())
-    return objects.reader.name_tree(edited) if top else objects.writer.write_tree(edited)
+    order: list[tuple[bytes, dict[bytes, TreeEntry], dict[bytes, TreeEntry]]] = []
+    ahead: list[tuple[Oid | None, bytes, Mapping[bytes, Entry | None], dict[bytes, TreeEntry]]]
+    ahead = [(tree, b"", changes, {})]
+    while ahead:
+        oid, name, inside, above = ahead.pop()
+        here = {entry.name: entry for entry in objects.reader.read_tree(oid)} if oid else {}
+        order.append((name, here, above))
+        below: dict[bytes, dict[bytes, Entry | None]] = {}
+        for path, entry in inside.items():
+            first, _, rest = path.partition(b"/")
+            if rest:
+                below.setdefault(first, {})[rest] = entry
+            elif entry is not None:
+                here[first] = TreeEntry(first, *entry)
+            elif first in here and here[first].mode != TREE:
+                del here[first]
+        for first, further in below.items():
+            present = here.get(first)
+            is_tree = present is not None and present.mode == TREE
+            ahead.append((present.oid if present and is_tree else None, first, further, here))
+    for name, here, above in reversed(order[1:]):
+        if here:
+            above[name] = TreeEntry(name, TREE, objects.writer.write_tree(list(here.values())))
+        elif name in above and above[name].mode == TREE:
+            del above[name]
+    return objects.reader.name_tree(list(order[0][1].values()))
 
 
 def _snapshot(

@@ -21,7 +21,6 @@ from gitcp.git import segmented
 from gitcp.git.fsync import make_own_directory
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
-from gitcp.git.trees import DEEP
 from gitcp.model import EXECUTABLE, FILE, SYMLINK, Conversion, Entry, Oid, Snapshot
 from gitcp.restoring.apply import Done, ordinary
 from gitcp.restoring.contents import Contents
@@ -201,7 +200,7 @@ def _unseen_files(
     for path, file in written.files.items():
         is_known = taken.stamp(path) or side.is_absent(path) or within_any(path, side.foreign)
         status = None if is_known else tree.lstat(path)
-        if status is None or stat.S_ISDIR(status.st_mode) or path.count(b"/") >= DEEP:
+        if status is None or stat.S_ISDIR(status.st_mode):
             continue
         same_bits = stat.S_ISLNK(status.st_mode) or file.bits in (
             None,

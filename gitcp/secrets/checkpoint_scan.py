@@ -267,6 +267,19 @@ def _line(finding: Finding) -> str:
     return f"{finding.id}  {finding.rule}  {finding.excerpt}  in {location}, line {finding.line}"
 
 
+class _Level:
+    """A tree that is being scanned, what is ahead in it, and whether it was clean so far."""
+
+    __slots__ = ("ahead", "clean", "entries", "oid", "path")
+
+    def __init__(self, oid: Oid, entries: list[TreeEntry], path: bytes) -> None:
+        self.oid = oid
+        self.entries = entries
+        self.path = path
+        self.ahead = iter(entries)
+        self.clean = True
+
+
 class _Run:
     """One scan: findings by ID and place, and clean objects. `pieces` collects what was scanned.
 
@@ -350,30 +363,46 @@ class _Run:
         return key in self.known or key in self.clean
 
     def _tree(self, oid: Oid, path: bytes) -> bool:
-        """Scan a tree recursively; return whether it is clean."""
-        key = _raw(oid)
-        if self._is_known(key):
-            return True
-        if (key, path) in self.dirty:
-            return False
-        entries = self.trees.get(oid) or self.store.reader.read_tree(oid)
-        names = b"\0".join(entry.name for entry in entries)
-        clean = self._scan(names, "path", path)
-        for name, mode, child in entries:
-            child_path = path + name
-            if mode == TREE:
-                clean &= self._tree(child, child_path + b"/")
-            elif mode != GITLINK:
-                clean &= self._blob(child, child_path)
+        """Scan a tree and all below it; return whether it is clean. A loop, because a tree may be
+        nested deeper than Python may call itself.
+        """
+        top = _Level(oid, [TreeEntry(b"", TREE, oid)], path)
+        levels = [top]
+        while True:
+            level = levels[-1]
+            entry = next(level.ahead, None)
+            if entry is None and level is top:
+                return top.clean
+            if entry is None:
+                levels.pop()
+                levels[-1].clean &= self._finish(level)
+            elif entry.mode == TREE:
+                below = level.path + entry.name + b"/" if level is not top else path
+                key = _raw(entry.oid)
+                if (key, below) in self.dirty:
+                    level.clean = False
+                elif not self._is_known(key):
+                    levels.append(self._enter(entry.oid, below))
+            elif entry.mode != GITLINK:
+                level.clean &= self._blob(entry.oid, level.path + entry.name)
+
+    def _enter(self, oid: Oid, path: bytes) -> _Level:
+        """Scan the names in a tree."""
+        level = _Level(oid, self.trees.get(oid) or self.store.reader.read_tree(oid), path)
+        level.clean = self._scan(b"\0".join(each.name for each in level.entries), "path", path)
+        return level
+
+    def _finish(self, level: _Level) -> bool:
+        """Scan what needs all that is in a tree; return whether it is clean with all below it."""
+        path = level.path
         if path.startswith(STREAMS):
-            clean &= self._boundaries(
-                [child for _, mode, child in entries if mode not in (TREE, GITLINK)], path
-            )
+            leaves = [each.oid for each in level.entries if each.mode not in (TREE, GITLINK)]
+            level.clean &= self._boundaries(leaves, path)
         elif path.startswith(GROWING):
-            leaves = [entry.oid for _, entry in trees.walk(self.store.reader, oid)]
-            clean &= self._boundaries(leaves, path)
-        self._remember(key, path, clean=clean)
-        return clean
+            leaves = [entry.oid for _, entry in trees.walk(self.store.reader, level.oid)]
+            level.clean &= self._boundaries(leaves, path)
+        self._remember(_raw(level.oid), path, clean=level.clean)
+        return level.clean
 
     def _remember(self, key: bytes, path: bytes, *, clean: bool) -> None:
         if clean:

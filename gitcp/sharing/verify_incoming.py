@@ -90,10 +90,10 @@ class _Validation:
                 f"remote checkpoint {summary.id} has the metadata of {checkpoint.id}; rejected"
             )
         for entry in self.store.reader.read_tree(summary.root):
-            if entry.name == RESERVED:
+            if entry.mode == TREE or entry.name == RESERVED:
                 self._count(entry.oid, 1)
-            else:
-                self._entry(entry, 0)
+            if entry.name != RESERVED:
+                self._entry(entry)
         if self._count(summary.root, 0, top=True) > MOST:
             raise StoreDamaged(
                 f"remote checkpoint {summary.id} has more than {MOST:,} paths; rejected"
@@ -126,26 +126,39 @@ class _Validation:
 
     def _count(self, oid: Oid, depth: int, *, top: bool = False) -> int:
         """Return the number of paths in a tree, after checking its entries."""
-        if oid not in self.counts:
-            if depth > paths.DEEPEST:
-                raise StoreDamaged(
-                    f"a remote tree is nested deeper than {paths.DEEPEST} levels; rejected"
-                )
-            entries = self.store.reader.read_tree(oid)
-            if len({entry.name for entry in entries}) != len(entries):
-                raise StoreDamaged("a remote tree contains a path twice; rejected")
-            self.counts[oid] = sum(
-                self._entry(e, depth) for e in entries if not (top and e.name == RESERVED)
-            )
+        ahead = [(oid, depth)]
+        while ahead:
+            tree, level = ahead[-1]
+            entries = self._entries(tree, level) if tree not in self.counts else []
+            is_top = top and tree == oid
+            kept = [e for e in entries if not (is_top and e.name == RESERVED)]
+            below = [(e.oid, level + 1) for e in kept if e.mode == TREE]
+            new = [each for each in below if each[0] not in self.counts]
+            ahead += new
+            if not new:
+                ahead.pop()
+                if tree not in self.counts:
+                    self.counts[tree] = sum(map(self._entry, kept))
         return self.counts[oid]
 
-    def _entry(self, entry: trees.TreeEntry, depth: int) -> int:
+    def _entries(self, tree: Oid, depth: int) -> list[trees.TreeEntry]:
+        if depth > paths.DEEPEST:
+            raise StoreDamaged(
+                f"a remote tree is nested deeper than {paths.DEEPEST:,} levels; rejected"
+            )
+        entries = self.store.reader.read_tree(tree)
+        if len({entry.name for entry in entries}) != len(entries):
+            raise StoreDamaged("a remote tree contains a path twice; rejected")
+        return entries
+
+    def _entry(self, entry: trees.TreeEntry) -> int:
+        """Return the number of paths of an entry, after checking it; a tree was counted before."""
         problem = paths.problem(entry.name) or ("contains a slash" if b"/" in entry.name else None)
         if problem:
             raise StoreDamaged(f"remote path {paths.display(entry.name)} {problem}; rejected")
         if entry.mode == TREE:
             self._refuse_store(entry)
-            return self._count(entry.oid, depth + 1)
+            return self.counts[entry.oid]
         if entry.mode not in MODES:
             raise StoreDamaged(
                 f"remote path {paths.display(entry.name)} has mode {entry.mode:o}; rejected"

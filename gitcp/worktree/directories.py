@@ -39,11 +39,19 @@ class PathInaccessible(GitcpError):
 
 
 class Level(NamedTuple):
-    """One open directory: its name in its parent, its descriptor, its device and inode."""
+    """One directory: its name in its parent, its descriptor, its device and inode. The descriptor
+    is -1 if it was closed because others are open far below.
+    """
 
     name: bytes
     descriptor: int
     identity: tuple[int, int]
+
+
+ALWAYS_OPEN = 256
+"""Directories that stay open in any case, above the most recent one and besides the root."""
+
+MOST_OPEN = 4096
 
 
 class Directories:
@@ -55,6 +63,7 @@ class Directories:
         self._levels: list[Level] = []
         self._holding = False
         self._held: bytes | None = None
+        self._most = ALWAYS_OPEN
         self._append(b"", os.open(root, DIRECTORY))
 
     def open(self, directory: bytes, made: list[bytes] | None = None) -> int:
@@ -103,16 +112,43 @@ class Directories:
         self._drop(0)
 
     def _count_unmoved(self, names: list[bytes]) -> int:
-        """Return how many of the open directories lead to `names` and are still the same
-        directories on disk.
+        """Return how many of the directories lead to `names` and are still the same directories on
+        disk. The last of these is open.
         """
         above = self._levels[0].descriptor
         for count, (level, name) in enumerate(zip(self._levels[1:], names, strict=False)):
-            status = lstat_in(above, name) if level.name == name else None
-            if status is None or identity(status) != level.identity:
+            if level.name != name:
                 return count
-            above = level.descriptor
+            if level.descriptor >= 0:
+                status = lstat_in(above, name)
+                if status is None or identity(status) != level.identity:
+                    return count
+                above = level.descriptor
+            else:
+                above = self._reopen(count + 1, above)
+                if above < 0:
+                    return count
+            self._shut(count + 1 - self._most)
         return min(len(self._levels) - 1, len(names))
+
+    def _reopen(self, at: int, above: int) -> int:
+        """Open a level again, in the one above. Return -1 if it is not the same directory."""
+        level = self._levels[at]
+        try:
+            descriptor = os.open(level.name, DIRECTORY, dir_fd=above)
+        except OSError:
+            return -1
+        if identity(os.fstat(descriptor)) != level.identity:
+            os.close(descriptor)
+            return -1
+        self._levels[at] = level._replace(descriptor=descriptor)
+        return descriptor
+
+    def _shut(self, at: int) -> None:
+        """Close the descriptor of a level, but never that of the root."""
+        if at > 0 and (level := self._levels[at]).descriptor >= 0:
+            os.close(level.descriptor)
+            self._levels[at] = level._replace(descriptor=-1)
 
     def _enter(self, directory: bytes, made: list[bytes] | None) -> None:
         """Open one more level: `directory`, in the last one."""
@@ -137,10 +173,30 @@ class Directories:
 
     def _append(self, name: bytes, descriptor: int) -> None:
         self._levels.append(Level(name, descriptor, identity(os.fstat(descriptor))))
+        above = len(self._levels) - 1
+        if above > self._most == ALWAYS_OPEN:
+            self._most = _openable()
+        self._shut(above - self._most)
 
     def _drop(self, kept: int) -> None:
         while len(self._levels) > kept:
-            os.close(self._levels.pop().descriptor)
+            if (descriptor := self._levels.pop().descriptor) >= 0:
+                os.close(descriptor)
+
+
+def _openable() -> int:
+    """Return how many directories may stay open. A tree may be deeper than the 1,024 descriptors
+    that a process usually has, so this allows it more of them, as far as the system lets it.
+    """
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * MOST_OPEN if hard == resource.RLIM_INFINITY else min(2 * MOST_OPEN, hard)
+    if 0 <= soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return MOST_OPEN if soft < 0 else max(ALWAYS_OPEN + 1, min(MOST_OPEN, soft // 2))
 
 
 def lstat_in(directory: int, name: bytes) -> os.stat_result | None:

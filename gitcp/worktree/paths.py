@@ -14,7 +14,8 @@ from gitcp.model import RESERVED
 
 LONGEST_NAME = 255
 LONGEST_PATH = 4096
-DEEPEST = 512
+DEEPEST = LONGEST_PATH // 2
+"""A path of this length cannot name more directories."""
 
 # HFS+ drops these when it compares names: zero-width, direction and shaping marks, the byte order
 # mark.
@@ -52,8 +53,6 @@ def problem(path: bytes) -> str | None:
     if len(path) > LONGEST_PATH:
         return f"is longer than {LONGEST_PATH} bytes"
     components = path.split(b"/")
-    if len(components) > DEEPEST:
-        return f"is more than {DEEPEST} directories deep"
     if components[0] == RESERVED:
         return f"lies in {RESERVED.decode()}, which is gitcp's own"
     if names_store(path):

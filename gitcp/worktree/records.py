@@ -541,14 +541,12 @@ class Past:
         self._scanned = scanned or {}
         self._lines: dict[bytes, Line] = {}
         self._records: dict[bytes, Record] = {}
+        self._unknown = b""  # a directory that is not remembered: nothing below it is
 
     def line(self, path: bytes) -> Line | None:
         """Return the stored line of a directory, None if unknown. Raises Damaged."""
         line = self._lines.get(path)
-        ref = self._ref(path) if line is None else None
-        if ref is not None and self._read is not None:
-            line = _add(self._lines, path, self._read(ref))
-        return line
+        return self._found(path) if line is None else line
 
     def record(self, path: bytes) -> Record | None:
         """Return the previous record of a directory, None if unknown. Raises Damaged."""
@@ -556,12 +554,31 @@ class Past:
         line = self.line(path) if record is None else None
         return record if line is None else _add(self._records, path, Record.of(path, line))
 
-    def _ref(self, path: bytes) -> Ref | None:
-        if not path:
-            return self._root
-        parent, _, name = path.rpartition(b"/")
-        line = self.line(parent)
-        return line.children.get(name) if line is not None else None
+    def _found(self, path: bytes) -> Line | None:
+        """Read the nodes from the nearest known directory above `path` down to it. A loop, because
+        a tree may be nested deeper than Python may call itself.
+        """
+        unknown = self._unknown
+        if self._read is None or self._root is None:
+            return None
+        if unknown and path.startswith(unknown) and path[len(unknown) :][:1] in (b"", b"/"):
+            return None
+        names: list[bytes] = []
+        above, line = path, None
+        while above and line is None:
+            above, _, name = above.rpartition(b"/")
+            names.append(name)
+            line = self._lines.get(above)
+        if line is None:
+            line = _add(self._lines, b"", self._read(self._root))
+        for name in reversed(names):
+            ref = line.children.get(name)
+            above = nodes.below(above, name)
+            if ref is None:
+                self._unknown = above
+                return None
+            line = _add(self._lines, above, self._read(ref))
+        return line
 
 
 def _add(cache: dict[bytes, _T], path: bytes, value: _T) -> _T:

@@ -521,17 +521,32 @@ class Scan:
         """Return the entries of a directory that a sparse index has only as a part of another, None
         if it has none. Raises StoreDamaged.
         """
-        if not path or path in self._expanded:
-            return self._expanded.get(path)
-        parent, _, name = path.rpartition(b"/")
-        index, old = self._scope.index, self._scope.past.record(parent)
-        known = index.folders.get(parent) if index is not None else old.folder if old else None
-        above = known or self._sparse_folder(parent)
-        slots = above.files.get(name) if above is not None else None
-        if above is not None and slots and name in above.trees:
+        names: list[bytes] = []
+        above: Folder | None = None
+        while path and above is None:
+            above = self._expanded.get(path) or (self._indexed_folder(path) if names else None)
+            if above is None:
+                path, _, name = path.rpartition(b"/")
+                names.append(name)
+        above = above or self._indexed_folder(b"")
+        for name in reversed(names):
+            slots = above.files.get(name) if above is not None else None
+            if above is None or not slots or name not in above.trees:
+                return None
+            path = path + b"/" + name if path else name
             tree = Oid(slots[0][1].hex())
-            self._expanded[path] = folder_of(self._objects.reader.read_tree(tree))
-        return self._expanded.get(path)
+            above = self._expanded[path] = folder_of(self._objects.reader.read_tree(tree))
+        return above if names or path else None
+
+    def _indexed_folder(self, path: bytes) -> Folder | None:
+        """Return the index entries of a directory as the index itself has them."""
+        index, scanned = self._scope.index, self.records.get(path)
+        if scanned is not None:
+            return scanned.folder
+        if index is not None:
+            return index.folders.get(path)
+        old = self._scope.past.record(path)
+        return old.folder if old else None
 
     def _is_readable(self, path: bytes) -> bool:
         """Return whether the tree that a sparse index has for a directory is there."""

@@ -43,16 +43,21 @@ class WorktreeView:
 
     def below(self, path: bytes) -> Iterator[bytes]:
         """Yield every path below a directory, except directories that are entered themselves."""
-        for name in self._tree.names(path):
-            child = path + b"/" + name
+        ahead = self._children(path)
+        while ahead:
+            path = ahead.pop()
             if (
-                problem(child) is None
-                and self.kind(child) == "directory"
-                and self._is_listable_and_filled(child)
+                problem(path) is None
+                and self.kind(path) == "directory"
+                and self._is_listable_and_filled(path)
             ):
-                yield from self.below(child)
+                ahead += self._children(path)
             else:
-                yield child
+                yield path
+
+    def _children(self, path: bytes) -> list[bytes]:
+        """Return the paths of what is in a directory, the last one first."""
+        return [path + b"/" + name for name in reversed(self._tree.names(path))]
 
     def _is_listable_and_filled(self, path: bytes) -> bool:
         """Return whether a directory can be listed and is not empty."""

@@ -24,8 +24,9 @@ import pytest
 
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused
 from gitcp.git import fsync
+from gitcp.worktree import directories
 from gitcp.worktree.directories import PathBlocked
-from gitcp.worktree.paths import is_temporary
+from gitcp.worktree.paths import DEEPEST, is_temporary
 from gitcp.worktree.writer import Writer
 
 NOBODY = 65534
@@ -277,17 +278,47 @@ def test_odd_names_arrive_byte_for_byte(writer: Writer, root: Path, name: bytes)
     assert b"".join(writer.read(b"d/" + name)) == b"content"
 
 
-def test_a_path_of_the_greatest_depth(writer: Writer, root: Path) -> None:
-    """512 components are written, read and removed, far beyond what one system call takes as a
-    path.
+@pytest.mark.parametrize("descriptors", [64, 8192])
+def test_a_path_of_the_greatest_depth(
+    root: Path, monkeypatch: pytest.MonkeyPatch, descriptors: int
+) -> None:
+    """2,048 components are written, read and removed, whatever number of directories may be open
+    at a time; with few, those far above are opened again.
     """
-    path = b"/".join([b"deep-dir"] * 455)
+    monkeypatch.setattr(directories, "_openable", lambda: descriptors)
+    monkeypatch.setattr(directories, "ALWAYS_OPEN", min(descriptors, directories.ALWAYS_OPEN))
+    writer, path = Writer(root), b"/".join([b"d"] * DEEPEST)
     writer.write(path, [b"at the bottom"], 0o644)
 
     assert b"".join(writer.read(path)) == b"at the bottom"
+    above = path[: len(path) // 2]
+    writer.write(above + b"/beside", [b"half way"], 0o644)
     writer.remove(path)
     assert writer.lstat(path) is None
     assert writer.remove_directory(path.rpartition(b"/")[0])
+    subprocess.run(["rm", "-rf", "--", root / "d"], check=True)  # pytest cannot
+
+
+def test_a_deep_directory_that_was_moved_is_not_reopened(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory whose descriptor was closed is compared when it is opened again: not the one that
+    has its name now is used, but the path is walked anew.
+    """
+    monkeypatch.setattr(directories, "_openable", lambda: 4)
+    monkeypatch.setattr(directories, "ALWAYS_OPEN", 3)
+    writer, path = Writer(root), b"/".join([b"d"] * 20)
+    writer.write(path + b"/one", [b"1"], 0o644)
+    (root / "d/d/d").rename(root / "aside")
+    (root / "d/d/d").symlink_to(root / "aside")
+
+    with pytest.raises(PathBlocked):
+        writer.write(path + b"/two", [b"2"], 0o644)
+    (root / "d/d/d").unlink()
+    writer.write(path + b"/two", [b"2"], 0o644)
+
+    assert os.listdir(root / "aside" / "/".join("d" * 17)) == ["one"]
+    assert os.listdir(root / "/".join("d" * 20)) == ["two"]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def loads(data: bytes) -> Any:
     try:
         _, at = _number(data, 2)
         return _decoded(data, at)[0]
-    except (IndexError, KeyError, struct.error, TypeError):
+    except (IndexError, KeyError, struct.error, TypeError, RecursionError):
         raise ValueError("a damaged message of Watchman's") from None
 
 
