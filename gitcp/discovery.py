@@ -30,7 +30,7 @@ def discover(start: str, home: str | None = None) -> tuple[str, str] | None:
     store = None
     while True:
         git_dir = named(directory)
-        if git_dir is not None and os.path.exists(os.path.join(git_dir, "HEAD")):
+        if git_dir is not None and is_git_dir(git_dir):
             return store if store and is_above_home(directory, home) else (directory, git_dir)
         store = store or own_store(directory)
         above = os.path.dirname(directory)
@@ -38,6 +38,30 @@ def discover(start: str, home: str | None = None) -> tuple[str, str] | None:
             return None
         if above == directory:
             return store
+        directory = above
+
+
+def is_git_dir(path: str) -> bool:
+    """Return whether a directory is a git directory, one that has lost its HEAD too: git works in
+    none of those, but what is in it can be saved to.
+    """
+    return any(
+        os.path.exists(os.path.join(path, name)) for name in ("HEAD", "objects", "commondir")
+    )
+
+
+def unusable(start: str) -> str | None:
+    """Return the directory at `start` or above whose `.git` is no git directory and names none,
+    where `discover` finds nothing. None if there is none.
+    """
+    directory = os.path.realpath(start)
+    while True:
+        path = os.path.join(directory, ".git")
+        if os.path.isfile(path) or (os.path.isdir(path) and os.listdir(path)):
+            return directory
+        above = os.path.dirname(directory)
+        if above == directory:
+            return None
         directory = above
 
 
@@ -75,7 +99,12 @@ def common(git_dir: str) -> str:
     except for a linked one.
     """
     text = os.fsdecode(beginning(os.path.join(git_dir, "commondir")).rstrip(b"\r\n"))
-    return os.path.realpath(os.path.join(git_dir, text)) if text else git_dir
+    named = os.path.realpath(os.path.join(git_dir, text)) if text and "\0" not in text else git_dir
+    # a file that was emptied by a power cut
+    directory, kind = os.path.split(os.path.dirname(git_dir))
+    if kind == "worktrees" and not os.path.isdir(os.path.join(named, "objects")):
+        return directory if os.path.isdir(os.path.join(directory, "objects")) else named
+    return named
 
 
 def beginning(path: str, size: int = 4096) -> bytes:

@@ -15,6 +15,7 @@
     │   └── RevisionAmbiguous     16   more than one; lists the candidates
     ├── DiskFull                  17
     ├── ConversationUnreadable     1   the agent's files are missing or unreadable
+    ├── IndexUnreadable            1   git's index cannot be read
     └── GitFailed                  1   a `git` command failed; has its output
 
 A message states what failed, on what, and that nothing was changed. `hint` is a command to run
@@ -104,6 +105,12 @@ class ConversationUnreadable(GitcpError):
     """
 
     stream = "main"
+
+
+class IndexUnreadable(GitcpError):
+    """Git's index is damaged or cannot be read. `what` is the reason alone."""
+
+    what = ""
 
 
 class GitFailed(GitcpError):

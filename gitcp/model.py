@@ -176,14 +176,28 @@ class IndexEntry(AtPath):
     assume_unchanged: bool = False
 
 
+class Fault(NamedTuple):
+    """Something of git's that is broken, and a command to run next. `is_loss`: something of the
+    repository's state is unknown for it, and not in checkpoints made meanwhile.
+    """
+
+    what: str
+    hint: str = ""
+    is_loss: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.hint}" if self.hint else self.what
+
+
 class Base(Value):
     """The state of HEAD: its commit (None if unborn), its branch (None if
-    detached), and an operation in progress.
+    detached), and an operation in progress. `unknown` is why the commit could not be read.
     """
 
     commit: Oid | None
     branch: str | None
     operation: str | None = None
+    unknown: str | None = None
 
 
 class Snapshot(Value):

@@ -92,6 +92,8 @@ def _base(snapshot: Snapshot) -> Iterator[str]:
         yield f"on {code(snapshot.base.branch)}"
     if snapshot.base.commit:
         yield f"at {code(snapshot.base.commit[:10])}"
+    if snapshot.base.unknown:
+        yield "at an unknown commit"
     if snapshot.base.operation:
         yield f"in the middle of a {code(snapshot.base.operation)}"
 

@@ -56,7 +56,7 @@ CHECKPOINT = {
     "created": str,
     "trigger": str,
     "agent": {"name": str, "session_id": str, "version": str, "model": str},
-    "base": {"commit": str, "branch": str, "operation": str},
+    "base": {"commit": str, "branch": str, "operation": str, "unknown": str},
     "files": FILES,
     "changed": NATURAL,
     "conversation": {

@@ -433,7 +433,7 @@ def encode_snapshot(snapshot: Snapshot) -> Json:
 
 def decode_snapshot(fields: Json, base: Json, tree: Oid) -> Snapshot:
     """Decode a snapshot with this tree and base. Raises KeyError, TypeError or ValueError."""
-    known = Base(base.get("commit"), base.get("branch"), base.get("operation"))
+    known = Base(*(base.get(name) for name in Base.fields))
     lists = {name: LISTINGS[name](value) for name, value in fields.items() if name in LISTINGS}
     return Snapshot(tree=tree, base=known, total=fields.get("total", 0), **lists)
 

@@ -18,11 +18,12 @@ def apart(
     until: float = 0,
     *,
     goes_on: bool = True,
+    overdue: Callable[[int], object] | None = None,
 ) -> bytes:
     """Run `work` in a detached process and return what it printed before `until`.
 
     Waits until the process ends or `time.monotonic()` reaches `until`. After that the process
-    continues by itself, or is killed unless `goes_on`.
+    continues by itself, or is killed unless `goes_on`; `overdue` is called with its process id.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -44,6 +45,8 @@ def apart(
         os.kill(child, 9)
     if ended or not goes_on:
         os.waitpid(child, 0)
+    elif overdue is not None:
+        overdue(child)
     return printed
 
 

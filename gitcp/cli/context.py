@@ -35,6 +35,7 @@ class Context:
         self.output = Output(os.environ)
         self.directory = ""
         self.finishing = False
+        self.shows_faults = False
         self.warned: set[str] = set()
 
     @cached_property
@@ -237,8 +238,8 @@ class Context:
         return session
 
     def noting_damage(self, run: Callable[[], int]) -> int:
-        """Run a command. Records objects that it could not read, so that the next save stores them
-        again.
+        """Run a command. Prints a note for what it found broken of git's, and records objects that
+        it could not read, so that the next save stores them again.
         """
         try:
             with self.output.progress():
@@ -252,6 +253,12 @@ class Context:
         except GitcpError as error:
             self._hint_instead(error)
             raise
+        finally:
+            if "store" in self.__dict__ and not self.shows_faults:
+                for fault in self.store.repo.faults:
+                    self.output.say(f"note: {fault.what}")
+                    if fault.hint:
+                        self.output.say(f"hint: {fault.hint}")
 
     def _hint_instead(self, error: GitcpError) -> None:
         """Set the hint to the typed command with the corrected argument."""

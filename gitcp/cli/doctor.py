@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitcp import __version__, humanize, wire
+from gitcp import __version__, discovery, humanize, wire
 from gitcp.adopting.sweeps import Sweep, due
 from gitcp.automation.install.health import AgentHealth, Health, examine
 from gitcp.cli import deletions, objects
@@ -10,7 +10,9 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import json_option, takes
 from gitcp.cli.output import DIM, GREEN, RED, YELLOW, Styled
-from gitcp.errors import RepositoryNotFound
+from gitcp.errors import GitcpError, RepositoryNotFound
+from gitcp.state import hook_failures
+from gitcp.store import Store
 from gitcp.wire import Json
 
 
@@ -25,12 +27,10 @@ def command(context: Context, *, as_json: bool) -> None:
 
       gitcp doctor
     """
-    try:
-        store = context.store
-    except RepositoryNotFound:
-        store = None
-    health = examine(store, context.host)
-    soon = due(store, context.cwd, context.host) if store else ()
+    context.shows_faults = True
+    store, error = _opened(context)
+    health = examine(store, context.host, _failing(context), error)
+    soon = _due(context, store)
     if as_json:
         deleted = deletions.fields(soon, context.host.now())
         fields = {**_fields(health), "deleted_soon": deleted}
@@ -38,6 +38,33 @@ def command(context: Context, *, as_json: bool) -> None:
     else:
         _print(context, health, soon)
     end(1 if health.problems else 0)
+
+
+def _opened(context: Context) -> tuple[Store | None, GitcpError | None]:
+    """Return the store, or why there is none; neither outside a repository."""
+    try:
+        return context.store, None
+    except RepositoryNotFound as error:
+        directory = str(context.cwd)
+        is_broken = discovery.discover(directory) or discovery.unusable(directory)
+        return None, error if is_broken else None
+    except GitcpError as error:
+        return None, error
+
+
+def _failing(context: Context) -> hook_failures.Failing | None:
+    """Return the failed saves of hooks here, also where the repository cannot be opened."""
+    directory, host = str(context.cwd), context.host
+    root, git_dir = discovery.discover(directory) or (discovery.unusable(directory), "")
+    files = hook_failures.places(root, git_dir, host.env, str(host.home)) if root else ()
+    return hook_failures.read(files)
+
+
+def _due(context: Context, store: Store | None) -> tuple[Sweep, ...]:
+    try:
+        return due(store, context.cwd, context.host) if store else ()
+    except GitcpError:
+        return ()  # git does not work, which is among the problems
 
 
 def _print(context: Context, health: Health, soon: tuple[Sweep, ...]) -> None:

@@ -18,7 +18,7 @@ from gitcp.cli.background import apart
 from gitcp.fastpath import answer, hook_memo, watched_look
 from gitcp.git import shared
 from gitcp.policy import events, payload, triggers
-from gitcp.state import tool_log, turn_start
+from gitcp.state import hook_failures, tool_log, turn_start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +47,9 @@ REWRITING = ("gemini",)
 TOLD = ("claude-code", "codex", "copilot", "gemini", "opencode")
 """Agents that read a hook's output."""
 
+SHOWS = ("claude-code", "codex")
+"""Agents that show the user what a hook prints as `systemMessage`."""
+
 STARTED = {"claude-code": "CLAUDE_PROJECT_DIR"}
 """Environment variables with the start directory, for agents that change their directory."""
 
@@ -71,10 +74,35 @@ def run(arguments: Sequence[str], until: float) -> int:
                 tool_log.note(each.git_dir, each.root, event, each.began)
             _save_doomed(event, until)
             _answer(called, until)
+            if not called:
+                _fail_without_repository(event)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the agent must not feel it
         for each in called:
-            each.log(error)
+            each.fail(error)
     return 0
+
+
+def _fail_without_repository(event: Event) -> None:
+    """Record, and tell the agent, that nothing can be saved where `.git` names no repository. Does
+    nothing where there is no `.git`.
+    """
+    directory = discovery.unusable(event.cwd or ".")
+    if directory is None:
+        return
+    telling = _Telling(event, directory, "")
+    if event.kind in (events.PROMPT, events.TURN):
+        from gitcp.cli.context import Context
+        from gitcp.errors import GitcpError
+        from gitcp.git.repo import Repository
+
+        context = Context(("hook",))
+        context.directory = directory
+        try:
+            Repository.open(context.cwd, context.host)
+        except GitcpError as error:
+            telling.record(error)
+    if telling.listens and telling.is_due:
+        telling.tell(())
 
 
 def _save_doomed(event: Event, until: float) -> None:
@@ -88,7 +116,7 @@ def _save_doomed(event: Event, until: float) -> None:
         for root, git_dir in _worktrees_at(os.path.join(event.cwd or ".", path)):
             doomed = _Called(event, root, git_dir)
             if doomed.wants_a_save():
-                apart(doomed.save_worktree, doomed.log, until)
+                apart(doomed.save_worktree, doomed.fail, until)
 
 
 def _worktrees_at(path: str) -> list[tuple[str, str]]:
@@ -130,10 +158,75 @@ def _answer(called: Sequence[_Called], until: float) -> None:
         if not telling and not each.calls_for_a_save():
             each.begin_turn()
         else:
-            words = apart(each.worker(telling=telling), each.log, until)
+            words = apart(each.worker(telling=telling), each.fail, until, overdue=each.is_overdue)
             told = told or bool(words)
             if words:
                 os.write(1, words)
+
+
+class _Telling:
+    """What a hook tells the agent of failed saves, and what it records of them."""
+
+    def __init__(self, event: Event, root: str, git_dir: str) -> None:
+        self.event = event
+        home = os.path.expanduser("~")
+        self.files = hook_failures.places(root, git_dir, os.environ, home)
+        self.listens = event.agent in TOLD and (
+            event.kind == events.PROMPT
+            or (event.kind == events.START and event.agent not in DEAF_AT_START)
+        )
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether the agent is to be told of failed saves now: at each start of a session,
+        and else once for each session and reason.
+        """
+        failing = hook_failures.read(self.files)
+        if failing is None:
+            return False
+        return self.event.kind == events.START or failing.told != self._key(failing)
+
+    def _key(self, failing: hook_failures.Failing) -> str:
+        return f"{self.event.session_id} {failing.reason}"
+
+    def record(self, error: BaseException) -> None:
+        """Record a failed save."""
+        from gitcp.cli.failure import describe
+
+        if not isinstance(error, Exception):
+            hook_failures.record(self.files, type(error).__name__, "", time.time())
+            return
+        failure = describe(error)
+        hook_failures.record(self.files, failure.message, failure.hint, time.time())
+
+    def tell(self, notices: Sequence[str]) -> bool:
+        """Print these notices for the agent, and what failed if that is due. Return whether
+        anything was printed.
+        """
+        failing = hook_failures.read(self.files) if self.is_due else None
+        words = []
+        if failing is not None:
+            from gitcp.safe import safe
+
+            hook_failures.tell(self.files, failing, self._key(failing))
+            hint = f" To repair it, run: {failing.hint}" if failing.hint else ""
+            words = [safe(f"gitcp: {failing}. Nothing is saved until that is repaired.{hint}")]
+        text = "\n".join((*words, *notices))
+        if text:
+            self._print(text, words)
+        return bool(text)
+
+    def _print(self, text: str, for_user: Sequence[str]) -> None:
+        from gitcp import wire
+
+        context = f"{text}\nTell the user." if for_user else text
+        answer: wire.Json = {"additionalContext": context}
+        if self.event.agent != "copilot":
+            answer = {"hookSpecificOutput": {"hookEventName": self.event.name, **answer}}
+        if for_user and self.event.agent in SHOWS:
+            answer["systemMessage"] = "\n".join(for_user)
+        sys.stdout.write(wire.dumps(answer).decode() + "\n")
+        sys.stdout.flush()
 
 
 class _Called:
@@ -145,6 +238,7 @@ class _Called:
         self.settings = hook_memo.settings(git_dir)
         self.last = hook_memo.last(git_dir, event.agent, event.session_id)
         self.look = answer.look_at(root, git_dir)
+        self.telling = _Telling(event, root, git_dir)
 
     def calls_for_a_save(self) -> bool:
         """Return whether there may be something to save, from cached state."""
@@ -171,14 +265,29 @@ class _Called:
 
         def work() -> None:
             bounded.end_work()
-            if telling:
-                self._tell()
+            has_told = telling and self._tell()
             if telling and not self.calls_for_a_save():
                 self.begin_turn()
                 return
-            self._save()
+            try:
+                self._save()
+            except BaseException as error:  # noqa: BLE001 -- nobody else is left to tell it
+                self.fail(error)
+                if self.telling.listens and not has_told:
+                    self.telling.tell(())
+                return
+            hook_failures.clear(self.telling.files, reason=hook_failures.OVERDUE)
 
         return work
+
+    def is_overdue(self, child: int) -> None:
+        """Record that the process that saves has not finished in time. It goes on, and forgets that
+        if it succeeds.
+        """
+        now = time.time()
+        hook_failures.record(self.telling.files, hook_failures.OVERDUE, "gitcp doctor", now)
+        if os.waitpid(child, os.WNOHANG)[0] == child:  # just now
+            hook_failures.clear(self.telling.files, reason=hook_failures.OVERDUE)
 
     def _trigger(self, settings: Settings) -> str | None:
         age = time.time() - self.last.created if self.last else None
@@ -322,15 +431,18 @@ class _Called:
         restore_notice.leave_notice(store, f"{damage}; `gitcp check` names what is damaged")
 
     def _report_unread(self, store: Store, saved: Saved) -> None:
-        """Log a conversation that cannot be read, and leave a notice for the agent, once until it
-        can be read again.
+        """Log a conversation that cannot be read, or what is broken of git's, and leave a notice
+        for the agent, once until that is over.
         """
-        from gitcp.errors import ConversationUnreadable
+        from gitcp.errors import ConversationUnreadable, GitFailed
         from gitcp.restoring import restore_notice
 
         text = f"{saved.unread}" if saved.unread else ""
-        if restore_notice.leave_unread(store, text):
+        if restore_notice.leave_once(store, restore_notice.UNREAD, text):
             self.log(ConversationUnreadable(text))
+        broken = "; ".join(map(str, saved.faults))
+        if restore_notice.leave_once(store, restore_notice.FAULTS, broken):
+            self.log(GitFailed(broken))
 
     def _retain(self, store: Store, saved: CheckpointId) -> None:
         from gitcp.errors import BadValue, GitcpError
@@ -356,16 +468,23 @@ class _Called:
     def may_tell(self) -> bool:
         """Return whether the agent reads output now and a notice may be pending."""
         event = self.event
-        listens = event.kind == events.PROMPT or (
-            event.kind == events.START and event.agent not in DEAF_AT_START
-        )
         changed = f"changed/{event.agent}.{event.session_id}"
         names = ("untold", "notice", *([changed] if event.session_id else []))
         left = (os.path.join(self.git_dir, "gitcp", name) for name in names)
-        return listens and event.agent in TOLD and any(map(os.path.exists, left))
+        return self.telling.listens and (any(map(os.path.exists, left)) or self.telling.is_due)
 
-    def _tell(self) -> None:
-        """Print pending notices for the agent: files were restored, or a session was damaged."""
+    def _tell(self) -> bool:
+        """Print pending notices for the agent: files were restored, a session was damaged, or saves
+        failed. Return whether there were any.
+        """
+        try:
+            return self.telling.tell(self._notices())
+        except Exception as error:  # noqa: BLE001 -- the save is worth more than the words
+            self.log(error)
+            return False
+
+    def _notices(self) -> tuple[str, ...]:
+        from gitcp.errors import GitcpError
         from gitcp.restoring import restore_notice
 
         try:
@@ -375,20 +494,10 @@ class _Called:
                 restore_notice.take_changed(store, self.event.agent, self.event.session_id),
                 restore_notice.take(store, self.event.agent, self.event.session_id),
             )
-            text = "\n".join(filter(None, notices)) or None
-            if text is not None:
-                self._print(text)
-        except Exception as error:  # noqa: BLE001 -- the save is worth more than the words
+        except GitcpError as error:
             self.log(error)
-
-    def _print(self, text: str) -> None:
-        from gitcp import wire
-
-        answer: wire.Json = {"additionalContext": text}
-        if self.event.agent != "copilot":
-            answer = {"hookSpecificOutput": {"hookEventName": self.event.name, **answer}}
-        sys.stdout.write(wire.dumps(answer).decode() + "\n")
-        sys.stdout.flush()
+            return ()
+        return tuple(filter(None, notices))
 
     def _context(self) -> Context:
         from gitcp.cli.context import Context
@@ -402,14 +511,16 @@ class _Called:
         context.finishing = True  # it has nothing to say
         return context
 
+    def fail(self, error: BaseException) -> None:
+        """Log and record that a save failed."""
+        self.log(error)
+        self.telling.record(error)
+
     def log(self, error: BaseException) -> None:
-        """Log an error, unless it is that there is no repository to work in."""
+        """Log an error."""
         from gitcp.cli.failure import describe
-        from gitcp.errors import RepositoryNotFound
         from gitcp.safe import safe
 
-        if isinstance(error, RepositoryNotFound):
-            return
         what = (
             str(describe(error).message) if isinstance(error, Exception) else type(error).__name__
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from gitcp.model import (
     Claim,
     Conversation,
     Entry,
+    Fault,
     FileChange,
     Handoff,
     Run,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from gitcp.restoring.restore import Report, RestorePlan
     from gitcp.restoring.rollback import Choice
     from gitcp.state.effects import Effect
+    from gitcp.state.hook_failures import Failing
     from gitcp.state.note import PendingNote
     from gitcp.store import Summary
 
@@ -47,6 +50,21 @@ if TYPE_CHECKING:
 def document(schema: str, fields: Json) -> Json:
     """Return the fields of a document, headed by its schema's name and version."""
     return {"schema": f"gitcp.{schema}/1", **fields}
+
+
+def faults(broken: Sequence[Fault]) -> list[Json]:
+    """Return what is broken of git's."""
+    return [{"what": fault.what, "hint": fault.hint} for fault in broken]
+
+
+def failing(failures: Failing | None) -> Json | None:
+    """Return the failed saves of hooks."""
+    if failures is None:
+        return None
+    times = (datetime.fromtimestamp(at, UTC) for at in (failures.since, failures.last))
+    since, last = map(wire.encode_time, times)
+    fields = {"count": failures.count, "reason": failures.reason, "hint": failures.hint}
+    return {"since": since, "last": last, **fields}
 
 
 def checkpoint(checkpoint: Checkpoint, tags: Sequence[str]) -> Json:

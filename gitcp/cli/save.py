@@ -126,9 +126,9 @@ def command(context: Context, /, **given: Any) -> None:
         _print(context, saved, _in_other_repositories(context, saved))
     if saved.saved:
         retain(context, saved.checkpoint.id)
-    if saved.unread is not None:
+    if saved.unread is not None or any(fault.is_loss for fault in saved.faults):
         end(IN_PART)
-    if context.look is None or saved.saved:
+    if context.look is None or saved.saved or saved.faults:
         return
     if _is_repeatable(context, given, saved):
         options = context.arguments[1:]
@@ -243,6 +243,7 @@ def _json_text(context: Context, saved: Saved, inner: tuple[Skip, ...]) -> str:
         "reason": saved.reason,
         "uncommitted": objects.skipped(inner),
         "unread": saved.unread and saved.unread.what,
+        "faults": objects.faults(saved.faults),
         "checkpoint": checkpoint,
     }
     return wire.dumps(objects.document("save", fields)).decode("utf-8") + "\n"

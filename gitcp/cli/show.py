@@ -146,7 +146,8 @@ def _print_whole(context: Context, checkpoint: Checkpoint) -> None:
     rendering.head(output, summary, tags, context.host.now(), id)
     output.line()
     base = checkpoint.snapshot.base
-    commit = base.commit[:10] if base.commit else "no commit yet"
+    unknown = f"unknown ({base.unknown})" if base.unknown else "no commit yet"
+    commit = base.commit[:10] if base.commit else unknown
     standing = [commit, base.branch and f"on {base.branch}", base.operation]
     output.line(f"Base:     {', '.join(filter(None, standing))}")
     label = checkpoint.note.label or ""

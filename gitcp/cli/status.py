@@ -13,6 +13,7 @@ from gitcp.cli.options import json_option, session_option, takes
 from gitcp.cli.output import BOLD, YELLOW, Output, Styled
 from gitcp.history.status import Growth, Status, status
 from gitcp.model import Checkpoint
+from gitcp.state import hook_failures
 
 if TYPE_CHECKING:
     from gitcp.restoring.placing import Placed
@@ -36,16 +37,26 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:
       gitcp status
       gitcp status --json
     """
+    context.shows_faults = True
     current = status(context.store, context.cwd, session, context.limits())
     if as_json:
         context.output.document(objects.document("status", _fields(context, current)))
     else:
         _print(context, current)
+        _print_failing(context)
         for number, line in enumerate(pushes.lines(_pushes(context), context.host.now())):
             title = "" if number else "Pushes"
             context.output.line(Styled(f"{title:14}", BOLD), line)
         for line in deletions.lines(_due(context), context.host.now()):
             context.output.line(Styled("Not stored    ", BOLD), line)
+
+
+def _print_failing(context: Context) -> None:
+    failing = hook_failures.of(context.store.repo)
+    if failing is not None:
+        context.output.line(Styled("Hooks         ", BOLD), str(failing))
+        if failing.hint:
+            context.output.line("  to repair it: ", Styled(failing.hint, BOLD))
 
 
 def _pushes(context: Context) -> tuple[PushState, ...]:
@@ -83,6 +94,8 @@ def _fields(context: Context, current: Status) -> wire.Json:
         "base": current.base.commit,
         "branch": current.base.branch,
         "operation": current.base.operation,
+        "faults": objects.faults(current.faults),
+        "failing": objects.failing(hook_failures.of(context.store.repo)),
         "changes": [objects.change(change) for change in current.changes],
         "skipped": objects.skipped(current.skipped),
         "conversation": {
@@ -125,8 +138,7 @@ def _print(context: Context, current: Status) -> None:
             Styled("In progress   ", BOLD),
             f"a {current.base.operation}: a restore would be refused",
         )
-    for line in current.damage:
-        output.line(Styled("Damaged       ", BOLD), line)
+    _print_problems(output, current)
     _print_files(output, current)
     if current.watcher is not None:
         doubt = (
@@ -141,6 +153,15 @@ def _print(context: Context, current: Status) -> None:
         output.line(
             Styled("gitcp redo    ", BOLD), f"restores {current.redo}, from before the last undo"
         )
+
+
+def _print_problems(output: Output, current: Status) -> None:
+    for fault in current.faults:
+        output.line(Styled("Git           ", BOLD), fault.what)
+        if fault.hint:
+            output.line("  to repair it: ", Styled(fault.hint, BOLD))
+    for line in current.damage:
+        output.line(Styled("Damaged       ", BOLD), line)
 
 
 def _unnamed(current: Status) -> str:

@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +67,30 @@ def load(repo: ConfigScope) -> dict[str, str]:
     if cached is not None and cached[0] == key and fingerprint.are_unchanged(cached[1]):
         shared.learn(repo.common_dir, cached[2].get(SHARED))
         return cached[2]
+    settings, read, included = _asked(repo)
+    if os.path.realpath(repo.common_dir / "config") not in read:
+        # git config ignores a repository it cannot use; rev-parse reports why
+        repo.ask("rev-parse", "--git-dir")
+    shared.learn(repo.common_dir, settings.get(SHARED))
+    _remember(repo, key, _files(repo, read | included), settings)
+    return settings
+
+
+def asked(repo: ConfigScope) -> dict[str, str]:
+    """Return the settings as git reads them now, and remember nothing. Raises GitFailed."""
+    return _asked(repo)[0]
+
+
+def last_known(git_dir: Path) -> dict[str, str] | None:
+    """Return the settings as they were read last, from files that may have changed since; None if
+    nothing is cached.
+    """
+    cached = _remembered(git_dir / "gitcp" / NAME)
+    return cached[2] if cached else None
+
+
+def _asked(repo: ConfigScope) -> tuple[dict[str, str], set[str], set[str]]:
+    """Return the settings, the files that git read, and those that they include."""
     output = repo.ask("config", "--list", "-z", "--includes", "--show-origin").decode(
         "utf-8", "surrogateescape"
     )
@@ -84,12 +109,7 @@ def load(repo: ConfigScope) -> dict[str, str]:
         for source, item in zip(sources, items, strict=True)
         if (path := _included(repo, source, item))
     }
-    if os.path.realpath(repo.common_dir / "config") not in read:
-        # git config ignores a repository it cannot use; rev-parse reports why
-        repo.ask("rev-parse", "--git-dir")
-    shared.learn(repo.common_dir, settings.get(SHARED))
-    _remember(repo, key, _files(repo, read | included), settings)
-    return settings
+    return settings, read, included
 
 
 def extensions(common_dir: Path) -> dict[str, str]:
@@ -98,8 +118,10 @@ def extensions(common_dir: Path) -> dict[str, str]:
     """
     try:
         text = common_dir.joinpath("config").read_text("utf-8", "surrogateescape")
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
+    except OSError:
+        text = ""
+    if not any(word in text.lower() for word in ("repositoryformatversion", "extensions")):
+        return _inferred(common_dir)
     values, section = {}, ""
     for line in text.splitlines() if "extensions" in text.lower() else ():
         match = SECTION.match(line)
@@ -108,6 +130,19 @@ def extensions(common_dir: Path) -> dict[str, str]:
         if section == "extensions" and equals:
             values[key.strip().lower()] = COMMENT.split(value)[0].strip(' \t"').lower()
     return values
+
+
+def _inferred(common_dir: Path) -> dict[str, str]:
+    """Return the extensions of a repository whose own configuration is lost, by its files."""
+    inferred = {}
+    if os.path.exists(common_dir / "reftable" / "tables.list"):
+        inferred["refstorage"] = "reftable"
+    packs = common_dir.glob("objects/pack/pack-*.idx")
+    loose = common_dir.glob("objects/[0-9a-f][0-9a-f]/*")
+    names = (*islice(packs, 1), *islice(loose, 1))
+    if any(len(path.stem.removeprefix("pack-")) in (62, 64) for path in names):
+        inferred["objectformat"] = "sha256"
+    return inferred
 
 
 def files(git_dir: Path) -> list[str]:

@@ -13,22 +13,29 @@ import os
 import stat
 import struct
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gitcp import fingerprint
-from gitcp.errors import GitcpError, GitFailed
+from gitcp.errors import GitFailed, IndexUnreadable
 from gitcp.fingerprint import Fingerprint
 from gitcp.git.object_format import FORMATS, SHA1
 from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, TREE, IndexEntry, Oid
 
 if TYPE_CHECKING:
-    from gitcp.git.repo import Repository
+    from pathlib import Path
+
+    from gitcp.git.object_format import ObjectFormat
+    from gitcp.git.refs import Refs
     from gitcp.git.trees import TreeEntry
+    from gitcp.model import Entry
 
 STAGE = 3
 INTENT_TO_ADD = 4
 SKIP_WORKTREE = 8
 ASSUME_UNCHANGED = 16
+
+SIGNATURE = b"DIRC"
+"""The first bytes of an index."""
 
 SPARSE = b"sdir"
 """The extension of an index that has directories as entries."""
@@ -46,6 +53,30 @@ _LISTED = (
     rb"(\d{6}) ([0-9a-f]+) (\d)\t([^\0]*)\0  ctime: (\d+):(\d+)\n  mtime: (\d+):(\d+)\n"
     rb"  dev: (\d+)\tino: (\d+)\n  uid: (\d+)\tgid: (\d+)\n  size: (\d+)\tflags: ([0-9a-f]+)\n"
 )
+
+
+class Opened(Protocol):
+    """What the modules below gitcp.git.repo need of a repository."""
+
+    root: Path
+    git_dir: Path
+    common_dir: Path
+    index: Path
+
+    @property
+    def object_format(self) -> ObjectFormat: ...
+
+    @property
+    def ref_format(self) -> str: ...
+
+    @property
+    def refs(self) -> Refs: ...
+
+    @property
+    def state_dir(self) -> Path: ...
+
+    def git_once(self, *args: str | bytes) -> bytes: ...
+
 
 Slot = tuple[int, bytes, int, bytes]
 """One entry: its mode, its raw object id, its flags, and its 40 bytes of stat data (b"" if
@@ -188,7 +219,7 @@ def git_mode(mode: int) -> int:
     return SYMLINK if stat.S_ISLNK(mode) else 0
 
 
-def current_fingerprint(repo: Repository) -> Fingerprint | None:
+def current_fingerprint(repo: Opened) -> Fingerprint | None:
     """Return the fingerprint of the index file, None if there is none. Raises OSError."""
     try:
         status = os.stat(repo.index)
@@ -197,10 +228,10 @@ def current_fingerprint(repo: Repository) -> Fingerprint | None:
     return fingerprint.of(status)
 
 
-def read(repo: Repository) -> Index:
+def read(repo: Opened) -> Index:
     """Return the index of this working tree, an empty one if there is none.
 
-    Raises GitcpError if it is unreadable, GitFailed if git cannot parse it either.
+    Raises IndexUnreadable if it cannot be read, or if git cannot parse it either.
     """
     try:
         with open(repo.index, "rb") as file:
@@ -213,18 +244,56 @@ def read(repo: Repository) -> Index:
     except FileNotFoundError:
         return Index({b"": Folder()}, 0)
     except OSError as error:
-        raise GitcpError(
-            f"git's index in {repo.git_dir} cannot be read: {error.strerror}; nothing was saved"
-        ) from None
+        raise unreadable(repo, error.strerror or str(error)) from None
+    if not _is_whole(content, status.st_size, repo.object_format):
+        raise unreadable(repo, "it is damaged")
     try:
         parsed = _parse(content, status)
     except (struct.error, ValueError, IndexError):
         parsed = None
-    # what git alone can parse has no digest: the file may not have all that there is
-    return parsed or Index(_ask(repo), status.st_mtime_ns)
+    if parsed is not None:
+        return parsed
+    try:
+        # what git alone can parse has no digest: the file may not have all that there is
+        return Index(_ask(repo), status.st_mtime_ns)
+    except GitFailed as error:
+        raise unreadable(repo, str(error).rpartition("fatal: ")[2].strip()) from None
 
 
-def read_index(repo: Repository) -> list[IndexEntry]:
+def unreadable(repo: Opened, why: str) -> IndexUnreadable:
+    """Return the error for an index that cannot be read."""
+    error = IndexUnreadable(f"git's index {repo.index} cannot be read: {why}; nothing was changed")
+    error.what = why
+    return error
+
+
+def _is_whole(content: _Content, size: int, object_format: ObjectFormat) -> bool:
+    """Return whether an index ends with its checksum, or with none (index.skipHash)."""
+    end = size - content.raw
+    checksum = content.read(end, size)
+    if end < 12 or not any(checksum):
+        return content.read(0, 4) == SIGNATURE and end >= 12
+    digest = object_format.hasher(b"")
+    for start in range(0, end, WINDOW):
+        digest.update(content.read(start, min(start + WINDOW, end)))
+    return digest.digest() == checksum
+
+
+def of_tree(
+    entries: Iterable[tuple[bytes, Entry]], object_format: ObjectFormat, *, absent: bool
+) -> Index:
+    """Return an index with the entries of a tree, where git's own cannot be read. With `absent`,
+    files that are not in the working tree count as left out by sparse checkout.
+    """
+    folders = _FolderBuilder(_Content(object_format.raw))
+    for path, entry in entries:
+        parent, _, name = path.rpartition(b"/")
+        flags = SKIP_WORKTREE if absent else 0
+        folders.at(parent).add(name, entry.mode, bytes.fromhex(entry.oid), flags)
+    return Index(folders.found, 0)
+
+
+def read_index(repo: Opened) -> list[IndexEntry]:
     """Return every entry of the index as a value, unordered, those of a sparse index too."""
     index = read(repo)
     folders = _ask(repo) if index.is_sparse else index.folders
@@ -312,7 +381,7 @@ def _entries(content: _Content) -> Iterator[tuple[bytes, bytes, int, int, int]]:
     none of those that are parsed here.
     """
     signature, version, count = struct.unpack(">4sII", content.read(0, 12))
-    if signature != b"DIRC" or version not in (2, 3, 4):
+    if signature != SIGNATURE or version not in (2, 3, 4):
         raise ValueError(version)
     position, path = 12, b""
     while count:
@@ -388,7 +457,7 @@ def _required(content: _Content, position: int, size: int) -> Iterator[bytes]:
         position += 8 + length
 
 
-def _ask(repo: Repository) -> dict[bytes, Folder]:
+def _ask(repo: Opened) -> dict[bytes, Folder]:
     """Return the folders as `git ls-files` lists them, which joins a split index and expands a
     sparse one.
     """
@@ -396,7 +465,7 @@ def _ask(repo: Repository) -> dict[bytes, Folder]:
 
     # Without this setting git drops the skip-worktree flag if the file exists.
     as_stored = b"sparse.expectFilesOutsideOfPatterns=true"
-    output = repo.git("-c", as_stored, "ls-files", "--stage", "--debug", "-z")
+    output = repo.git_once("-c", as_stored, "ls-files", "--stage", "--debug", "-z")
     folders, position = _FolderBuilder(_Content(repo.object_format.raw)), 0
     for match in re.finditer(_LISTED, output):
         if match.start() != position:

@@ -42,6 +42,8 @@ LOGGED = re.compile(
     rb"^[0-9a-f]+ (%s) [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}(?:\t|$)" % FULL_NAME.encode("ascii"),
     re.MULTILINE,
 )
+LISTED = re.compile(rb"%s [^\n]" % FULL_NAME.encode("ascii"))
+"""How a line of `packed-refs` begins."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
 NOTHING = SHA1.null
 """An id that no object has, in a repository of either format. Never passed to git."""
@@ -59,6 +61,7 @@ makes one, so the next holder may delete a leftover: its owner died.
 BESIDE = "..gitcp.lock"
 """Suffix of the file that becomes a ref: not a valid ref name, and ignored by git."""
 
+DIGITS = frozenset(each.digits for each in FORMATS.values())
 GIT_LOCK_SIZES = (0, *(each.digits + 1 for each in FORMATS.values()))
 STALE = 60.0
 """Seconds after which an unchanged lock of git counts as left by a crash. git holds one for
@@ -69,12 +72,14 @@ undo our write.
 
 class Head(NamedTuple):
     """HEAD: its commit, the full name of the ref that it points to, None each if there is none, and
-    the names of git's refs beside HEAD (CHERRY_PICK_HEAD) that exist and are no files.
+    the names of git's refs beside HEAD (CHERRY_PICK_HEAD) that exist and are no files. `unknown` is
+    why the commit cannot be read, "" if it can.
     """
 
     commit: Oid | None
     ref: str | None
     beside: frozenset[str] = frozenset()
+    unknown: str = ""
 
 
 class Update(NamedTuple):
@@ -99,7 +104,7 @@ class Refs(Protocol):
         """
 
     def head(self) -> Head:
-        """Return what HEAD is. Raises StoreDamaged for invalid content."""
+        """Return what HEAD is, as far as it can be read: nothing that gitcp saves depends on it."""
 
     def update(self, name: str, new: Oid, old: Oid | None) -> bool:
         """Point `name` at `new` if it still points at `old` (None: does not exist). Return False if
@@ -163,12 +168,16 @@ class FileRefs:
         return list_refs(self._common, prefix, garbage)
 
     def head(self) -> Head:
-        data = discovery.beginning(f"{self._git_dir}/HEAD", LONGEST)
-        text = data.decode("utf-8", "surrogateescape").strip()
-        if not text.startswith("ref:"):
-            return Head(Oid(text) if text else None, None)
-        name = text[4:].strip()
-        return Head(read_ref(self._common, name), name)
+        text = head_text(self._git_dir)
+        if HEX.match(text):
+            return Head(Oid(text), None)
+        name = text.removeprefix("ref:").strip()
+        if not name:
+            return Head(None, None, unknown="HEAD names neither a branch nor a commit")
+        try:
+            return Head(read_ref(self._common, name), name)
+        except StoreDamaged as error:
+            return Head(None, name, unknown=str(error))
 
     def update(self, name: str, new: Oid, old: Oid | None) -> bool:
         self._hold([new])
@@ -209,6 +218,31 @@ class FileRefs:
         return f"{self._git_dir}/HEAD", *shared_files
 
 
+def head_text(git_dir: Path) -> str:
+    """Return what the file HEAD says, "" if that is nothing git accepts."""
+    data = discovery.beginning(f"{git_dir}/HEAD", LONGEST)
+    text = data.decode("utf-8", "surrogateescape").strip()
+    names_ref = text.startswith("ref:") and text[4:].lstrip().startswith("refs/")
+    return text if (names_ref and not {"\0", "\n"} & {*text}) or HEX.match(text) else ""
+
+
+def packed_problem(common_dir: Path) -> str:
+    """Return what is wrong with `packed-refs`, "" if nothing is, or if it does not exist. Looks at
+    its beginning and its end, which a power cut or a full disk damages.
+    """
+    try:
+        with open(f"{common_dir}/packed-refs", "rb") as file:
+            start = file.read(LONGEST)
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST))
+            end = file.read()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    is_listed = not start or start.startswith(b"#") or LISTED.match(start)
+    return "" if is_listed and b"\0" not in end and end[-1:] in (b"", b"\n") else "it is damaged"
+
+
 def read_ref(common_dir: Path, name: str) -> Oid | None:
     """Return the value of a ref, None if it does not exist. Follows symbolic refs. Raises
     StoreDamaged for invalid content.
@@ -225,7 +259,7 @@ def read_ref(common_dir: Path, name: str) -> Oid | None:
         except PermissionError as error:
             what = f"the ref {name} cannot be read: {error.strerror}. Nothing was changed"
             raise StoreDamaged(what, hint=shared.fix(f"{common_dir}/{name}")) from None
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise StoreDamaged(f"the ref {name} cannot be read: {error}") from None
         if not text.startswith("ref:"):
             break
@@ -400,11 +434,11 @@ def _packed(common_dir: Path) -> dict[str, Oid]:
             f"{common_dir}/packed-refs", encoding="utf-8", errors="surrogateescape", newline="\n"
         ) as file:
             lines = file.read().split("\n")
-    except FileNotFoundError:
+    except OSError:  # `packed_problem` says why
         return {}
     # a comment names no ref, a peeled value nothing at all
     pairs = (line.split(" ", 1) for line in lines)
-    return {pair[1]: Oid(pair[0]) for pair in pairs if len(pair) == 2}
+    return {pair[1]: Oid(pair[0]) for pair in pairs if len(pair) == 2 and len(pair[0]) in DIGITS}
 
 
 def _acquire(common_dir: Path, name: str) -> str:

@@ -7,7 +7,7 @@ start git. Formats that gitcp cannot read are refused here.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 from gitcp import discovery
 from gitcp.errors import GitFailed, Refused, RepositoryNotFound
 from gitcp.git import config, process, shared
+from gitcp.git.config import ConfigScope
 from gitcp.git.fsync import make_own_directory
 from gitcp.git.object_format import FORMATS, SHA1, ObjectFormat
-from gitcp.model import Base, Host
+from gitcp.model import Base, Fault, Host
+from gitcp.value import replace
 
 if TYPE_CHECKING:
     from typing import IO
@@ -40,6 +42,15 @@ OPERATIONS = (
 
 
 FILES, REFTABLE = "files", "reftable"
+SCANNED = "worktree-state"
+"""The file in which a scan of a working tree is remembered (gitcp.fastpath.answer.STATE)."""
+
+NO_INDEX = "no-index"
+"""The name of no file: the index of a git command where git's own cannot be read."""
+
+UNSUPPORTED = ("unknown repository ext", "Expected git repo version", "dubious ownership")
+"""In git's messages, if the repository is not broken and this git must not work in it."""
+
 REFTABLE_SINCE = "2.45"
 
 
@@ -50,7 +61,8 @@ class Repository:
     by all linked working trees (equal to `git_dir` in an ordinary repository). `git_options` are
     the options with which `git` finds them from `root`. `look` is a check of the working tree
     already in progress, for the first scan (gitcp.worktree.snapshot.take). `growing_sum` remembers
-    the last conversation of a program that saves again and again.
+    the last conversation of a program that saves again and again. `faults` is what was found broken
+    of git's so far. A repository that `is_bare` has no working tree: what is stored can be read.
     """
 
     def __init__(self, root: Path, git_dir: Path, host: Host) -> None:
@@ -62,6 +74,10 @@ class Repository:
         self.host = host
         self.look: Look | None = None
         self.growing_sum: GrowingSum | None = None
+        self.faults: tuple[Fault, ...] = ()
+        self.is_bare = False
+        self._stand_in_for = ""
+        self._has_index = True
 
     @classmethod
     def open(cls, start: Path, host: Host) -> Repository:
@@ -95,15 +111,59 @@ class Repository:
         """Run `git ARGS` in the working tree with a scrubbed environment and return its stdout.
         Raises GitFailed.
         """
+        try:
+            return self.git_once(*args, input=input, accept=accept)
+        except GitFailed:
+            if not self._is_worked_around():
+                raise
+        return self.git_once(*args, input=input, accept=accept)
+
+    def git_once(
+        self, *args: str | bytes, input: bytes | memoryview = b"", accept: Sequence[int] = (0,)
+    ) -> bytes:
+        """Run `git ARGS` as `git` does, and raise GitFailed whatever the reason is."""
         index = None if self.index == self.git_dir / "index" else self.index
+        if self._stand_in_for:
+            from gitcp.git import stand_in
+
+            stand_in.check(args, self._stand_in_for)
+            index = self.index
         return process.run(
             (*self.git_options, *args),
             cwd=str(self.root),
             env=self.host.env,
             input=input,
             accept=accept,
-            index=index,
+            index=index if self._has_index else self.git_dir / "gitcp" / NO_INDEX,
         )
+
+    def report(self, fault: Fault) -> None:
+        """Add a fault, once."""
+        if fault not in self.faults:
+            self.faults = (*self.faults, fault)
+
+    def lose_index(self, fault: Fault) -> None:
+        """Report an index that cannot be read; from now on git is run without one."""
+        self.report(fault)
+        self._has_index = False
+
+    def _is_worked_around(self) -> bool:
+        """Look for what makes git refuse to work, where a command failed, and do without it from
+        now on: without the index, or with a git directory of gitcp's own. Return whether there is
+        anything.
+        """
+        from gitcp.git import faults, stand_in  # only where git failed
+
+        lost = faults.unreadable_index(self) if self._has_index else None
+        if lost is not None:
+            self.lose_index(lost)
+        fault = None if self._stand_in_for else faults.stops_git(self)
+        if fault is not None:
+            self.git_options = stand_in.options(self, {})
+            self._stand_in_for = fault.what
+            self.report(fault)
+            self.close()
+        return lost is not None or fault is not None
 
     def git_shown(self, *args: str, input: bytes | IO[bytes]) -> bytes:
         """Run `git ARGS` with a progress option, report its progress, and return its stdout."""
@@ -177,17 +237,54 @@ class Repository:
         wins.
         """
         try:
-            return config.load(
-                config.ConfigScope(
-                    self.root, self.git_dir, self.common_dir, self.host.env, self.git
-                )
-            )
+            return config.load(self._config_scope)
         except GitFailed as error:
-            is_too_old = self.ref_format == REFTABLE and "unknown repository ext" in str(error)
+            return self._config_despite(error)
+
+    @property
+    def _config_scope(self) -> ConfigScope:
+        return ConfigScope(self.root, self.git_dir, self.common_dir, self.host.env, self.git_once)
+
+    def _config_despite(self, error: GitFailed) -> dict[str, str]:
+        """Return the settings where git cannot read them: those that were read last, if any. Raises
+        RepositoryNotFound for a repository that this git does not support, or if there is no git.
+        """
+        last = config.last_known(self.git_dir)
+        what = str(error)
+        is_unsupported = any(words in what for words in UNSUPPORTED)
+        if not is_unsupported and self._works_instead(error, last or {}):
+            return {**config.asked(self._config_scope), **(last or {}), "core.bare": "false"}
+        if is_unsupported or last is None:
+            is_too_old = self.ref_format == REFTABLE and UNSUPPORTED[0] in what
             raise RepositoryNotFound(
                 f"the repository at {self.root} cannot be opened: {error}",
-                hint=f"install git {REFTABLE_SINCE} or later" if is_too_old else "",
+                hint=f"install git {REFTABLE_SINCE} or later" if is_too_old else error.hint,
             ) from None
+        self.report(Fault(f"git does not work, its last known settings are used: {error}"))
+        return last
+
+    def _works_instead(self, error: GitFailed, settings: Mapping[str, str]) -> bool:
+        """Use a git directory of gitcp's own from now on if git works with it, perhaps without the
+        user's settings. Return whether it does.
+        """
+        from gitcp.git import faults, stand_in  # only where git failed
+
+        fault = faults.stops_git(self) or faults.of_config(self, error)
+        before = self.host, self.git_options
+        try:
+            self.git_options = stand_in.options(self, settings)
+        except OSError:
+            return False
+        self._stand_in_for = fault.what
+        alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        for more in ({}, alone):
+            self.host = replace(before[0], env={**self.host.env, **more})
+            with suppress(GitFailed):
+                self.git_once("config", "--list")
+                self.report(fault)
+                return True
+        (self.host, self.git_options), self._stand_in_for = before, ""
+        return False
 
     def is_set(self, key: str, default: bool) -> bool:
         """Return a boolean setting by git's rules."""
@@ -278,7 +375,24 @@ class Repository:
             None,
         )
         branch = head.ref.removeprefix("refs/heads/") if head.ref else None
-        return Base(head.commit, branch, operation)
+        unknown = head.unknown or (head.commit is None and self._lost_ref()) or None
+        if head.unknown:
+            from gitcp.git import faults  # hardly ever
+
+            self.report(faults.of_head(self, head))
+        return Base(head.commit, branch, operation, unknown)
+
+    def _lost_ref(self) -> str:
+        """Return why a branch that is in no file may exist, "" if it does not."""
+        if self.ref_format == REFTABLE:
+            return ""
+        from gitcp.git import faults
+
+        fault = faults.of_packed(self)
+        if fault is None:
+            return ""
+        self.report(fault)
+        return fault.what
 
     def _check_owner(self) -> None:
         """Refuse repositories of other users that git refuses (safe.directory), with git's
@@ -311,15 +425,34 @@ class Repository:
 
     def _check_format(self) -> None:
         if not self.common_dir.joinpath("objects").is_dir():
-            raise RepositoryNotFound(f"{self.common_dir} is not a git directory: it has no objects")
-        self._check_extensions()
-        if (
-            self.is_set("core.bare", False)
-            and "core.worktree" not in self.config
-            and self.git_dir == self.common_dir
-        ):
             raise RepositoryNotFound(
-                f"{self.git_dir} is a bare repository: it has no files to save"
+                f"{self.common_dir} is not a git directory: it has no objects",
+                hint=f"ls -l {shared.quoted(str(self.common_dir))}",
+            )
+        self._check_extensions()
+        is_bare = self.is_set("core.bare", False) and self.git_dir == self.common_dir
+        if is_bare and "core.worktree" not in self.config:
+            self._use_bare()
+
+    def _use_bare(self) -> None:
+        """Use a repository that says it is bare: as the working tree it is, if somebody or gitcp
+        has used it as one. Tools that make worktrees write this setting into the wrong file.
+        """
+        self.is_bare = not (
+            os.path.lexists(self.index) or self.git_dir.joinpath("gitcp", SCANNED).exists()
+        )
+        if not self.is_bare:
+            from gitcp.git import faults
+
+            self.git_options = (f"--git-dir={self.git_dir}", f"--work-tree={self.root}")
+            self.report(faults.of_bare(self))
+
+    def require_files(self) -> None:
+        """Raise RepositoryNotFound for a repository without a working tree."""
+        if self.is_bare:
+            raise RepositoryNotFound(
+                f"{self.git_dir} is a bare repository (core.bare is true): it has no files to save",
+                hint="git worktree list  (run gitcp in one of them)",
             )
 
 
@@ -335,12 +468,29 @@ def _discover(start: str, home: Path) -> tuple[Path, Path]:
                 hint="run gitcp in a working tree",
             )
         if directory.joinpath(".git").is_file():
-            raise RepositoryNotFound(f"{directory}/.git does not name a git directory")
+            raise _nowhere(directory)
     if discovered is None:
         raise RepositoryNotFound(
             f"no git repository at {start} or above", hint="git init  (or, without git: gitcp init)"
         )
     return Path(root), Path(discovered[1])
+
+
+def _nowhere(directory: Path) -> RepositoryNotFound:
+    """Return the error for a file `.git` that names no git directory, as in a linked worktree whose
+    repository was moved or pruned it.
+    """
+    path = shared.quoted(str(directory))
+    named = discovery.named(str(directory))
+    main = Path(named).parents[2] if named and "worktrees" in named else None
+    is_there = main is not None and main.is_dir()
+    hint = f"git -C {shared.quoted(str(main))} worktree repair {path}" if is_there else ""
+    what = "does not name a git directory"
+    if named:
+        what += f" ({named} is none)"
+    return RepositoryNotFound(
+        f"{directory}/.git {what}: nothing can be saved", hint=hint or f"cat {path}/.git"
+    )
 
 
 def _is_git_directory(directory: Path) -> bool:

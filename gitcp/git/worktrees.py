@@ -130,7 +130,11 @@ def linked(repo: Repository) -> tuple[Linked, ...]:
 
 
 def _text(path: Path) -> str:
-    return path.read_text("utf-8", "surrogateescape").strip()
+    """Return the path that a file of git's names. Raises OSError, also for one that cannot be."""
+    text = path.read_text("utf-8", "surrogateescape").strip()
+    if not text or "\0" in text:
+        raise FileNotFoundError(f"{path} names no working tree")
+    return text
 
 
 def check_movable(repo: Repository, name: str, *, force: bool) -> Oid | None:

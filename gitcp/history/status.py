@@ -7,7 +7,18 @@ from pathlib import Path
 
 from gitcp.errors import ConversationUnreadable, FormatTooNew, GitcpError, StoreDamaged
 from gitcp.git.objects import Objects
-from gitcp.model import MAIN, Base, Capture, Checkpoint, CheckpointId, FileChange, Note, Oid, Skip
+from gitcp.model import (
+    MAIN,
+    Base,
+    Capture,
+    Checkpoint,
+    CheckpointId,
+    Fault,
+    FileChange,
+    Note,
+    Oid,
+    Skip,
+)
 from gitcp.saving import quarantine
 from gitcp.saving import session as session_op
 from gitcp.saving.live_trees import live_trees
@@ -34,7 +45,8 @@ class Status(Value):
     `session` is where the next save goes (None: undecided, or a new session without a name yet);
     `why` is the reason. `noted`: a note is pending for that save. `damage` are lines about sessions
     that cannot be read. `watcher` is what watches the working tree (None: nothing); `missed` is a
-    directory in which it did not report a change, so that it is not trusted.
+    directory in which it did not report a change, so that it is not trusted. `faults` is what is
+    broken of git's.
     """
 
     session: str | None
@@ -52,6 +64,7 @@ class Status(Value):
     damage: tuple[str, ...] = ()
     watcher: str | None = None
     missed: bytes | None = None
+    faults: tuple[Fault, ...] = ()
 
 
 def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Status:
@@ -83,6 +96,7 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
         damage=(*damage, *quarantine.warnings(store)),
         watcher=taken.watch.known.watcher if taken.watch else None,
         missed=taken.watch.missed if taken.watch else None,
+        faults=store.repo.faults,
     )
 
 

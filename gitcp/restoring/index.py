@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from gitcp.errors import GitFailed
+from gitcp.errors import GitFailed, IndexUnreadable
 from gitcp.git import staging, trees
 from gitcp.git.index import read_index
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, Entry
 from gitcp.restoring.plan import Kept, absence, within
 from gitcp.store import Store
+from gitcp.worktree import known_index
 
 Slot = tuple[bytes, int]
 """A path and a stage: the key of one index entry."""
@@ -23,6 +24,9 @@ def restore(store: Store, target: Checkpoint, scope: Collection[bytes]) -> tuple
 
     Only entries that differ are written; files are not.
     """
+    if any(skip.path == known_index.PATH for skip in target.snapshot.skipped):
+        why = "the index was not restored: git's index could not be read at that checkpoint"
+        return (Kept(known_index.PATH, why, missing=True),)
     wanted = {
         slot: entry for slot, entry in _recorded(store, target).items() if within(slot[0], scope)
     }
@@ -33,7 +37,7 @@ def restore(store: Store, target: Checkpoint, scope: Collection[bytes]) -> tuple
         with staging.changing(store.repo) as repo:
             _change(repo, target, scope, wanted, intent_to_add)
         return tuple(_unrestored(store, wanted, intent_to_add, scope))
-    except (GitFailed, OSError) as error:
+    except (GitFailed, IndexUnreadable, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         path = os.path.relpath(store.repo.index, store.repo.root)
         return (Kept(os.fsencode(path), f"the index was not restored: {reason}", missing=True),)

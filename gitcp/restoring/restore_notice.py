@@ -28,6 +28,7 @@ from gitcp.worktree.paths import display
 NAME = "untold"
 NOTICE = "notice"
 UNREAD = "unread"
+FAULTS = "faults"
 CHANGED = "changed"
 SHOWN = 10
 LONGEST_LINE = 500
@@ -148,19 +149,22 @@ def _read_changed(path: Path) -> Json:
 
 
 def leave_notice(store: Store, text: str) -> None:
-    """Write what a background save found, for the next session start or prompt of any agent."""
-    with suppress(OSError):
-        replace_file(
-            store.repo.state_dir / NOTICE, text.encode("utf-8", "backslashreplace"), durable=False
-        )
-
-
-def leave_unread(store: Store, text: str) -> bool:
-    """Leave a notice for the next session start or prompt of any agent: which conversation a
-    background save could not read ("" if all were read). Return whether the notice is new; the
-    same one is left only once.
+    """Write what a background save found, for the next session start or prompt of any agent, after
+    what is waiting for it.
     """
-    path = store.repo.state_dir / UNREAD
+    path = store.repo.state_dir / NOTICE
+    data = text.encode("utf-8", "backslashreplace")
+    with suppress(OSError):
+        waiting = [read_own(path)] if path.exists() else []
+        replace_file(path, b"; ".join(dict.fromkeys((*waiting, data))), durable=False)
+
+
+def leave_once(store: Store, name: str, text: str) -> bool:
+    """Leave a notice for the next session start or prompt of any agent: what a background save
+    found, which conversation it could not read (UNREAD) or what is broken of git's (FAULTS); "" if
+    nothing is. Return whether the notice is new; the same one is left only once.
+    """
+    path = store.repo.state_dir / name
     try:
         known = read_own(path).decode("utf-8", "replace")
     except OSError:

@@ -19,6 +19,7 @@ from gitcp.model import (
     CheckpointId,
     Conversation,
     Digest,
+    Fault,
     FileChange,
     Note,
     Oid,
@@ -34,7 +35,7 @@ from gitcp.saving import authors, conversation, position, session
 from gitcp.saving.conversation import Readable
 from gitcp.saving.live_trees import LiveTrees, live_trees
 from gitcp.saving.session import Choice
-from gitcp.state import latest, note, numbers, run_journal, tag, tool_log
+from gitcp.state import hook_failures, latest, note, numbers, run_journal, tag, tool_log
 from gitcp.store import Store, one_line
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree.snapshot import Limits, Since, Taken, known, take
@@ -124,7 +125,8 @@ class Saved(Value):
     `why` explains the choice of session and conversation, `taken` is the snapshot, `sources` are
     the streams that were read. `damage` describes a damaged session and where its checkpoints are
     now, "" if there was none. `unread` is what could not be read of the conversation: the files are
-    saved, and what the last checkpoint has of the conversation is kept.
+    saved, and what the last checkpoint has of the conversation is kept. `faults` is what is broken
+    of git's.
     """
 
     saved: bool
@@ -135,6 +137,7 @@ class Saved(Value):
     sources: tuple[Source, ...] = ()
     damage: str = ""
     unread: Unread | None = None
+    faults: tuple[Fault, ...] = ()
 
     def __str__(self) -> str:
         """Return one line: the saved id with its label, or why nothing was saved."""
@@ -177,8 +180,9 @@ def save(store: Store, request: SaveRequest) -> Saved:
         saved.taken.remember()
     if request.files is None:
         session.set_current(store, saved.checkpoint.id.session)
+        hook_failures.clear(hook_failures.files(store.repo))
     _set_tags(store, request.tags, saved.checkpoint)
-    return saved
+    return replace(saved, faults=store.repo.faults) if store.repo.faults else saved
 
 
 class Scanned(NamedTuple):

@@ -166,7 +166,7 @@ def _own(repo: Repository, section: str, mistakes: list[BadValue] | None = None)
         text = repo.config.get(name.lower())
         if text is not None:
             with _collected(mistakes):
-                values[key] = read(_all(repo, name) if read is _patterns else text, name)
+                values[key] = read(_all(repo, name, text) if read is _patterns else text, name)
     return values
 
 
@@ -178,9 +178,10 @@ def in_git(section: str, key: str) -> str:
     return f"gitcp.{first}{''.join(word.capitalize() for word in others)}"
 
 
-def _all(repo: Repository, name: str) -> list[str]:
+def _all(repo: Repository, name: str, last: str) -> list[str]:
+    """Return every value of a setting; the `last` alone where git cannot read its settings now."""
     output = repo.git("config", "--get-all", "-z", name, accept=(0, 1))
-    return [os.fsdecode(value) for value in output.split(b"\0") if value]
+    return [os.fsdecode(value) for value in output.split(b"\0") if value] or [last]
 
 
 def _team(repo: Repository, section_name: str, mistakes: list[BadValue] | None = None) -> Values:

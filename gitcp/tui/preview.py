@@ -442,6 +442,8 @@ def _facts(checkpoint: Checkpoint) -> Iterator[str]:
     yield f"made by {checkpoint.trigger.value}"
     if agent is not None:
         yield " ".join(filter(None, (agent.name, agent.version, agent.model)))
+    if snapshot.base.unknown:
+        yield f"base commit unknown: {snapshot.base.unknown}"
     if snapshot.base.commit:
         yield f"on {snapshot.base.branch or 'no branch'} at {snapshot.base.commit[:10]}"
     yield f"{snapshot.total:,} files, {len(snapshot.skipped):,} not captured"

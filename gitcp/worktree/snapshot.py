@@ -12,13 +12,14 @@ from collections.abc import Callable, Container, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from gitcp.errors import IndexUnreadable
 from gitcp.fastpath import nodes, stat_check
 from gitcp.fingerprint import CTIME
 from gitcp.git import index as git_index
 from gitcp.model import Oid, Snapshot
 from gitcp.value import EMPTY, Value, replace
 from gitcp.watchers import watched
-from gitcp.worktree import nested, outputs, state
+from gitcp.worktree import known_index, nested, outputs, state
 from gitcp.worktree.assembly import Assembly
 from gitcp.worktree.basis import Basis, basis_of
 from gitcp.worktree.reading import settled, tick
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from gitcp.git.index import Index
     from gitcp.git.objects import Objects
     from gitcp.git.repo import Repository
+    from gitcp.model import Skip
     from gitcp.worktree.attributes import ConversionHints
     from gitcp.worktree.blobs import Blobs, WrittenFile
     from gitcp.worktree.scan import Scan
@@ -120,6 +122,7 @@ def take(
     which is not flushed; if it is dry, nothing is written. Raises GitcpError if the scan fails as a
     whole; what cannot be captured is listed in the snapshot.
     """
+    repo.require_files()
     started = tick()
     look, repo.look = repo.look, None  # stale for any later scan
     if since is None:
@@ -139,6 +142,8 @@ def take(
     except nodes.Damaged:
         current = snapshotter.rescan(None, index_file)
         snapshot = snapshot_of(current, repo.head())
+    if snapshotter.lost is not None:
+        snapshot = replace(snapshot, skipped=(*snapshot.skipped, snapshotter.lost))
     stamps = _stamps(current)
     captured = tuple(path for path in limits.outputs if stamps(path) is not None)
     snapshot = replace(snapshot, outputs=captured) if captured else snapshot
@@ -220,6 +225,7 @@ class _Snapshotter:
         self._is_live = is_live
         self._written: Mapping[bytes, WrittenFile] = EMPTY
         self._root = os.fsencode(repo.root)
+        self.lost: Skip | None = None
 
     def take(
         self, memory: Memory | None, index_file: Fingerprint | None, since: Since | None
@@ -237,7 +243,7 @@ class _Snapshotter:
     ) -> Memory:
         """Return the remembered scan, updated."""
         is_same_index = index_file == memory.index_file
-        index = None if is_same_index else self._changed_index(memory.index_digest)
+        index = None if is_same_index else self._changed_index(memory, index_file)
         self._written = since.written if since is not None else EMPTY
         past = memory.past()
         touched = self._changed_directories(memory) if since is None else since.touched()
@@ -262,12 +268,28 @@ class _Snapshotter:
         updated = self._memory(hints, assembly.root(), memory.file, (index_file, digest))
         return updated._replace(scanned=None if scan.gone else scan.records)
 
-    def _changed_index(self, digest: bytes) -> Index | None:
-        """Return git's index, None if it has this digest: `git status` rewrites it with nothing new
-        but stat data.
+    def _changed_index(self, memory: Memory, index_file: Fingerprint | None) -> Index | None:
+        """Return git's index, None if it has the digest of the remembered one: `git status`
+        rewrites it with nothing new but stat data. None also if it cannot be read.
         """
-        index = git_index.read(self._repo)
-        return None if digest and index.digest == digest else index
+        try:
+            index = self._read_index(memory, index_file)
+        except IndexUnreadable as error:
+            self._lose_index(error, known_index.SCAN)
+            return None
+        return None if memory.index_digest and index.digest == memory.index_digest else index
+
+    def _read_index(self, memory: Memory | None, index_file: Fingerprint | None) -> Index:
+        """Return git's index. Raises IndexUnreadable, also for one that was there and is gone."""
+        if index_file is None and memory is not None and memory.index_file is not None:
+            raise git_index.unreadable(self._repo, "it is missing")
+        return git_index.read(self._repo)
+
+    def _lose_index(self, error: IndexUnreadable, instead: str) -> None:
+        from gitcp.git import faults  # hardly ever
+
+        self.lost = known_index.skip(error.what, instead)
+        self._repo.lose_index(faults.of_index(self._repo, error.what, instead))
 
     def _changed_directories(self, memory: Memory) -> dict[bytes, Touched]:
         # import these while the child processes scan
@@ -291,7 +313,13 @@ class _Snapshotter:
         """Scan everything. Files that are as remembered are not read again if their blobs can be
         trusted. Raises Damaged.
         """
-        index = git_index.read(self._repo)
+        try:
+            index = self._read_index(memory, index_file)
+            if index_file is None:  # as after `git clone --no-checkout`
+                index, _ = known_index.instead(self._repo, self._objects.reader, None)
+        except IndexUnreadable as error:
+            index, instead = known_index.instead(self._repo, self._objects.reader, memory)
+            self._lose_index(error, instead)
         if memory is not None and memory.contents != self._basis.contents:
             memory = None
         past = memory.past() if memory is not None else Past()
@@ -315,8 +343,10 @@ class _Snapshotter:
 
     def _comparable_index(self, index_file: Fingerprint | None) -> Fingerprint | None:
         """Return the index file to compare the next one with; one that never matches if it was
-        written within this clock tick.
+        written within this clock tick, or could not be read.
         """
+        if self.lost is not None:
+            return _UNSETTLED_INDEX
         return (
             index_file
             if index_file is None or settled(index_file[CTIME], self._started)

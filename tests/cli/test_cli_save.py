@@ -77,7 +77,15 @@ def test_json(project: Project, talk: Talk) -> None:
     found = document["checkpoint"]
 
     assert (done.err, done.out.count("\n")) == ("", 1)
-    assert list(document) == ["schema", "saved", "reason", "uncommitted", "unread", "checkpoint"]
+    assert list(document) == [
+        "schema",
+        "saved",
+        "reason",
+        "uncommitted",
+        "unread",
+        "faults",
+        "checkpoint",
+    ]
     assert (document["schema"], document["saved"]) == ("gitcp.save/1", True)
     assert list(found) == CHECKPOINT
     assert found["id"] == f"{found['session']}@{found['number']}" == "e7baae82@1"

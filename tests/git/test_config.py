@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gitcp.errors import GitcpError, RepositoryNotFound
+from gitcp.errors import Refused, RepositoryNotFound
 from gitcp.git import config
 from gitcp.git.repo import Repository
 from gitcp.model import Host
@@ -37,13 +37,13 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How often git was asked."""
     calls: list[str] = []
-    real = Repository.git
+    real = Repository.git_once
 
     def counting(self: Repository, *args: str, **options: object) -> bytes:
         calls.append(args[0])
         return real(self, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Repository, "git", counting)
+    monkeypatch.setattr(Repository, "git_once", counting)
     return calls
 
 
@@ -128,12 +128,17 @@ def test_garbage_in_the_cache_means_asking_again(project: Project, garbage: byte
     assert opened(project).config["gitcp.y"] == "one"
 
 
-def test_a_broken_config_is_an_error(project: Project) -> None:
-    """git's own message comes through, and nothing else happens."""
+def test_a_broken_config_is_reported(project: Project) -> None:
+    """git's own message comes through, and git works with a configuration of gitcp's."""
+    project.commit()
     with (project.git_dir / "config").open("a") as file:
         file.write("[broken\n")
-    with pytest.raises(GitcpError, match="bad config"):
-        opened(project)
+    repo = opened(project)
+    (fault,) = repo.faults
+    assert "bad config line" in fault.what
+    assert repo.git("rev-parse", "refs/heads/main")
+    with pytest.raises(Refused, match="bad config line"):
+        repo.git("branch", "other")
 
 
 @pytest.mark.parametrize(

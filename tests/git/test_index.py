@@ -12,7 +12,7 @@ import pytest
 from capturing import host
 from kinds import FORMAT
 
-from gitcp.errors import GitcpError, GitFailed
+from gitcp.errors import GitcpError, IndexUnreadable
 from gitcp.git import index
 from gitcp.git.repo import Repository
 from gitcp.model import TREE, IndexEntry
@@ -222,9 +222,9 @@ def test_none(project: Project) -> None:
     "content", [b"", b"DIRC", b"not an index at all", b"DIRC\0\0\0\2\0\0\0\5" + b"x" * 40]
 )
 def test_damaged(tracked: Project, content: bytes) -> None:
-    """A damaged index is git's to complain about, in words."""
+    """A damaged index is an error in words."""
     tracked.write(tracked.git_dir / "index", content)
-    with pytest.raises(GitFailed, match="ls-files"):
+    with pytest.raises(IndexUnreadable, match="it is damaged"):
         index.read_index(open_repo(tracked))
 
 

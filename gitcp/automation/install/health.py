@@ -28,6 +28,7 @@ from gitcp.policy import events
 from gitcp.restoring import placing
 from gitcp.saving import quarantine
 from gitcp.state import journal
+from gitcp.state.hook_failures import Failing
 from gitcp.store import Store
 from gitcp.value import Value
 from gitcp.watchers import watched
@@ -88,31 +89,26 @@ class Health(Value):
     notes: tuple[str, ...]
 
 
-def examine(store: Store | None, host: Host) -> Health:
-    """Check everything. Expected failures are not raised but listed as problems."""
-    problems: list[Problem] = []
+def examine(
+    store: Store | None,
+    host: Host,
+    failing: Failing | None = None,
+    error: GitcpError | None = None,
+) -> Health:
+    """Check everything. Expected failures are not raised but listed as problems.
+
+    `failing` are the failed saves of hooks, `error` is why the repository cannot be opened.
+    """
+    problems = [Problem(str(each), each.hint) for each in (failing, error) if each is not None]
     gitcp = command.on_path(host)
-    if gitcp is None:
-        problems.append(
-            Problem(
-                "gitcp is not on your PATH, so no agent can run it",
-                command.fix(),
-            )
-        )
     git = _version(shutil.which("git", path=host.env.get("PATH", os.defpath)), host)
-    if git is not None and _is_old(git):
-        least = ".".join(map(str, LEAST_GIT))
-        problems.append(
-            Problem(
-                f"{git} is older than {least}; some commands will fail",
-                f"install git {least} or later",
-            )
-        )
+    problems += _program_problems(gitcp, git)
     agents = tuple(_agents(store, host))
     for agent in agents:
         problems += _agent_problems(agent, store, host)
     problems += (Problem(what, hint) for what, hint in adapters.problems(host))
-    store_health = None if store is None else _store(store, problems)
+    notes: list[str] = []
+    store_health = None if store is None else _in_store(store, agents, problems, notes)
     warning = command.only_here(host)
     return Health(
         program=gitcp,
@@ -121,14 +117,47 @@ def examine(store: Store | None, host: Host) -> Health:
         store=store_health,
         log=() if store is None else _log(store),
         problems=tuple(problems),
-        notes=tuple(filter(None, (warning, *_uncovered(agents, store, host), *_watched(store)))),
+        notes=tuple(filter(None, (warning, *notes))),
     )
 
 
-def _watched(store: Store | None) -> Iterator[str]:
+def _program_problems(gitcp: str | None, git: str | None) -> Iterator[Problem]:
+    if gitcp is None:
+        yield Problem("gitcp is not on your PATH, so no agent can run it", command.fix())
+    if git is not None and _is_old(git):
+        least = ".".join(map(str, LEAST_GIT))
+        yield Problem(
+            f"{git} is older than {least}; some commands will fail",
+            f"install git {least} or later",
+        )
+
+
+def _in_store(
+    store: Store, agents: Iterable[AgentHealth], problems: list[Problem], notes: list[str]
+) -> StoreHealth | None:
+    """Return the state of the store, and list what is broken in it and around it."""
+    health = None
+    with _listing(problems):
+        health = _store(store, problems)
+    with _listing(problems):
+        notes += _uncovered(agents, store, store.repo.host)
+    with _listing(problems):
+        notes += _watched(store)
+    problems += (Problem(fault.what, fault.hint) for fault in store.repo.faults)
+    return health
+
+
+@contextlib.contextmanager
+def _listing(problems: list[Problem]) -> Iterator[None]:
+    """List an error as a problem, and go on: whoever looks for what is broken needs all of it."""
+    try:
+        yield
+    except (GitcpError, OSError) as error:
+        problems.append(Problem(str(error), getattr(error, "hint", "")))
+
+
+def _watched(store: Store) -> Iterator[str]:
     """Yield what watches the working tree, and whether `gitcp watch` could watch all of it."""
-    if store is None:
-        return
     known = watched.load(str(store.repo.git_dir))
     if known is not None:
         trust = "" if known.missed is None else ", not trusted: it did not report a change"
@@ -190,11 +219,11 @@ def _agent_problems(agent: AgentHealth, store: Store | None, host: Host) -> Iter
             yield Problem(f"{title}: {left.path}: {left.why}", f"fix {left.path}")
 
 
-def _uncovered(agents: Iterable[AgentHealth], store: Store | None, host: Host) -> Iterator[str]:
+def _uncovered(agents: Iterable[AgentHealth], store: Store, host: Host) -> Iterator[str]:
     """Yield a note for each agent that is enabled in the project, but not in all its worktrees: a
     new worktree has only what is committed.
     """
-    trees = [tree for tree in worktrees.linked(store.repo) if tree.there] if store else []
+    trees = [tree for tree in worktrees.linked(store.repo) if tree.there]
     for agent in agents:
         if agent.project == NO or agent.user != NO:
             continue

@@ -65,8 +65,8 @@ def save(context: Context, given: arguments.Save) -> Json:
         "reason": saved.reason,
         "checkpoint": objects.checkpoint(saved.checkpoint, tags),
     }
-    if saved.unread is not None:
-        fields["warning"] = f"{saved.unread}"
+    if saved.unread is not None or saved.faults:
+        fields["warning"] = "; ".join(map(str, filter(None, (saved.unread, *saved.faults))))
     elif saved.checkpoint.conversation is None:
         fields["warning"] = _without_conversation(context, saved)
     return bounded("save", fields)
