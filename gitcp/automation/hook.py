@@ -38,7 +38,8 @@ class HookEvent(Value):
     that the agent is about to write to it beyond the first `seen` bytes: some agents send the
     event before the text is on disk. For Copilot CLI it is a hook's name and time. Gitcp waits up
     to `patience` seconds for file and text; what comes later is saved at the next event. `late`
-    means that the session is not active, and another one's start saves its last messages.
+    means that the session is not active, and another one's start saves its last messages, and
+    `before_edit` that a tool is about to change files: only what no session has saved here counts.
     `session` is the gitcp session, if named.
     """
 
@@ -51,6 +52,7 @@ class HookEvent(Value):
     seen: int = 0
     patience: float = 0.5
     late: bool = False
+    before_edit: bool = False
     limits: Limits = Limits()
     session: str | None = None
 
@@ -68,12 +70,13 @@ def record(store: Store, event: HookEvent) -> Saved | None:
         return None
     if event.awaited:
         choice = _wait(store, event, choice)
+    scope = CHANGE_SCOPES.get(event.trigger, ChangeScope.ALL)
     request = SaveRequest(
         cwd=event.cwd,
         trigger=event.trigger,
         limits=event.limits,
         choice=choice,
-        change_scope=CHANGE_SCOPES.get(event.trigger, ChangeScope.ALL),
+        change_scope=ChangeScope.UNSAVED if event.before_edit else scope,
     )
     return save(store, request)
 

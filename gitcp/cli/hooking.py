@@ -71,7 +71,7 @@ def run(arguments: Sequence[str], until: float) -> int:
         if event is not None and not triggers.is_idle(event):
             called.extend(_Called(event, *location) for location in _places(event))
             for each in called:
-                tool_log.note(each.git_dir, each.root, event, each.began)
+                each.note_done()
             _save_doomed(event, until)
             _answer(called, until)
             if not called:
@@ -157,8 +157,11 @@ def _answer(called: Sequence[_Called], until: float) -> None:
         telling = not told and each.may_tell()
         if not telling and not each.calls_for_a_save():
             each.begin_turn()
+            each.note_begin(each.began)
         else:
+            each.note_asked()
             words = apart(each.worker(telling=telling), each.fail, until, overdue=each.is_overdue)
+            each.note_begin(fingerprint.clock())
             told = told or bool(words)
             if words:
                 os.write(1, words)
@@ -240,13 +243,28 @@ class _Called:
         self.look = answer.look_at(root, git_dir)
         self.telling = _Telling(event, root, git_dir)
 
+    def note_done(self) -> None:
+        """Log the event, unless a tool is about to begin."""
+        if self.event.kind != events.BEFORE_TOOL:
+            tool_log.note(self.git_dir, self.root, self.event, self.began)
+
+    def note_asked(self) -> None:
+        """Log that a tool waits for a save: what changes meanwhile is not of it."""
+        if self.event.kind == events.BEFORE_TOOL:
+            tool_log.note(self.git_dir, self.root, self.event, self.began, asked=True)
+
+    def note_begin(self, time: int) -> None:
+        """Log that a tool begins."""
+        if self.event.kind == events.BEFORE_TOOL:
+            tool_log.note(self.git_dir, self.root, self.event, time)
+
     def calls_for_a_save(self) -> bool:
         """Return whether there may be something to save, from cached state."""
         return self.settings is None or self._calls_for_a_save(self.settings)
 
     def wants_a_save(self) -> bool:
         """Return whether the settings want a checkpoint before this event."""
-        return self.settings is None or self._trigger(self.settings) is not None
+        return self.settings is None or self._decided(self.settings) is not None
 
     def save_worktree(self) -> None:
         """Save this working tree, in a detached process, whatever agent it belongs to."""
@@ -290,6 +308,12 @@ class _Called:
             hook_failures.clear(self.telling.files, reason=hook_failures.OVERDUE)
 
     def _trigger(self, settings: Settings) -> str | None:
+        trigger = self._decided(settings)
+        if trigger is None and self.event.kind == events.BEFORE_TOOL:
+            return triggers.before_edit(settings)
+        return trigger
+
+    def _decided(self, settings: Settings) -> str | None:
         age = time.time() - self.last.created if self.last else None
         return triggers.decide(self.event, settings, age, self._size)
 
@@ -299,6 +323,8 @@ class _Called:
             return False
         if self.event.kind == events.START:
             return bool(self._behind())
+        if self._is_before_edit(trigger):
+            return self._has_unsaved()
         if self.last is None or (self.event.kind == events.TURN and self.event.stamp):
             return True  # a transcript that is written later looks as it did
         if not hook_memo.is_unchanged(self.look, self.last, files_alone=trigger == "tools"):
@@ -306,6 +332,30 @@ class _Called:
         if self.event.kind == events.BEFORE_TOOL:
             tool_log.note_unchanged(self.git_dir, self.began)
         return self.event.kind == events.TURN and not self._has_written()
+
+    def _is_before_edit(self, trigger: str) -> bool:
+        """Return whether a tool is about to change files, without a risk: then only what others
+        have changed is saved.
+        """
+        return self.event.kind == events.BEFORE_TOOL and trigger == triggers.TOOLS
+
+    def _has_unsaved(self) -> bool:
+        """Return whether the files that a tool is about to change may differ from the last
+        checkpoint here, of any session. What it is about to do would hide who changed them.
+        """
+        if self._names_saved_files():
+            return False
+        if not hook_memo.scanned(self.git_dir) or not hook_memo.is_as_scanned(self.look):
+            return True
+        tool_log.note_unchanged(self.git_dir, self.began)
+        return False
+
+    def _names_saved_files(self) -> bool:
+        """Return whether the calls change only files that they name, and these are as the last
+        checkpoint has them.
+        """
+        paths, since = tool_log.named(self.event, self.root), hook_memo.scanned(self.git_dir)
+        return paths is not None and all(_is_older(self.root, path, since) for path in paths)
 
     def _has_written(self) -> bool:
         """Return whether the transcript has the agent's last message; True if it never will."""
@@ -341,7 +391,7 @@ class _Called:
         context = self._context()
         settings = self._asked(context)
         trigger = self._trigger(settings)
-        if trigger is None:
+        if trigger is None or (self._is_before_edit(trigger) and self._names_saved_files()):
             return
         if self.event.kind != events.START:
             self._record(context, trigger, self.event.session_id, self.event.transcript)
@@ -391,22 +441,27 @@ class _Called:
 
         store = context.store
         files = unchanged.deciding(store)
+        before_edit = self._is_before_edit(trigger)
         hook_event = hook.HookEvent(
             cwd=context.cwd,
             agent=self.event.agent,
             session_id=session_id,
             trigger=Trigger(trigger),
             transcript=transcript,
-            awaited=_awaited(self.event),
+            awaited=b"" if before_edit else _awaited(self.event),
             seen=self.last.seen if self.last else 0,
             patience=0.0 if self._waited_in_vain() else _patience(self.event),
             late=late,
+            before_edit=before_edit,
             limits=self._limits(context),
         )
         saved = hook.record(store, hook_event)
-        if saved is not None:
-            self._follow(store, saved)
-        if saved is not None and session_id:
+        if saved is None:
+            return
+        self._follow(store, saved)
+        if before_edit and not saved.saved:  # it is saved, but in another session
+            tool_log.note_unchanged(self.git_dir, saved.taken.started)
+        elif session_id:
             missing = self._waited_in_vain() or bool(hook_event.awaited)
             unchanged.remember_hook(
                 store, self.event.agent, session_id, saved, files, transcript, missing=missing
@@ -622,6 +677,15 @@ def _where(event: Event) -> tuple[str, str] | None:
     if here is None or (named and _is_inside(named, here[0])):
         return discovery.discover(named) if named else here
     return here
+
+
+def _is_older(root: str, path: bytes, time: int) -> bool:
+    """Return whether a file is there and was changed before `time`."""
+    try:
+        status = os.lstat(os.path.join(os.fsencode(root), path))
+        return fingerprint.of(status)[fingerprint.CTIME] < time
+    except (OSError, ValueError):
+        return False
 
 
 def _is_inside(path: str, root: str) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     """Paths of files and the fingerprint of each; None where there was none."""
 
 POLICY = "policy"
+LATEST = "latest"
 SETTLING = ("GIT_ATTR", "GIT_CONFIG", "HOME", "XDG_")
 BEHIND = 5
 MISSING = (-1,)
@@ -100,6 +101,25 @@ def is_unchanged(look: Look, remembered: Last, *, files_alone: bool) -> bool:
         return False
     watched_look.begin(look)
     return watched_look.is_unchanged(look, remembered.state)
+
+
+def scanned(git_dir: str) -> int:
+    """Return when the scan for the last checkpoint of this working tree began, in nanoseconds; 0 if
+    that is not known. Files with an earlier ctime are as that checkpoint has them.
+    """
+    time = discovery.beginning(os.path.join(git_dir, "gitcp", LATEST)).partition(b" ")[2].strip()
+    return int(time) if time.isdigit() and len(time) <= 20 else 0
+
+
+def is_as_scanned(look: Look) -> bool:
+    """Return whether the files are those of the last checkpoint of this working tree, whatever
+    session made it, using a check of the working tree that begins here.
+    """
+    watched_look.begin(look)
+    try:
+        return watched_look.is_unchanged(look, look.load().fingerprint)
+    except (OSError, ValueError):
+        return False
 
 
 def behind(git_dir: str, agent: str) -> list[tuple[str, str]]:

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from gitcp.policy.risk import SizeOf
     from gitcp.policy.settings import Settings
 
+TOOLS = "tools"
+
 PLAIN = {
     events.START: "turn",  # what an agent that was killed had done
     events.PROMPT: "prompt",
-    events.AFTER_TOOLS: "tools",
+    events.AFTER_TOOLS: TOOLS,
     events.TURN: "turn",
     events.COMPACTION: "compaction",
     events.END: "session-end",
@@ -74,6 +76,13 @@ def decide(event: Event, settings: Settings, age: float | None, size_of: SizeOf)
             return None
     default = PLAIN.get(event.kind)
     return default if default not in settings.off else None
+
+
+def before_edit(settings: Settings) -> str | None:
+    """Return the trigger before a tool that may change files, if other changes than its own are not
+    saved yet; None if it is disabled.
+    """
+    return TOOLS if TOOLS not in settings.off else None
 
 
 def _special(event: Event, settings: Settings, size_of: SizeOf) -> str | None:

@@ -33,7 +33,7 @@ from gitcp.restoring.worktree_view import WorktreeDisk
 from gitcp.restoring.written import CompletedSnapshot, Written
 from gitcp.saving import session
 from gitcp.saving.live_trees import live_trees
-from gitcp.saving.save import Saved, SaveRequest, save
+from gitcp.saving.save import Saved, SaveRequest, remember_scan, save
 from gitcp.state import effects, journal, note, oplog, undo_stack
 from gitcp.state.extent import Extent, Restores
 from gitcp.state.journal import RestoreKind, Unfinished
@@ -454,7 +454,7 @@ def _save_and_restore(
     extent = _extent(store, request, files, state)
     entry = LogEntry(step, safety, extent, os.urandom(8).hex())
     if not files and not request.index and _is_placed(request, state.saved.checkpoint, placed):
-        state.saved.taken.remember()
+        remember_scan(store, state.saved)
         if step is not RestoreKind.RESTORE:
             _record(store, request, entry, (request.target.id, safety))
         kept, is_incomplete = (*files.kept, *state.kept), any(kept.missing for kept in files.kept)

@@ -5,6 +5,11 @@ Evidence, best first: a tool call that names the path; a tool call that may chan
 which the file got its ctime; for a deleted file, those calls that could have done it. The calls are
 in the log of the hooks (`state.tool_log`), and in transcripts where hooks say nothing. What no
 call explains, a person or a script did. In doubt a change is either of several, never somebody's.
+
+A file has one ctime, so a later change hides an earlier one. Before a call, its hook saves what
+changed since the last checkpoint (`cli.hooking`): then each of the two is in a step of its own.
+Where it could not, somebody else may have a part in what the call changed; so too where a file is
+not what the input of the call makes of it (`policy.edited`).
 """
 
 from __future__ import annotations
@@ -15,7 +20,10 @@ from typing import NamedTuple
 
 from gitcp.errors import StoreDamaged
 from gitcp.fastpath.stat_check import UNSETTLED
+from gitcp.git.reader import ObjectReader
 from gitcp.model import (
+    EXECUTABLE,
+    FILE,
     GITLINK,
     NOBODY,
     Agent,
@@ -23,20 +31,25 @@ from gitcp.model import (
     Checkpoint,
     CheckpointId,
     Claim,
+    Entry,
     FileChange,
     Oid,
     SkipReason,
     Trigger,
 )
+from gitcp.policy import edited
 from gitcp.saving import session
 from gitcp.state import latest, tool_log
+from gitcp.state.tool_log import Seen
 from gitcp.store import Store
+from gitcp.value import EMPTY
 from gitcp.worktree.snapshot import Taken
 
 Session = tuple[str, str]
 """An agent and its id of the session; ("", "") for nobody known."""
 
 SOMEBODY: Session = ("", "")
+FILES = frozenset((FILE, EXECUTABLE))
 MANY = 20
 """Paths of one claim above which whole directories stand for them."""
 
@@ -44,13 +57,19 @@ MANY = 20
 class Work(NamedTuple):
     """A tool call: `paths` are those that it changes, None if it may change any. Times are in
     nanoseconds, `end` None while it runs. It is not `certain` that it ran, and only then.
+
+    Whatever changed before `asked` was saved by then if something was saved since. `before` and
+    `after` are the files that it names, as they were at its begin and end, where that is known.
     """
 
     session: Session
     start: int
     end: int | None
     paths: tuple[bytes, ...] | None
-    certain: bool = True
+    certain: bool
+    asked: int
+    before: Mapping[bytes, Seen]
+    after: Mapping[bytes, Seen]
 
     def covers(self, time: int) -> bool:
         """Return whether a file with this ctime was written while the call ran."""
@@ -118,7 +137,8 @@ def _by_session(
 
     def claims(lines: Iterable[tool_log.Line]) -> dict[bytes, SessionClaim]:
         root = os.fsencode(store.repo.root)
-        return _Evidence(works(lines, running=running), since, root, taken).claims(changes)
+        known = works(lines, running=running)
+        return _Evidence(known, since, root, taken, store.reader).claims(changes)
 
     by_session = claims(logged)
     if any(SOMEBODY in claim[0] | claim[1] for claim in by_session.values()):
@@ -137,37 +157,89 @@ def works(lines: Iterable[tool_log.Line], *, running: bool) -> list[Work]:
     """Return the tool calls in a log. One without an end may never have begun: an agent asks
     before it runs a command. `running`: it is certain that they run. An edit that did happen did.
     """
-    done: list[Work] = []
-    begun: dict[tuple[Session, str], tool_log.Line] = {}
-    last: dict[Session, int] = {}
+    log = _Log()
     for line in lines:
-        if line.mark == tool_log.BEGIN:
-            begun[line.session, line.call] = line
-        elif line.mark in (tool_log.DONE, tool_log.FAILED):
-            done += _ended(line, begun.pop((line.session, line.call), None), last)
-        elif line.mark in (tool_log.IDLE, tool_log.LEFT):
-            for key in [key for key in begun if key[0] == line.session]:
-                started = begun.pop(key)
-                done.append(Work(key[0], started.time, line.time, started.paths, certain=False))
-        last[line.session] = line.time
-    done += [
-        Work(key[0], line.time, None, line.paths, certain=running or line.paths is not None)
-        for key, line in begun.items()
+        log.add(line)
+    return [
+        *log.done,
+        *(
+            begin.work(None, certain=running or begin.line.paths is not None)
+            for begin in log.begun()
+        ),
     ]
-    return done
 
 
-def _ended(
-    end: tool_log.Line, begin: tool_log.Line | None, last: Mapping[Session, int]
-) -> list[Work]:
-    """Return a call that ended. One that failed changed no path that it names; one whose begin is
-    not logged began after the session's event before.
-    """
-    paths = end.paths if end.paths is not None or begin is None else begin.paths
-    if end.mark == tool_log.FAILED and paths is not None:
-        return []
-    start = begin.time if begin else last.get(end.session, 0)
-    return [Work(end.session, start, end.time, paths, begin is not None or paths is not None)]
+class _Begin(NamedTuple):
+    """The begin of a call, when it was asked for, and the files that it names."""
+
+    line: tool_log.Line
+    asked: int
+    before: Mapping[bytes, Seen]
+
+    def work(
+        self,
+        end: int | None,
+        *,
+        certain: bool,
+        paths: tuple[bytes, ...] | None = None,
+        after: Mapping[bytes, Seen] = EMPTY,
+    ) -> Work:
+        """Return the call as far as it is known."""
+        line = self.line
+        named = line.paths if paths is None else paths
+        return Work(line.session, line.time, end, named, certain, self.asked, self.before, after)
+
+
+Key = tuple[Session, str]
+
+
+class _Log:
+    """The calls in a log that is read from its begin: `done`, and those that have begun."""
+
+    def __init__(self) -> None:
+        self.done: list[Work] = []
+        self._begun: dict[Key, _Begin] = {}
+        self._asked: dict[Key, tool_log.Line] = {}
+        self._seen: dict[tuple[str, Key], Mapping[bytes, Seen]] = {}
+        self._last: dict[Session, int] = {}
+
+    def begun(self) -> Iterable[_Begin]:
+        """Return the begins of the calls that have not ended."""
+        return self._begun.values()
+
+    def add(self, line: tool_log.Line) -> None:
+        """Read the next line."""
+        key = (line.session, line.call)
+        if line.mark in (tool_log.BEFORE, tool_log.AFTER):
+            self._seen[line.mark, key] = tool_log.seen(line)
+            return
+        if line.mark == tool_log.ASKED:
+            self._asked[key] = line
+        elif line.mark == tool_log.BEGIN:
+            asked = self._asked.pop(key, line).time
+            self._begun[key] = _Begin(line, asked, self._seen.pop((tool_log.BEFORE, key), EMPTY))
+        elif line.mark in (tool_log.DONE, tool_log.FAILED):
+            self._end(line, key)
+        elif line.mark in (tool_log.IDLE, tool_log.LEFT):
+            for key in [key for key in self._begun if key[0] == line.session]:
+                self.done.append(self._begun.pop(key).work(line.time, certain=False))
+        self._last[line.session] = line.time
+
+    def _end(self, end: tool_log.Line, key: Key) -> None:
+        """Read the end of a call. One that failed changed no path that it names; one whose begin is
+        not logged began after the session's event before.
+        """
+        begin, asked = self._begun.pop(key, None), self._asked.pop(key, None)
+        after = self._seen.pop((tool_log.AFTER, key), EMPTY)
+        is_known = begin is not None or asked is not None
+        if begin is None:
+            start = asked.time if asked else self._last.get(end.session, 0)
+            line = tool_log.Line(tool_log.BEGIN, start, end.session, end.call, end.paths)
+            begin = _Begin(line, start if asked else end.time, EMPTY)
+        paths = end.paths if end.paths is not None else begin.line.paths
+        if end.mark != tool_log.FAILED or paths is None:
+            certain = is_known or paths is not None
+            self.done.append(begin.work(end.time, certain=certain, paths=paths, after=after))
 
 
 # ---------------------------------------------------------------- claims
@@ -183,14 +255,17 @@ def _sessions(works: Iterable[Work]) -> frozenset[Session]:
 
 
 class _Evidence:
-    """The tool calls, and the files' times. Nothing changed before `since`."""
+    """The tool calls, and the files' times and contents. Nothing changed before `since`."""
 
-    def __init__(self, works: list[Work], since: int, root: bytes, taken: Taken) -> None:
+    def __init__(
+        self, works: list[Work], since: int, root: bytes, taken: Taken, reader: ObjectReader
+    ) -> None:
         works = [work for work in works if work.end is None or work.end >= since]
         self._commands = [work for work in works if work.paths is None]
         self._since = since
         self._root = root
         self._taken = taken
+        self._reader = reader
         self._by_path: dict[bytes, list[Work]] = {}
         for work in works:
             for path in work.paths or ():
@@ -214,18 +289,27 @@ class _Evidence:
                 moved.setdefault(change.new.oid, claims[change.path])
         for change in gone:
             assert change.old is not None
-            claims[change.path] = self._of_deleted(change.path, moved.get(change.old.oid))
+            claims[change.path] = self._of_deleted(change, moved.get(change.old.oid))
         return claims
 
     def _of_written(self, change: FileChange) -> SessionClaim:
         time = self._time(change)
-        sure, loose = self._naming(change.path, time)
+        sure, loose = self._naming(change, time)
+        running = [work for work in self._commands if time is not None and work.covers(time)]
+        certain, possible = self._last_writers(time, sure, loose, running)
+        works = [w for w in (*sure, *loose, *running) if w.session in certain | possible]
+        hidden = self._hidden(change, works)
+        return certain, (possible | hidden) - certain
+
+    def _last_writers(
+        self, time: int | None, sure: list[Work], loose: list[Work], running: list[Work]
+    ) -> SessionClaim:
+        """Return who changed a file since the last checkpoint, as far as its time tells."""
         certain = _sessions(sure)
         if time is None or time < self._since:
             return (certain, NONE) if certain else self._anybody(loose, None)
         if any(work.covers(time) for work in sure):
             return certain, NONE
-        running = [work for work in self._commands if work.covers(time)]
         writers = _sessions([*loose, *running])
         if not writers:
             return certain | {SOMEBODY}, NONE
@@ -233,33 +317,116 @@ class _Evidence:
             writers |= {SOMEBODY}
         return (certain | writers, NONE) if len(writers) == 1 else (certain, writers - certain)
 
-    def _of_deleted(self, path: bytes, moved: SessionClaim | None) -> SessionClaim:
+    def _of_deleted(self, change: FileChange, moved: SessionClaim | None) -> SessionClaim:
         """Return who deleted a path: those that name it, who wrote its content elsewhere, or those
         that may have until its directory changed last.
         """
-        sure, loose = self._naming(path, None)
+        sure, loose = self._naming(change, None)
         if sure:
-            return _sessions(sure), NONE
+            certain = _sessions(sure)
+            return certain, self._hidden(change, sure) - certain
         if moved is not None and SOMEBODY not in moved[0] | moved[1]:
             return moved
-        return self._anybody(loose, self._changed(path.rpartition(b"/")[0]))
+        return self._anybody(loose, self._changed(change.path.rpartition(b"/")[0]))
 
-    def _naming(self, path: bytes, time: int | None) -> tuple[list[Work], list[Work]]:
+    def _hidden(self, change: FileChange, works: list[Work]) -> frozenset[Session]:
+        """Return who may have changed a path as well, before one of the calls that changed it, or
+        while it ran: the path's time tells of the last change alone.
+        """
+        sessions = NONE
+        for work in works:
+            sessions |= self._changed_before(change, work)
+            if not self._is_explained(change, work, alone=len(works) == 1):
+                sessions |= {SOMEBODY}
+        return sessions
+
+    def _changed_before(self, change: FileChange, work: Work) -> frozenset[Session]:
+        """Return who may have changed a path between the last checkpoint and a call's begin."""
+        seen = work.before.get(change.path)
+        if seen is not None and seen.changed != tool_log.ABSENT:
+            return self._writers(change.path, seen.changed, work)
+        if self._since >= work.asked if seen is None else change.old is None:
+            return NONE
+        return _sessions(w for w in self._commands if w.start <= work.start) | {SOMEBODY}
+
+    def _writers(self, path: bytes, time: int, later: Work) -> frozenset[Session]:
+        """Return who may have changed a path at this time, before the begin of `later`."""
+        if time < self._since:
+            return NONE
+        naming = [work for work in self._by_path.get(path, ()) if work.start < later.start]
+        writers = [work for work in (*naming, *self._commands) if work.covers(time)]
+        is_known = any(work.certain for work in writers)
+        return _sessions(writers) | (NONE if is_known else {SOMEBODY})
+
+    def _is_explained(self, change: FileChange, work: Work, *, alone: bool) -> bool:
+        """Return whether a path is what the input of a call makes of it, if that is known. `alone`:
+        no other call changed it.
+        """
+        seen = work.before.get(change.path)
+        if seen is None or work.end is None or tool_log.ANYTHING in seen.results:
+            return True  # whether one that has not ended did it, is decided before
+        if seen.results == ("",):
+            return not alone or self._is_one_place(change)
+        later = [each for each in self._by_path[change.path] if each.start > work.start]
+        digests = {each.before[change.path].digest for each in later if change.path in each.before}
+        if change.path in work.after:
+            digests.add(work.after[change.path].digest)
+        return "" in digests or not digests.isdisjoint(seen.results)
+
+    def _digest(self, entry: Entry) -> str:
+        """Return the checksum of a file's content, "" if it is not known."""
+        content = self._content(entry)
+        return edited.digest(content) if content is not None else ""
+
+    def _is_one_place(self, change: FileChange) -> bool:
+        """Return whether all lines that changed follow each other, as far as they are known."""
+        before, after = map(self._content, (change.old, change.new))
+        if before is None or after is None:
+            return True
+        old, new = before.split(b"\n"), after.split(b"\n")
+        for _ in range(2):  # from the first line on, then from the last
+            pairs = enumerate(zip(old, new, strict=False))
+            same = next((n for n, pair in pairs if pair[0] != pair[1]), min(len(old), len(new)))
+            old, new = old[same:][::-1], new[same:][::-1]
+        return set(old).isdisjoint(new)
+
+    def _content(self, entry: Entry | None) -> bytes | None:
+        """Return the content of a file, None if it is no file or cannot be read."""
+        try:
+            is_file = entry is not None and entry.mode in FILES
+            return self._reader.read_blob(entry.oid) if entry and is_file else None
+        except StoreDamaged:
+            return None
+
+    def _naming(self, change: FileChange, time: int | None) -> tuple[list[Work], list[Work]]:
         """Return the calls that changed a path since the last checkpoint, and those that may have
         before it, or not at all: they began earlier, or have not ended. `time` is the file's.
+
+        An agent may ask before it edits: one that has not ended did so if the path is what its
+        input makes of it.
         """
-        naming = self._by_path.get(path, ())
+        naming = self._by_path.get(change.path, ())
         sure = [work for work in naming if work.certain and self._since <= work.start]
         sure = [w for w in sure if w.end is not None and (time is None or w.start <= time)]
         loose = [work for work in naming if work not in sure]
-        return sure, [work for work in loose if time is None or work.covers(time)]
+        loose = [work for work in loose if time is None or work.covers(time)]
+        return sure, [
+            w if w.end is not None else w._replace(certain=self._is_done(change, w)) for w in loose
+        ]
+
+    def _is_done(self, change: FileChange, work: Work) -> bool:
+        """Return whether a path is what the input of a call that has not ended makes of it."""
+        seen = work.before.get(change.path)
+        if seen is None or change.new is None or seen.results[0] in ("", tool_log.ANYTHING):
+            return False
+        return self._digest(change.new) in seen.results
 
     def _anybody(self, loose: list[Work], until: int | None) -> SessionClaim:
         """Return who may have made a change whose time is not known, at the latest `until`."""
         running = [work for work in self._commands if until is None or work.start <= until]
         sessions = _sessions([*loose, *running])
         if until is None or not any(
-            work.certain and work.start <= self._since and work.covers(until) for work in running
+            work.certain and work.asked <= self._since and work.covers(until) for work in running
         ):
             sessions |= {SOMEBODY}
         return (sessions, NONE) if len(sessions) == 1 else (NONE, sessions)

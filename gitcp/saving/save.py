@@ -49,11 +49,14 @@ UNKNOWN = Oid("unknown")
 
 
 class ChangeScope(StrEnum):
-    """What must have changed for a new checkpoint: anything, files or messages, or files only."""
+    """What must have changed for a new checkpoint: anything, files or messages, or files only; or
+    files since the last checkpoint here, of any session.
+    """
 
     ALL = "all"
     MESSAGES = "messages"
     FILES = "files"
+    UNSAVED = "unsaved"
 
 
 class SaveRequest(Value):
@@ -177,12 +180,20 @@ def save(store: Store, request: SaveRequest) -> Saved:
         store.writer.discard()
         raise
     if request.remember:
-        saved.taken.remember()
+        remember_scan(store, saved)
     if request.files is None:
         session.set_current(store, saved.checkpoint.id.session)
         hook_failures.clear(hook_failures.files(store.repo))
     _set_tags(store, request.tags, saved.checkpoint)
     return replace(saved, faults=store.repo.faults) if store.repo.faults else saved
+
+
+def remember_scan(store: Store, saved: Saved) -> None:
+    """Store the scan of a save, unless the last checkpoint here has other files: this session may
+    have gone back to what its own last one has, after another session saved.
+    """
+    if saved.saved or authors.before(store, saved.checkpoint).tree == saved.taken.snapshot.tree:
+        saved.taken.remember()
 
 
 class Scanned(NamedTuple):
@@ -489,6 +500,8 @@ def _is_saved(
     """
     if store.freshener.damaged and _is_damaged(store, parent):
         return False
+    if change_scope is ChangeScope.UNSAVED:
+        return authors.before(store, parent).tree == draft.snapshot.tree
     if (
         draft.note.label
         or draft.note.compensations

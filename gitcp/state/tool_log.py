@@ -2,19 +2,24 @@
 paths. Hooks append to it, and a save reads from it who changed what.
 
 One line for each event in `<git dir>/gitcp/tools`. Lines are independent of each other: a lost or
-incomplete one costs the information in it, and nothing else. Commands are not stored.
+incomplete one costs the information in it, and nothing else. Commands are not stored, and of files
+only when they changed and checksums.
+
+What a file was when a call began tells whether somebody else had changed it since the last
+checkpoint; what it was at the end, whether somebody else wrote to it meanwhile.
 """
 
 from __future__ import annotations
 
 import os
 
+from gitcp import fingerprint
 from gitcp.git import shared
-from gitcp.policy import events, risk
+from gitcp.policy import edited, events, risk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gitcp.policy.events import Call, Event
 
@@ -28,6 +33,20 @@ BEGIN, DONE, FAILED, IDLE, LEFT, SAME = "<>!.x="
 those of the last scan.
 """
 
+ASKED, BEFORE, AFTER = "?()"
+"""A tool is about to begin, and waits for a save; the files of the call whose begin or end is in
+the next line, as they were then.
+"""
+
+ABSENT = -1
+"""Instead of the time when a file changed: there is none."""
+
+ANYTHING = "*"
+"""Instead of the checksums that a call may lead to: any content is possible."""
+
+LARGEST_READ = 1 << 20
+"""Bytes above which a file's content is not looked at."""
+
 ANY = b"*"
 WHOLE = b"\t;"
 """The end of a complete line."""
@@ -36,8 +55,6 @@ WAITING = frozenset("Agent Task agent task".split())
 """Tools that wait for another agent, whose own calls are reported."""
 
 FILE = ("file_path", "filePath", "notebook_path", "path", "absolute_path")
-PATCH = ("command", "input", "patch", "patchText")
-HEADS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 
 ESCAPES = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"))
 MARKS = {events.PROMPT: IDLE, events.TURN: IDLE, events.END: LEFT}
@@ -64,8 +81,22 @@ class Line:
         self.paths = paths
 
 
-def note(git_dir: str, root: str, event: Event, now: int) -> None:
-    """Log an event, if it tells who changes files. Never raises."""
+class Seen:
+    """A file as a hook saw it: its ctime in nanoseconds (or ABSENT), a checksum of its content (""
+    if it was not read), and before a call, those of what the call may make of it: ANYTHING, or ""
+    where only lines that follow each other may change.
+    """
+
+    __slots__ = ("changed", "digest", "results")
+
+    def __init__(self, changed: int, digest: str, results: tuple[str, ...]) -> None:
+        self.changed, self.digest, self.results = changed, digest, results
+
+
+def note(git_dir: str, root: str, event: Event, now: int, *, asked: bool = False) -> None:
+    """Log an event, if it tells who changes files. `asked`: a call is about to begin. Never
+    raises.
+    """
     try:
         if not event.session_id:
             return
@@ -73,7 +104,7 @@ def note(git_dir: str, root: str, event: Event, now: int) -> None:
         if event.kind in MARKS and not event.subagent:
             _append(git_dir, f"{MARKS[event.kind]}\t{head}\t\t*".encode() + WHOLE)
         elif event.kind in (events.BEFORE_TOOL, events.AFTER_TOOLS):
-            _append(git_dir, *_lines(event, root, head))
+            _append(git_dir, *_lines(event, root, head, asked=asked))
     except (OSError, ValueError):
         return
 
@@ -112,33 +143,103 @@ def changed_paths(call: Call) -> list[str] | None:
     if call.tool in risk.READERS or call.tool in WAITING:
         return []
     if call.tool in risk.PATCHERS:
-        return _patched(call.text(*PATCH)) or None
+        return _patched(call.text(*edited.PATCH)) or None
     if call.tool in risk.WRITERS or call.tool in risk.EDITORS:
         return list(filter(None, [call.text(*FILE)])) or None
     return None
+
+
+def named(event: Event, root: str) -> list[bytes] | None:
+    """Return the paths in the working tree that an event's calls change; None if they may change
+    any file.
+    """
+    paths: list[bytes] = []
+    for call in event.calls:
+        given = changed_paths(call)
+        if given is None:
+            return None
+        paths += _inside(event, root, given)
+    return paths
 
 
 def _patched(patch: str) -> list[str]:
     return [
         line.removeprefix(head).strip()
         for line in patch.splitlines()
-        for head in HEADS
+        for head in edited.HEADS
         if line.startswith(head)
     ]
 
 
-def _lines(event: Event, root: str, head: str) -> Iterator[bytes]:
+def _lines(event: Event, root: str, head: str, *, asked: bool) -> Iterator[bytes]:
+    is_begin = event.kind == events.BEFORE_TOOL
     for call in event.calls:
-        paths = changed_paths(call)
-        if paths == []:
+        named = changed_paths(call)
+        known = _escaped((call.id or call.tool).encode("utf-8", "replace"))
+        inside = _inside(event, root, named or ())
+        if named is not None and not inside:
             continue
-        inside = [relative(path, event.cwd, root) for path in paths or ()]
-        names = [ANY] if paths is None else [_escaped(path) for path in inside]
-        mark = BEGIN if event.kind == events.BEFORE_TOOL else FAILED if call.failed else DONE
-        known = (call.id or call.tool).encode("utf-8", "replace")
-        fields = [f"{mark}\t{head}".encode(), _escaped(known), *filter(None, names)]
-        if len(fields) > 2:
-            yield b"\t".join(fields) + WHOLE
+        paths = [ANY] if named is None else [_escaped(path) for path in inside]
+        if inside and not asked:
+            seen = [_escaped(_seen(call, *each, root, is_begin)) for each in inside.items()]
+            fields = [part for pair in zip(paths, seen, strict=True) for part in pair]
+            mark = BEFORE if is_begin else AFTER
+            yield b"\t".join([f"{mark}\t{head}".encode(), known, *fields]) + WHOLE
+        mark = ASKED if asked else BEGIN if is_begin else FAILED if call.failed else DONE
+        yield b"\t".join([f"{mark}\t{head}".encode(), known, *paths]) + WHOLE
+
+
+def _inside(event: Event, root: str, named: Iterable[str]) -> dict[bytes, str]:
+    """Return the paths in the working tree that a call names, each with how it names it."""
+    pairs = ((relative(path, event.cwd, root), path) for path in named)
+    return {path: given for path, given in pairs if path}
+
+
+def _seen(call: Call, path: bytes, given: str, root: str, is_begin: bool) -> bytes:
+    """Return what a file is now, as a line has it: when it changed, and checksums."""
+    file = os.path.join(os.fsencode(root), path)
+    try:
+        changed = fingerprint.of(os.lstat(file))[fingerprint.CTIME]
+    except OSError:
+        changed = ABSENT
+    content = _regular(file)
+    text = f"{changed} {edited.digest(content) if content is not None else ''}"
+    if not is_begin:
+        return text.encode()
+    if content is None and changed != ABSENT:
+        return f"{text} {ANYTHING}".encode()
+    results = edited.results(call, given, content or b"")
+    digests = ",".join(edited.digest(each) for each in results)
+    return f"{text} {digests or ANYTHING * (not edited.is_one_place(call))}".encode()
+
+
+def _regular(path: bytes) -> bytes | None:
+    """Return the content of a regular file that is not large; None for anything else."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if status.st_mode >> 12 != 8 or status.st_size > LARGEST_READ:
+            return None
+        return os.read(descriptor, LARGEST_READ + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def seen(line: Line) -> dict[bytes, Seen]:
+    """Return the files in a line of BEFORE or AFTER, without those that are incomplete."""
+    files = {}
+    parts = line.paths or ()
+    for path, text in zip(parts[::2], parts[1::2], strict=False):
+        changed, _, rest = text.decode("ascii", "replace").partition(" ")
+        content, _, results = rest.partition(" ")
+        if changed.lstrip("-").isdecimal() and len(changed) <= 20:
+            files[path] = Seen(int(changed), content, tuple(results.split(",")))
+    return files
 
 
 def relative(path: str, directory: str, root: str) -> bytes:

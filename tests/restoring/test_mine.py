@@ -10,21 +10,23 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
 import pytest
 from back import contents, save, undo
+from hooked import hooks
+from mid_turn import IDS, Day, on_disk, put
 from together import CONFLICT, MINE, OTHERS, File, Files, Tree
 
 from gitcp.errors import Refused
 from gitcp.git import trees
 from gitcp.history.authors import Transition
+from gitcp.history.revisions import resolve
 from gitcp.model import (
-    EXECUTABLE,
+    FILE,
     NOBODY,
-    SYMLINK,
     Agent,
     Authors,
     Base,
@@ -32,6 +34,8 @@ from gitcp.model import (
     CheckpointId,
     Claim,
     Entry,
+    Skip,
+    SkipReason,
     Snapshot,
 )
 from gitcp.restoring import others
@@ -127,28 +131,31 @@ def check(tree: Tree, path: bytes, after: File | None, conflict: str | None, uns
         assert after == wanted, (path, story(tree, path))
 
 
-def put(project: Project, before: Files, after: Files) -> None:
-    """Turn the files of a tree into others."""
-    for path in before.keys() - after.keys():
-        project.remove(path)
-    for path, (mode, data) in after.items():
-        if before.get(path) == (mode, data):
-            continue
-        if before.get(path):
-            project.remove(path)
-        if mode == SYMLINK:
-            project.symlink(path, data)
-        else:
-            project.write(path, data, mode=0o755 if mode == EXECUTABLE else 0o644)
-
-
-def on_disk(project: Project) -> Files:
-    """The files of the working tree, as the model has them."""
-    return {
-        path: (SYMLINK if file.kind == "symlink" else 0o100000 | file.mode, file.data)
-        for path, file in project.files().items()
-        if file.kind != "directory"
-    }
+@pytest.mark.parametrize("skipped", [b"dir/b", b"dir"])
+def test_what_was_not_captured(project: Project, skipped: bytes) -> None:
+    """A file that the checkpoint did not capture stays: it may have existed then. One of somebody
+    else stays too where a checkpoint in between did not capture it.
+    """
+    store = open_store(project)
+    skip = Skip(skipped, SkipReason.TOO_LARGE)
+    start, mine, ours = (
+        snapshot(store, {b"a": (FILE, b"1\n"), b"dir/b": (FILE, text)})
+        for text in (b"old\n", b"old\nmine\n", b"old\nmine\nours\n")
+    )
+    unseen = replace(snapshot(store, {b"a": (FILE, b"1\n")}), skipped=(skip,))
+    store.writer.flush()
+    lines = by_git(store.repo, SIDES)
+    for transitions, why in (
+        ([transition(unseen, mine, {b"dir/b"})], "not captured then (too-large)"),
+        (
+            [transition(start, unseen, ()), transition(unseen, ours, {b"dir/b"})],
+            "not captured now (too-large)",
+        ),
+    ):
+        now = transitions[-1].after
+        merged = without_own(store.objects, now, transitions, lines)
+        assert [(each.path, each.why) for each in merged.conflicts] == [(b"dir/b", why)]
+        assert merged.snapshot.tree == now.tree
 
 
 def recorded(
@@ -218,6 +225,42 @@ def test_restored_and_undone(project: Project, seed: int, monkeypatch: pytest.Mo
     if report.checkpoint:
         with project.guard():
             undo(project)
+    assert contents(project) == before
+
+
+@pytest.mark.parametrize("seed", range(0, HISTORIES, 20))
+def test_a_person_in_mid_turn(
+    project: Project, seed: int, record_property: Callable[[str, object], None]
+) -> None:
+    """Each path is as the model has it without the session's changes, or a conflict and untouched.
+    There are conflicts only where lines are near each other, or where it cannot be known. How many
+    is in the report (`--junitxml`).
+    """
+    with hooks(project) as call:
+        day = Day(project, call, seed)
+        for _ in range(12):
+            day.step()
+        for agent in IDS:
+            day.hook(agent, "Stop")
+    tree, before = day.tree, contents(project)
+    store = open_store(project)
+    target = store.read(resolve(store, "aaaaaaaa@2", current=None))
+    request = RestoreRequest(
+        target, project.root, conversation=False, mine=True, session=target.id.session
+    )
+    conflicts = {each.path: each.why for each in op.plan(store, request).conflicts}
+    rest = tuple(sorted((tree.start.keys() | tree.events.keys()) - conflicts.keys()))
+    report = op.restore(open_store(project), replace(request, paths=rest))
+
+    after = on_disk(project)
+    for path in sorted(tree.start.keys() | tree.events.keys()):
+        check(tree, path, after.get(path), conflicts.get(path), path in day.unsure)
+    own = {p for p, events in tree.events.items() if any(each.author == MINE for each in events)}
+    record_property("own", len(own))
+    record_property("conflicts", len(conflicts))
+    record_property("unsure", len(conflicts.keys() & day.unsure))
+    if report.checkpoint:
+        undo(project)
     assert contents(project) == before
 
 

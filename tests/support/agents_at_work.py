@@ -78,8 +78,14 @@ class AgentAtWork:
 
     def edits(self, path: str, text: str) -> None:
         """Change a file with the edit tool."""
-        with self.tool("Edit", {"file_path": str(self.project.root / path), "new_string": text}):
+        with self.tool("Edit", self.replacing(path, text)):
             self.project.write(path, text)
+
+    def replacing(self, path: str, text: str) -> dict[str, str]:
+        """The input of an edit that replaces all of a file."""
+        place = self.project.root / path
+        old = place.read_text() if place.exists() else ""
+        return {"file_path": str(place), "old_string": old, "new_string": text}
 
     def shell(self, command: str = "make") -> Any:
         """Run a command: what is done meanwhile, it does."""
@@ -105,6 +111,13 @@ class Codex(AgentAtWork):
 
     def edits(self, path: str, text: str) -> None:
         """Change a file with a patch."""
-        patch = f"*** Begin Patch\n*** Update File: {path}\n+{text}\n*** End Patch"
-        with self.tool("apply_patch", {"command": patch}):
+        with self.tool("apply_patch", {"command": self.patch(path, text)}):
             self.project.write(path, text)
+
+    def patch(self, path: str, text: str) -> str:
+        """A patch that replaces all of a file, or adds it."""
+        place = self.project.root / path
+        old = [f"-{line}" for line in place.read_text().splitlines()] if place.exists() else []
+        head = [f"*** Update File: {path}", "@@", *old] if old else [f"*** Add File: {path}"]
+        new = [f"+{line}" for line in text.splitlines()]
+        return "\n".join(("*** Begin Patch", *head, *new, "*** End Patch"))

@@ -105,13 +105,29 @@ class Tree:
         acts += [self._mode] * modes
         act = self.dice.choice(acts) if there else self._create
         path = self.dice.choice(there) if there else b""
+        return self._recorded(act, author, path, by_line=act in (self._edit, self._mode))
+
+    def edit(self, author: str, path: bytes) -> set[bytes]:
+        """Change lines of this path as `author`; the paths that changed."""
+        return self._recorded(self._edit, author, path, by_line=path in self.lines)
+
+    def replace_line(self, author: str, path: bytes, line: Line, text: bytes) -> set[bytes]:
+        """Change one line of a path as `author`; the paths that changed."""
+
+        def act(author: str, path: bytes) -> set[bytes]:
+            now = next(each for each in self.lines[path] if each.edits is line.edits)
+            now.edits.append(Edit(author, text))
+            return {path}
+
+        return self._recorded(act, author, path, by_line=True)
+
+    def _recorded(self, act: Act, author: str, path: bytes, *, by_line: bool) -> set[bytes]:
         before = self.files()
         lines = {path: [line.whole() for line in each] for path, each in self.lines.items()}
         touched = act(author, path)
         after = self.files()
         changed = {each for each in touched if before.get(each) != after.get(each)}
         for each in changed:
-            by_line = act in (self._edit, self._mode)
             event = Event(author, before.get(each), after.get(each), by_line, lines.get(each, []))
             self.events.setdefault(each, []).append(event)
         return changed
