@@ -140,6 +140,7 @@ class Opened:
             promised=tuple(self.promised),
             force=force,
             choice=choice,
+            watched=True,
         )
         return self._saved(store, request)
 

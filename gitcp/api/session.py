@@ -241,6 +241,7 @@ class Session:
             outputs=request.files,
             promised=tuple(self.opened.promised),
             results=(result,),
+            watched=True,
         )
         with_housekeeping(store, save.save(store, saving))
         return result

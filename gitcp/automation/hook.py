@@ -77,6 +77,7 @@ def record(store: Store, event: HookEvent) -> Saved | None:
         limits=event.limits,
         choice=choice,
         change_scope=ChangeScope.UNSAVED if event.before_edit else scope,
+        watched=True,
     )
     return save(store, request)
 

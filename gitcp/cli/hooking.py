@@ -327,7 +327,8 @@ class _Called:
             return self._has_unsaved()
         if self.last is None or (self.event.kind == events.TURN and self.event.stamp):
             return True  # a transcript that is written later looks as it did
-        if not hook_memo.is_unchanged(self.look, self.last, files_alone=trigger == "tools"):
+        files_alone, whole = trigger == "tools", trigger == answer.RISKY
+        if not hook_memo.is_unchanged(self.look, self.last, files_alone=files_alone, whole=whole):
             return True
         if self.event.kind == events.BEFORE_TOOL:
             tool_log.note_unchanged(self.git_dir, self.began)

@@ -207,6 +207,7 @@ def _request(context: Context, given: Mapping[str, Any]) -> SaveRequest:
         promised=growing,
         force=given["force"],
         patience=PATIENCE,
+        watched=True,
     )
 
 

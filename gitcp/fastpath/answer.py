@@ -24,6 +24,9 @@ MEMO = "unchanged"
 STATE = "worktree-state"
 QUIET = ("-q", "--quiet")
 PIPED = ("-", "--conversation=-")
+RISKY = "before-risky-change"
+"""The trigger of a save that looks at everything, whatever a watcher says: it may be the last."""
+
 DECIDING = ("CLAUDE", "CODEX", "COPILOT", "GEMINI", "GIT_", "GITCP_", "HOME", "OPENCODE", "XDG_")
 
 
@@ -35,7 +38,7 @@ def begin(options: Sequence[str]) -> Look | None:
     if where is None or any(option in PIPED for option in options):
         return None
     look = look_at(*where)
-    watched_look.begin(look)
+    watched_look.begin(look, whole=any(option.endswith(RISKY) for option in options))
     return look
 
 

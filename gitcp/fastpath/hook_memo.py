@@ -83,9 +83,9 @@ def last(git_dir: str, agent: str, session_id: str) -> Last | None:
     return Last(*known) if known is not None else None
 
 
-def is_unchanged(look: Look, remembered: Last, *, files_alone: bool) -> bool:
+def is_unchanged(look: Look, remembered: Last, *, files_alone: bool, whole: bool = False) -> bool:
     """Return whether a save would find nothing new, using a check of the working tree that begins
-    here.
+    here, and looks at the `whole` of it whatever a watcher says.
     """
     if remembered.settled_by != variables():
         return False
@@ -99,7 +99,7 @@ def is_unchanged(look: Look, remembered: Last, *, files_alone: bool) -> bool:
         return False
     if not fingerprint.are_unchanged(remembered.files):
         return False
-    watched_look.begin(look)
+    watched_look.begin(look, whole=whole)
     return watched_look.is_unchanged(look, remembered.state)
 
 

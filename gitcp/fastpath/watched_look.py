@@ -1,7 +1,8 @@
 """A look that a watcher helps: it is restricted to the directories that may have changed.
 
 The answer to the watcher's last token says which these are (gitcp.watchers.watched). It counts only
-for the stored scan that the token belongs to, and only while the watcher is trusted.
+for the stored scan that the token belongs to, and only while the watcher is trusted. No watcher
+tells of mounts, so what is or was mounted inside is always looked at.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Watch:
     not reported.
     """
 
-    __slots__ = ("answer", "asked", "deep", "is_narrow", "known", "missed", "shallow")
+    __slots__ = ("answer", "asked", "deep", "is_narrow", "known", "missed", "mounts", "shallow")
 
     def __init__(self, known: Watched, answer: Answer, asked: int) -> None:
         self.known, self.answer, self.asked = known, answer, asked
@@ -43,12 +44,16 @@ class Watch:
         self.is_narrow = False
         same = watched.instance(known.token) == watched.instance(answer.token)
         self.missed = known.missed if same else None
+        self.mounts = known.mounts
 
-    def narrow(self, look: Look) -> None:
+    def narrow(self, look: Look, *, whole: bool = False) -> None:
         """Restrict a look, not begun yet, to what may have changed; not if the answer is that
         anything may, or if it is not about the stored scan, or if the watcher is not trusted.
+
+        A `whole` look is not restricted either, but compared with the answer.
         """
-        if self.answer.paths is None or self.missed is not None:
+        mounted = self._follow_mounts(look.root)
+        if self.answer.paths is None or self.missed is not None or mounted is None:
             return
         try:
             state = look.load()
@@ -59,10 +64,26 @@ class Watch:
         except (OSError, ValueError):
             return
         shallow, deep = watched.directories(self.answer.paths, exact=self.known.watcher == OWN)
-        self.shallow, self.deep = frozenset((*shallow, *always)), tuple(deep)
+        self.shallow, self.deep = frozenset((*shallow, *always)), (*deep, *mounted)
         self.is_narrow = True
-        if PARANOID not in os.environ:
-            look.only = self.shallow.union(part, (path + b"/" for path in deep))
+        if not whole and PARANOID not in os.environ:
+            look.only = self.shallow.union(part, (path + b"/" for path in self.deep))
+
+    def _follow_mounts(self, root: bytes) -> frozenset[bytes] | None:
+        """Return the mount points inside, now and when the watcher was asked before, None if they
+        are not known. `gitcp watch` begins anew when they change; others go on watching what was
+        hidden, or is no longer there, and are not trusted any more.
+        """
+        from gitcp.watchers import mounts  # only where something watches
+
+        before, now = self.mounts, mounts.below(root)
+        if now is None:
+            return None
+        changed = before ^ now
+        if changed and self.answer.paths is not None and self.known.watcher != OWN:
+            self.missed = self.missed or min(changed)
+        self.mounts = now
+        return before | now
 
     @property
     def next_part(self) -> int:
@@ -82,6 +103,7 @@ class Watch:
             self.next_part,
             self.missed,
             is_told,
+            self.mounts,
         )
 
 
@@ -90,9 +112,10 @@ def watch(known: Watched, answer: Answer | None) -> Watch | None:
     return Watch(known, answer, time.time_ns()) if answer is not None else None
 
 
-def begin(look: Look) -> None:
-    """Begin a look, restricted by the answer of a watcher that speaks git's protocol. If another
-    one must be asked first, the scan does that, and begins its own. Never raises.
+def begin(look: Look, *, whole: bool = False) -> None:
+    """Begin a look, restricted, unless it is to be `whole`, by the answer of a watcher that speaks
+    git's protocol. If another one must be asked first, the scan does that, and begins its own.
+    Never raises.
     """
     known = _known(os.path.dirname(os.path.dirname(look.state)))
     look.only = look.watch = None  # those of an earlier `begin`
@@ -101,7 +124,7 @@ def begin(look: Look) -> None:
             return
         look.watch = watch(known, watched.ask(known))
         if look.watch is not None:
-            look.watch.narrow(look)
+            look.watch.narrow(look, whole=whole)
     look.begin()
 
 

@@ -29,7 +29,7 @@ def compare(
     live = live_trees(store, old.id.session)
     if not text:
         objects = Objects(store.repo, dry=True)
-        current = take(store.repo, objects, limits, live)
+        current = take(store.repo, objects, limits, live, watched=True)
         yield Comparison(
             _against(store, objects, old, current.snapshot.tree, paths), lambda *_: b""
         )
@@ -39,7 +39,7 @@ def compare(
     with tempfile.TemporaryDirectory(prefix="gitcp-") as name:
         temporary = scratch(store.repo, Path(name))
         objects = Objects(temporary)
-        snapshot = take(store.repo, objects, limits, live).snapshot
+        snapshot = take(store.repo, objects, limits, live, watched=True).snapshot
         new = snapshot.tree
         objects.writer.write_tree(
             objects.reader.read_tree(new)

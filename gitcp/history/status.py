@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from pathlib import Path
 
 from gitcp.errors import ConversationUnreadable, FormatTooNew, GitcpError, StoreDamaged
@@ -73,7 +74,8 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
     tip = store.tip(name) if name else None
     last, damage = _last(store, tip)
     objects = Objects(store.repo, dry=True)
-    taken = take(store.repo, objects, limits, live_trees(store, name) if name else frozenset())
+    live: Container[Oid] = live_trees(store, name) if name else frozenset()
+    taken = take(store.repo, objects, limits, live, watched=True)
     current = taken.snapshot
     is_compared = last is not None and (last.snapshot.has_files or last.snapshot.total)
     last_tree = last.snapshot.tree if last and is_compared else store.base_tree(current.base.commit)

@@ -197,7 +197,8 @@ def _changed(store: Store, last: Checkpoint | None) -> int:
     """
     objects = Objects(store.repo, dry=True)
     live: Container[Oid] = live_trees(store, last.id.session) if last else frozenset()
-    now = take(store.repo, objects, settings.limits(store.repo), live).snapshot
+    limits = settings.limits(store.repo)
+    now = take(store.repo, objects, limits, live, watched=True).snapshot
     before = last.snapshot.tree if last else store.base_tree(now.base.commit)
     if before is not None:
         objects.reader.name_tree(store.reader.read_tree(before))

@@ -134,6 +134,7 @@ class Thread:
             note=Note(position=position),
             limits=settings.limits(store.repo),
             choice=Choice(self.name, capture, GIVEN),
+            watched=True,
             **given,
         )
         return with_housekeeping(store, save.save(store, request))

@@ -429,6 +429,7 @@ class ThreadStore:
             files=files,
             parent=thread.last,
             stored=(conversation, Agent(AGENT, key.thread)) if conversation or is_first else None,
+            watched=True,
         )
         return save.save(store, request).checkpoint.commit
 

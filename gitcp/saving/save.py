@@ -75,6 +75,9 @@ class SaveRequest(Value):
     `files`, a known snapshot, no file is read. `parent` is not read again if it is still the last
     checkpoint. `patience` is the seconds to wait for the running agent's conversation to appear on
     disk.
+
+    A save compares every file with the last scan. Only if `watched`, those that a watcher reports:
+    never where gitcp then overwrites or removes files, and not before a risky change.
     """
 
     cwd: Path
@@ -107,6 +110,7 @@ class SaveRequest(Value):
     remember: bool = True
     change_scope: ChangeScope = ChangeScope.ALL
     patience: float = 0.0
+    watched: bool = False
 
 
 class Unread(Value):
@@ -279,7 +283,8 @@ def _take(store: Store, request: SaveRequest, live: Container[Oid]) -> Taken:
     if named := (*outputs, *request.limits.outputs):
         position.name_outputs(store.repo, named, request.appends)
     limits = replace(request.limits, promised=request.promised)
-    taken = take(store.repo, store.objects, limits, live, request.since)
+    watched = request.watched and request.trigger is not Trigger.BEFORE_RISKY_CHANGE
+    taken = take(store.repo, store.objects, limits, live, request.since, watched=watched)
     position.check_outputs(store, outputs, taken)
     return request.complete(taken) if request.complete else taken
 

@@ -38,10 +38,21 @@ class Watched:
     of its socket or its command. `token` was given before that scan, at `asked` (in nanoseconds
     since 1970, by the exact clock: no file that changed before has a later time). `part` is the
     part of the tree that was looked at last. `missed` is a directory in which this watcher did not
-    report a change (None: it is trusted), `is_told` whether the user knows.
+    report a change (None: it is trusted), `is_told` whether the user knows. `mounts` are the mount
+    points below the root then.
     """
 
-    __slots__ = ("address", "asked", "is_told", "missed", "part", "scan", "token", "watcher")
+    __slots__ = (
+        "address",
+        "asked",
+        "is_told",
+        "missed",
+        "mounts",
+        "part",
+        "scan",
+        "token",
+        "watcher",
+    )
 
     def __init__(
         self,
@@ -53,14 +64,16 @@ class Watched:
         part: int = 0,
         missed: bytes | None = None,
         is_told: bool = False,
+        mounts: frozenset[bytes] = frozenset(),
     ) -> None:
         self.scan, self.watcher, self.address, self.token = scan, watcher, address, token
         self.asked, self.part, self.missed, self.is_told = asked, part, missed, is_told
+        self.mounts = mounts
 
-    def plain(self) -> tuple[Fingerprint, str, str, bytes, int, int, bytes | None, bool]:
-        """Return it as a plain tuple, which marshal accepts."""
+    def plain(self) -> tuple[object, ...]:
+        """Return it as a plain tuple, which marshal accepts, with the arguments in their order."""
         known = (self.scan, self.watcher, self.address, self.token)
-        return (*known, self.asked, self.part, self.missed, self.is_told)
+        return (*known, self.asked, self.part, self.missed, self.is_told, self.mounts)
 
 
 class Answer:

@@ -8,7 +8,7 @@ whole tree is scanned. Never writes git's own files; the caller flushes the obje
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +18,7 @@ from gitcp.fingerprint import CTIME
 from gitcp.git import index as git_index
 from gitcp.model import Oid, Snapshot
 from gitcp.value import EMPTY, Value, replace
-from gitcp.watchers import watched
+from gitcp.watchers import watched as watchers
 from gitcp.worktree import known_index, nested, outputs, state
 from gitcp.worktree.assembly import Assembly
 from gitcp.worktree.basis import Basis, basis_of
@@ -114,8 +114,14 @@ def take(
     limits: Limits,
     live: Container[Oid],
     since: Since | None = None,
+    *,
+    watched: bool = False,
 ) -> Taken:
     """Capture the current working tree of `repo`.
+
+    Every file is compared with the stat cache. Only if `watched`, those that a watcher of the
+    working tree reports: faster, and as true as the watcher is. Never use that for a snapshot by
+    which anything is overwritten or removed.
 
     `live` contains file trees that a checkpoint ref references: what is remembered of these is
     trusted, other objects are first looked up in the store. New blobs and trees go to `objects`,
@@ -126,7 +132,7 @@ def take(
     started = tick()
     look, repo.look = repo.look, None  # stale for any later scan
     if since is None:
-        look = choice.asked(repo, look)
+        look = choice.asked(repo, look, whole=not watched)
     watch = since.taken.watch if since is not None else look.watch if look else None
     named = {*limits.outputs, *outputs.read(repo)}
     limits = replace(limits, outputs=tuple(sorted(named))) if named else limits
@@ -166,7 +172,7 @@ def _remember(
         # a token must never be stored with a scan that is older than it
         is_stored = scan is not None and (current is memory or scan != before)
         if watch is not None and scan is not None and is_stored:
-            watched.store(str(repo.git_dir), watch.after(scan))
+            watchers.store(str(repo.git_dir), watch.after(scan))
 
     return remember
 
@@ -200,6 +206,16 @@ def _reindexed(memory: Memory, index: Index) -> list[bytes]:
         if line.digest != (folder.digest() if folder else b""):
             directories.append(path)
     return directories
+
+
+def _skipped(past: Past) -> Callable[[bytes], Collection[bytes]]:
+    """Return the function that returns the names in a directory that a scan does not enter."""
+
+    def names(path: bytes) -> Collection[bytes]:
+        record = past.record(path)
+        return {*record.skipped, *record.nested, *record.links} if record is not None else ()
+
+    return names
 
 
 class _Snapshotter:
@@ -260,8 +276,7 @@ class _Snapshotter:
             return memory if is_same_index else seen
         scan, hints = self._scan(past, index, memory.words, deep=False)
         scan.scan_changed(touched)
-        watch = self._look.watch if self._look else None
-        if scan.has_new_links and watch is not None and watch.is_narrow:
+        if scan.has_new_links and self._is_narrow():
             # a write through one name of a file is not reported where it has the other
             scan.scan_changed(dict(self._compare(memory, None)))
         assembly.update(scan.records)
@@ -301,10 +316,14 @@ class _Snapshotter:
             changed = self._compare(memory, look.only if look else None)
         watch = look.watch if look else None
         if watch is not None and watch.is_narrow:
-            watch.missed = choice.missed(self._repo, watch, changed)
-            if watch.missed is not None:
+            holds = choice.holds(self._repo, watch, changed, _skipped(memory.past()))
+            if not holds and self._is_narrow():
                 changed = self._compare(memory, None)
         return dict(changed)
+
+    def _is_narrow(self) -> bool:
+        """Return whether only some directories were looked at."""
+        return self._look is not None and self._look.only is not None
 
     def _compare(self, memory: Memory, only: frozenset[bytes] | None) -> list[Change]:
         return compare(self._root, memory.file.stored(), only)

@@ -167,7 +167,7 @@ def test_only(
         repo.look.begin()
     objects = Objects(repo)
 
-    taken = take(repo, objects, Limits(), camera.live)
+    taken = take(repo, objects, Limits(), camera.live, watched=True)
 
     entries = dict(trees.walk(objects.reader, taken.snapshot.tree))
     blobs = {path: objects.reader.read_blob(entries[path].oid) for path in edited}

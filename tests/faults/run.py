@@ -17,6 +17,7 @@ tests/faults/test_faults.py.
     worktrees --worktrees 20 --saves 10000      worktrees come and go
     soak --saves 1000 --files 10000         watched, beside edits and kills
     soak --tree DIR --saves 10000 --per-kill 150   the same in a tree that exists
+    churn --saves 10000 --seed 1            watched, directories exchanged, moved, mounted over
 
 GITCP_TEST_KIND is the kind of repository (tests/support/kinds.py).
 Prints one row a figure. Ends with 1 if anything that is promised did not hold, and says what.
@@ -49,6 +50,7 @@ sys.path[:0] = [str(HERE / "support"), str(HERE), str(HERE.parent)]
 from kinds import DEFAULTS  # noqa: E402
 
 from faults import (  # noqa: E402
+    churn,
     crowd,
     damage,
     differential,
@@ -438,6 +440,29 @@ def soaks(given: argparse.Namespace) -> int:
     return broken
 
 
+def churns(given: argparse.Namespace) -> int:
+    """Let directories of a watched tree change places, and compare each checkpoint with what git
+    sees. In a mount namespace of our own, where we may make one.
+    """
+    alone = ["unshare", "--map-root-user", "--mount", "--propagation", "private"]
+    if not given.alone and subprocess.call([*alone, "true"]) == 0:
+        sys.exit(subprocess.call([*alone, sys.executable, *sys.argv, "--alone"]))
+    if not given.alone:
+        say("mounts: not tried, this user may not make any")
+    broken, began = 0, time.monotonic()
+    with scratch() as place:
+        one = churn.Churn(place, given.seed, mounting=given.alone)
+        for wrong in one.run(given.saves, say, 60 * given.minutes):
+            broken += 1
+            say(f"BROKEN: {wrong}")
+        say(
+            f"seed {given.seed}: {one.saves} saves after {one.acts} changes in "
+            f"{time.monotonic() - began:.0f} s, {one.narrow} by the word of the watcher, which was "
+            f"killed {one.kills} times"
+        )
+    return broken
+
+
 def differentials(given: argparse.Namespace) -> int:
     """Let one seed after another live, and judge every operation from outside."""
     lives = math.ceil(given.operations / differential.OPERATIONS)
@@ -468,6 +493,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], int]] = {
     "fleet": fleets,
     "worktrees": worktrees,
     "soak": soaks,
+    "churn": churns,
 }
 
 

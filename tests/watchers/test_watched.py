@@ -19,12 +19,15 @@ from pathlib import Path
 import pytest
 from capturing import git_tree
 
+from gitcp.automation import hook
 from gitcp.fastpath import stat_check, watched_look
 from gitcp.fastpath.stat_check import Look
+from gitcp.model import Trigger
 from gitcp.saving.save import Saved, SaveRequest, save
-from gitcp.watchers import ipc, watched
+from gitcp.watchers import ipc, mounts, watched
 from gitcp.watchers.watched import GIT, HOOK, OWN, SOCKETS, WATCHMAN, Answer, Watched
 from gitcp.worktree import snapshot
+from gitcp.worktree.snapshot import Limits
 from gitcp.worktree.watcher import watcher
 from gitcp.worktree.watching import bser, choice, git_daemon
 from gitcp.worktree.watching.stop import Stop
@@ -38,7 +41,7 @@ if sys.platform != "linux":
 
 def saved(project: Project) -> Saved:
     """A save, by a process's own store."""
-    return save(open_store(project), SaveRequest(cwd=project.root))
+    return save(open_store(project), SaveRequest(cwd=project.root, watched=True))
 
 
 def known(project: Project) -> Watched:
@@ -75,12 +78,12 @@ def project_(project: Project) -> Project:
 class Fake:
     """Something that answers as it is told to, at the address of `gitcp watch`."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, git_dir: Path) -> None:
         import socket
 
         self.answer: bytes | None = b"fake:1:1\0"
         self.asked: list[bytes] = []
-        self.path = project.git_dir / SOCKETS[OWN]
+        self.path = git_dir / SOCKETS[OWN]
         self.path.parent.mkdir(exist_ok=True)
         self.socket = socket.socket(socket.AF_UNIX)
         with ipc.Address(str(self.path)) as address:
@@ -110,7 +113,7 @@ class Fake:
 @pytest.fixture
 def fake(project_: Project) -> Iterator[Fake]:
     """It watches the project, and says that nothing changes."""
-    fake = Fake(project_)
+    fake = Fake(project_.git_dir)
     yield fake
     fake.close()
 
@@ -316,8 +319,8 @@ def test_an_older_scan_is_stored_meanwhile(
     fake.answer = b"fake:1:3\0d5/s/deep\0"
     narrow = watched_look.Watch.narrow
 
-    def overtaken(watch: watched_look.Watch, look: Look) -> None:
-        narrow(watch, look)
+    def overtaken(watch: watched_look.Watch, look: Look, *, whole: bool) -> None:
+        narrow(watch, look, whole=whole)
         assert watch.is_narrow
         state.with_name("new").write_bytes(older)
         state.with_name("new").chmod(0o600)
@@ -328,7 +331,7 @@ def test_an_older_scan_is_stored_meanwhile(
     if is_begun:
         store.repo.look = Look(os.fsencode(project_.root), str(state))
         watched_look.begin(store.repo.look)
-    commit = save(store, SaveRequest(cwd=project_.root)).checkpoint.commit
+    commit = save(store, SaveRequest(cwd=project_.root, watched=True)).checkpoint.commit
     for path in ("d3/s/deep/file", "d5/s/deep/file"):
         assert project_.git("show", f"{commit}:{path}") == "two"
 
@@ -348,7 +351,197 @@ def test_begun_again(project_: Project, fake: Fake) -> None:
     project_.write("d5/s/deep/file", "two\n")
     fake.answer = b"fake:1:3\0/\0"
     watched_look.begin(look)
-    assert save(store, SaveRequest(cwd=project_.root)).checkpoint.changed == 2
+    assert save(store, SaveRequest(cwd=project_.root, watched=True)).checkpoint.changed == 2
+
+
+# ---------------------------------------------------------------- what relies on no watcher
+
+
+PRECIOUS = "d5/s/deep/file"
+DAMAGE = f"echo lost >{PRECIOUS}; false"
+LOOKING = {
+    "restore": ("restore", "s@1", "--yes"),
+    "restore of paths": ("restore", "s@1", "--yes", "--", "d5", "d3"),
+    "restore --mine": ("restore", "s@1", "--mine", "--yes"),
+    "rollback": ("rollback", "--session", "s", "--yes"),
+    "revert": ("revert", "s@2", "--yes"),
+    "run": ("run", "risky", "--rollback", "--session", "s", "--", "sh", "-c", DAMAGE),
+    "hint": ("save", "--session", "s", "--trigger", "before-risky-change"),
+}
+
+
+def is_in_a_checkpoint(project: Project, path: str, content: str) -> bool:
+    """Return whether a checkpoint has a file with this content."""
+    commits = project.git("rev-list", "--glob=refs/gitcp/sessions/*").split()
+    there = (commit for commit in commits if project.git("ls-tree", commit, path))
+    return any(project.git("show", f"{commit}:{path}") == content for commit in there)
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_commands_that_look_themselves(project_: Project, fake: Fake, command: str) -> None:
+    """What overwrites files looks at all of them, whatever a watcher says: a change that it did not
+    report is saved before, and is in the plan.
+    """
+    project_.gitcp("save", "--session", "s")
+    project_.write("d3/s/deep/file", "two\n")
+    fake.answer = b"fake:1:2\0d3/s/deep\0"
+    project_.gitcp("save", "--session", "s")
+    time.sleep(0.05)
+    project_.write(PRECIOUS, "precious\n")
+    fake.answer = b"fake:1:2\0"
+    assert "nothing changed" in project_.gitcp("save", "--session", "s").out
+
+    done = project_.gitcp(*LOOKING[command], check=None)
+    assert is_in_a_checkpoint(project_, PRECIOUS, "precious"), done
+    restored = command.startswith("restore") or command == "rollback"
+    assert project_.read(PRECIOUS) == (b"one\n" if restored else b"precious\n"), done
+
+
+@pytest.mark.parametrize("command", ["undo", "redo"])
+def test_undo_and_redo_look_themselves(project_: Project, fake: Fake, command: str) -> None:
+    """So do an undo and a redo."""
+    project_.gitcp("save", "--session", "s")
+    project_.write(PRECIOUS, "two\n")
+    fake.answer = b"fake:1:2\0d5/s/deep\0"
+    project_.gitcp("restore", "s@1", "--yes")
+    if command == "redo":
+        project_.gitcp("undo", "--yes")
+    fake.answer = b"fake:1:2\0"
+    project_.gitcp("save", "--session", "s")
+    time.sleep(0.05)
+    project_.write(PRECIOUS, "precious\n")
+    assert "nothing changed" in project_.gitcp("save", "--session", "s").out
+
+    project_.gitcp(command, "--yes")
+    assert is_in_a_checkpoint(project_, PRECIOUS, "precious")
+    assert project_.read(PRECIOUS) == (b"two\n" if command == "undo" else b"one\n")
+
+
+def test_removed_worktree(project_: Project, tmp_path: Path) -> None:
+    """Before a worktree is removed, everything in it is looked at."""
+    project_.git("worktree", "add", "-q", str(tmp_path / "topic"))
+    topic = Project(tmp_path / "topic")
+    fake = Fake(project_.git_dir / "worktrees" / "topic")
+    topic.gitcp("save", "--session", "s")
+    topic.gitcp("save", "--session", "s")
+    topic.write(PRECIOUS, "precious\n")
+    assert "nothing changed" in topic.gitcp("save", "--session", "s").out
+    project_.gitcp("worktree", "remove", str(topic.root))
+    fake.socket.close()
+    assert not topic.root.exists()
+    assert is_in_a_checkpoint(project_, PRECIOUS, "precious")
+
+
+def test_hook_before_a_risky_change(project_: Project, fake: Fake) -> None:
+    """The save before a risky change looks itself, whoever asks for it; others do not."""
+    store = open_store(project_)
+    for trigger in (Trigger.TURN, Trigger.BEFORE_RISKY_CHANGE):
+        saved(project_)
+        project_.write(PRECIOUS, "precious\n")
+        event = hook.HookEvent(project_.root, "", "", trigger)
+        hook.record(store, event)
+        is_found = is_in_a_checkpoint(project_, PRECIOUS, "precious")
+        assert is_found == (trigger is Trigger.BEFORE_RISKY_CHANGE)
+
+
+BY_A_WATCHER = {
+    *("api/opened.py", "api/session.py", "automation/hook.py", "cli/mcp_server/writing.py"),
+    *("cli/save.py", "history/diff_now.py", "history/status.py", "history/worktrees.py"),
+    *("integrations/thread.py", "langgraph/thread_store.py"),
+}
+"""What may rely on a watcher: saves after which gitcp removes and overwrites nothing, and what only
+shows.
+"""
+
+
+def test_who_relies_on_a_watcher() -> None:
+    """A snapshot looks at everything unless its caller says otherwise, and these alone do."""
+    package = SOURCE / "gitcp"
+    sources = {path.relative_to(package): path.read_text("utf-8") for path in package.rglob("*.py")}
+    assert {str(path) for path, text in sources.items() if "watched=True" in text} == BY_A_WATCHER
+    assert SaveRequest(cwd=package).watched is False
+
+
+# ---------------------------------------------------------------- what the scan does not enter
+
+
+def test_changes_in_what_is_skipped(project_: Project) -> None:
+    """Changes in a directory of dependencies that is too large, and in a repository inside, are no
+    misses of the watcher, which does not enter them either; when they are entered, they are saved.
+    """
+    for number in range(6):
+        project_.write(f"d1/node_modules/{number}", "")
+    project_.git("init", "-q", "d2/inside")
+    limits = Limits(max_dependency_files=4)
+
+    def save_all() -> Saved:
+        request = SaveRequest(cwd=project_.root, watched=True, limits=limits)
+        return save(open_store(project_), request)
+
+    watch = watcher(open_store(project_).repo, 4, lambda: (), Stop())
+    save_all()
+    time.sleep(0.05)
+    project_.root.joinpath("d1/node_modules/0").unlink()
+    project_.write("d2/inside/file", "one\n")
+    assert not save_all().saved
+    assert known(project_).missed is None
+    project_.root.joinpath("d1/node_modules/1").unlink()
+    assert save_all().checkpoint.changed == 4
+    shutil.rmtree(project_.root / "d2/inside/.git")
+    assert save_all().checkpoint.changed == 1
+    assert known(project_).missed is None
+    watch.close()
+
+
+# ---------------------------------------------------------------- what is asked again
+
+
+@pytest.mark.parametrize("again", [None, Answer(b"fake:2:1", None)], ids=["silent", "everything"])
+def test_no_second_answer(
+    project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch, again: Answer | None
+) -> None:
+    """A watcher that reported too little and cannot be asked again, or has begun anew: everything
+    is looked at, since it may have missed more. It is not blamed.
+    """
+    saved(project_)
+    time.sleep(0.05)
+    project_.write("d3/s/deep/file", "two\n")
+    project_.write("d30/s/deep/file", "two\n")
+    monkeypatch.setattr(stat_check, "sample", lambda *_: [b"d3/s/deep"])
+    answers = [Answer(b"fake:1:2", []), again]
+    monkeypatch.setattr(choice, "ask", lambda *_: answers.pop(0))
+    assert saved(project_).checkpoint.changed == 2
+    assert answers == []
+    assert known(project_).missed is None
+
+
+# ---------------------------------------------------------------- mounts
+
+
+@pytest.mark.parametrize("who", [OWN, GIT, HOOK, WATCHMAN])
+def test_mounts_inside(
+    project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """What is or was mounted inside is looked at whatever is reported. Only `gitcp watch`, which
+    begins anew, is still trusted after a change of mounts.
+    """
+    saved(project_)
+    remembered = known(project_)
+    remembered.watcher = who
+    for table in (frozenset({b"d3/s"}), frozenset[bytes]()):
+        monkeypatch.setattr(mounts, "below", lambda _, table=table: table)
+        look = Look(os.fsencode(project_.root), str(project_.git_dir / "gitcp/worktree-state"))
+        watch = watched_look.Watch(remembered, Answer(b"fake:1:2", []), 0)
+        watch.narrow(look)
+        if who == OWN:
+            assert watch.missed is None
+            assert b"d3/s/" in (look.only or ())
+        else:
+            assert watch.missed == b"d3/s"
+            assert look.only is None
+        remembered = watch.after(remembered.scan)
+        assert remembered.mounts == table
+        remembered.missed = None
 
 
 # ---------------------------------------------------------------- gitcp watch
@@ -636,7 +829,7 @@ def test_daemon(project_: Project, monkeypatch: pytest.MonkeyPatch, *, passes: b
 
     monkeypatch.setattr(git_daemon, "passes_trial", passes_trial)
     monkeypatch.setitem(SOCKETS, OWN, SOCKETS[GIT])
-    daemon = Fake(project_)
+    daemon = Fake(project_.git_dir)
     monkeypatch.setitem(SOCKETS, OWN, "gitcp/watch.ipc")
     saved(project_)
     saved(project_)

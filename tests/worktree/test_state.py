@@ -218,7 +218,7 @@ def test_one_file_changed_reads_few(camera: Camera, monkeypatch: pytest.MonkeyPa
     repo.look.only = frozenset({b"dir7"})
     objects = Objects(repo)
 
-    taken = take(repo, objects, camera.limits, camera.live)
+    taken = take(repo, objects, camera.limits, camera.live, watched=True)
     objects.writer.flush()
     taken.remember()
 

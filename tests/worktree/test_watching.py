@@ -4,6 +4,7 @@ claim about what it cannot know.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import random
@@ -15,21 +16,25 @@ from pathlib import Path
 
 import pytest
 
-from gitcp.watchers import ipc, watched
+from gitcp.watchers import ipc, mounts, watched
 from gitcp.worktree.watching import inotify
 from gitcp.worktree.watching.journal import Journal
+from gitcp.worktree.watching.mount_events import MountEvents
 from gitcp.worktree.watching.server import Server
 
 if sys.platform != "linux":
     pytest.skip("the journal is for Linux", allow_module_level=True)
 
 
+AT_CWD, EXCHANGE = -100, 2
+
+
 class Watch:
     """A journal of a directory and its server; directories named `ignored` are not entered."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, own: Path | None = None) -> None:
         self.root = root
-        self.own = root.joinpath(".git", "gitcp")
+        self.own = own or root.joinpath(".git", "gitcp")
         self.own.mkdir(parents=True, exist_ok=True)
         self.told: list[object] = []
         self.journal = Journal(os.fsencode(root), self.enters, [os.fsencode(self.own)])
@@ -96,6 +101,144 @@ def test_renamed_directory(watch: Watch) -> None:
     watch.root.joinpath("z/b/c/file").write_text("one")
 
     assert watch.since() == [b"z/b/c"]
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Exchange two names at once, as `mv --exchange` does."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    done = libc.renameat2(AT_CWD, os.fsencode(one), AT_CWD, os.fsencode(other), EXCHANGE)
+    assert done == 0, os.strerror(ctypes.get_errno())
+
+
+def test_exchanged_directories(watch: Watch) -> None:
+    """Two directories that are exchanged are both watched afterwards, with those below them."""
+    watch.root.joinpath("other/deep").mkdir()
+    watch.since()
+    exchange(watch.root / "a", watch.root / "other")
+    paths = {*(watch.since() or ())}
+    assert {b"", b"a", b"a/deep", b"other", b"other/b", b"other/b/c"} == paths
+    watch.root.joinpath("a/deep/file").write_text("one")
+    watch.root.joinpath("other/b/c/file").write_text("one")
+    assert {*(watch.since() or ())} == {b"a/deep", b"other/b/c"}
+
+
+@pytest.mark.parametrize("first", ["directory", "other"])
+@pytest.mark.parametrize("is_link", [True, False])
+def test_exchanged_with_a_file(watch: Watch, first: str, *, is_link: bool) -> None:
+    """A directory and a file or a link, each in the place of the other; and back."""
+    place, file = watch.root / "a", watch.root / "file"
+    if is_link:
+        file.symlink_to("other")
+    else:
+        file.write_text("one")
+    pair = (place, file) if first == "directory" else (file, place)
+    watch.since()
+    for where in (file, place):
+        exchange(*pair)
+        assert watch.since() is not None
+        where.joinpath("b/c/file").write_text(str(where))
+        assert watch.since() == [f"{where.name}/b/c".encode()]
+
+
+def test_moved_away_and_another_in_its_place(watch: Watch) -> None:
+    """All before anybody has read an event: what an event says is gone is there."""
+    outside = watch.root.with_name("outside")
+    outside.joinpath("deep").mkdir(parents=True)
+    with watch.server._lock:
+        watch.root.joinpath("a").rename(watch.root.with_name("away"))
+        outside.rename(watch.root / "a")
+        watch.root.joinpath("a").rename(watch.root / "z")
+        watch.root.with_name("away").rename(watch.root / "a")
+    watch.since()
+    watch.root.joinpath("a/b/c/file").write_text("one")
+    watch.root.joinpath("z/deep/file").write_text("one")
+    assert {*(watch.since() or ())} == {b"a/b/c", b"z/deep"}
+
+
+def test_another_root(tmp_path: Path) -> None:
+    """Another directory where the root was, also if a directory above is another one; while there
+    is none, nothing is claimed.
+    """
+    root, own = tmp_path / "above" / "root", tmp_path / "own"
+    root.joinpath("a").mkdir(parents=True)
+    shutil.copytree(tmp_path / "above", tmp_path / "copy")
+    watch = Watch(root, own)
+    assert watch.since() == []
+    tmp_path.joinpath("above").rename(tmp_path / "away")
+    assert watch.since() is None
+    tmp_path.joinpath("away/root/made").mkdir()
+    assert watch.since() is None
+    tmp_path.joinpath("away").rename(tmp_path / "above")
+    assert watch.since() is None
+    root.joinpath("made/file").write_text("one")
+    assert watch.since() == [b"made"]
+    for pair in [(root.parent, tmp_path / "copy"), (root, tmp_path / "copy" / "root")]:
+        exchange(*pair)
+        assert watch.since() is None
+        root.joinpath("a/file").write_text(str(pair))
+        assert watch.since() == [b"a"]
+    watch.server.close()
+
+
+def test_mounts(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is mounted inside is not watched, a file neither; after each mount nothing is known."""
+    table: set[bytes] = set()
+    happened: list[bool] = []
+    monkeypatch.setattr(mounts, "below", lambda _: frozenset(table))
+    monkeypatch.setattr(MountEvents, "happened", lambda _: bool(happened and happened.pop()))
+    table |= {b"a/b", b"other/file"}
+    assert watch.since() == []
+    happened.append(True)
+    assert watch.since() is None
+    watch.root.joinpath("a/b/c/file").write_text("one")
+    assert {*(watch.since() or ())} == {b"a/b/", b"other/file/"}
+    happened.append(True)
+    assert watch.since() is not None
+    table.clear()
+    assert watch.since() is None
+    watch.root.joinpath("a/b/c/file").write_text("two")
+    assert watch.since() == [b"a/b/c"]
+
+
+def test_no_table_of_mounts(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where mounts cannot be known, nothing is claimed."""
+    monkeypatch.setattr(mounts, "TABLE", "/proc/self/missing")
+    watch = Watch(root)
+    assert watch.since() is None
+    assert watch.since() is None
+    watch.server.close()
+
+
+MOUNTING = """
+import os, subprocess, sys
+sys.path[:0] = sys.argv[1].split(os.pathsep)
+from pathlib import Path
+from worktree.test_watching import Watch
+root = Path(sys.argv[2])
+outside = root.with_name("outside")
+outside.joinpath("deep").mkdir(parents=True)
+watch = Watch(root)
+assert watch.since() == []
+subprocess.run(["mount", "--bind", outside, root / "a"], check=True)
+assert watch.since() is None
+outside.joinpath("deep", "file").write_text("one")
+assert watch.since() == [b"a/"]
+subprocess.run(["umount", root / "a"], check=True)
+assert watch.since() is None
+root.joinpath("a/b/file").write_text("one")
+assert watch.since() == [b"a/b"]
+watch.server.close()
+"""
+
+
+def test_bind_mount(root: Path) -> None:
+    """A real mount, where this user may make one, in a namespace of its own."""
+    alone = ["unshare", "--map-root-user", "--mount", "--propagation", "private"]
+    if subprocess.run([*alone, "mount", "-t", "tmpfs", "none", root], check=False).returncode != 0:
+        pytest.skip("this user may not mount, not even in a namespace of its own")
+    command = [*alone, sys.executable, "-c", MOUNTING, os.pathsep.join(sys.path), str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_new_directories(watch: Watch) -> None:
@@ -223,6 +366,16 @@ def test_long_path(tmp_path: Path) -> None:
 def test_another_user(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process of another user is not believed."""
     monkeypatch.setattr(ipc, "owner", lambda _: (1, os.geteuid() + 1))
+    assert ipc.ask(watch.address, watch.token) is None
+
+
+def test_other_mounts(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is one that may see other directories by the same paths, as out of a sandbox."""
+    monkeypatch.setattr(ipc, "MOUNTS", "/proc/%s/ns/missing")
+    assert ipc.ask(watch.address, watch.token) is None
+    monkeypatch.setattr(ipc, "MOUNTS", "/proc/%s/exe")  # of another process
+    monkeypatch.setattr(ipc, "owner", lambda _: (os.getppid(), os.geteuid()))
+    monkeypatch.setattr(os, "readlink", lambda path: path)
     assert ipc.ask(watch.address, watch.token) is None
 
 

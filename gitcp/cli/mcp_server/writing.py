@@ -54,6 +54,7 @@ def save(context: Context, given: arguments.Save) -> Json:
         session=given.session,
         limits=context.limits(),
         patience=PATIENCE,
+        watched=True,
     )
     saved = save_op(context.store, request)
     if saved.saved:

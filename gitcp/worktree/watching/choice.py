@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 NAME = "worktree-state"
 
 
-def asked(repo: Repository, look: Look | None) -> Look:
+def asked(repo: Repository, look: Look | None, *, whole: bool) -> Look:
     """Return the look of a scan that begins now: `look`, if a watcher was asked before it, or
-    nothing watches; else one by the answer of whoever watches, which is not begun.
+    nothing watches; else one by the answer of whoever watches, which is not begun. If it is to be
+    `whole`, everything is looked at, whatever the answer.
     """
+    if look is not None and whole and look.only is not None:
+        look.answer(None)  # which ends its processes
+        look = None
     if look is not None and look.watch is not None:
         return look
     fresh = Look(os.fsencode(repo.root), str(repo.git_dir / "gitcp" / NAME))
@@ -35,7 +39,7 @@ def asked(repo: Repository, look: Look | None) -> Look:
         return look
     if watch is not None:
         fresh.watch = watch
-        watch.narrow(fresh)
+        watch.narrow(fresh, whole=whole)
     return fresh
 
 
@@ -107,25 +111,35 @@ def ask(repo: Repository, known: Watched) -> Answer | None:
     return watched.ask(known)
 
 
-def missed(repo: Repository, watch: Watch, changes: Iterable[Change]) -> bytes | None:
-    """Return a directory that changed although the watcher does not report it, also if it is asked
-    again; None if there is none.
+def holds(
+    repo: Repository,
+    watch: Watch,
+    changes: Iterable[Change],
+    skipped: Callable[[bytes], Collection[bytes]],
+) -> bool:
+    """Return whether each of these changes was reported, at least if the watcher is asked again. If
+    not, everything has to be looked at, and the watcher is not trusted any more (`watch.missed`),
+    unless it has begun anew meanwhile.
+
+    `skipped` returns the names in a directory that a scan does not enter, nor a watcher has to.
     """
     root = os.fsencode(repo.root)
     suspects = [
         path
         for path, (_, names) in changes
-        if not _is_reported(root, watch, path) and _is_newer(root, watch, path, names)
+        if not _is_reported(root, watch, path)
+        and _is_newer(root, watch, path, _without(root, path, names or (), skipped))
     ]
     if not suspects:
-        return None
+        return True
     answer = ask(repo, watch.known)
     if answer is None or answer.paths is None:
-        return None
+        return False
     exact = watch.known.watcher == OWN
     shallow, deep = watched.directories(answer.paths, exact=exact)
     watch.shallow, watch.deep = watch.shallow | shallow, (*watch.deep, *deep)
-    return next((path for path in suspects if not _is_reported(root, watch, path)), None)
+    watch.missed = next((path for path in suspects if not _is_reported(root, watch, path)), None)
+    return watch.missed is None
 
 
 def _is_reported(root: bytes, watch: Watch, path: bytes) -> bool:
@@ -139,14 +153,26 @@ def _is_reported(root: bytes, watch: Watch, path: bytes) -> bool:
     return is_gone and _is_reported(root, watch, path.rpartition(b"/")[0])
 
 
-def _is_newer(root: bytes, watch: Watch, path: bytes, names: Iterable[bytes] | None) -> bool:
+def _without(
+    root: bytes,
+    path: bytes,
+    names: Iterable[bytes],
+    skipped: Callable[[bytes], Collection[bytes]],
+) -> list[bytes]:
+    """Return these entries of a directory without the directories that a scan does not enter."""
+    left_out = skipped(path)
+    full = os.path.join(root, path)
+    return [n for n in names if n not in left_out or not _is_directory(os.path.join(full, n))]
+
+
+def _is_newer(root: bytes, watch: Watch, path: bytes, names: Iterable[bytes]) -> bool:
     """Return whether a directory, or one of these entries, changed after the watcher was last
     asked, or is gone. What changed in the moment before is only not known to be the same.
     """
     full = os.path.join(root, path)
     if not _is_directory(full):
         return True
-    files = [full, *(os.path.join(full, name) for name in names or ())]
+    files = [full, *(os.path.join(full, name) for name in names)]
     for file in files:
         try:
             if fingerprint.of(os.lstat(file))[CTIME] > watch.known.asked:

@@ -1,9 +1,11 @@
 """A journal of changed directories, by inotify: which may have changed since a token.
 
 It claims no more than it can prove. A directory is watched before it is listed. One that is not
-watched (ignored, unreadable, on a file system that tells no changes) is named in each answer, with
-all below it. After lost events, or a move of the whole tree, the journal begins anew, with another
-name: older tokens are answered with "everything".
+watched (ignored, unreadable, a mount point, on a file system that tells no changes) is named in
+each answer, with all below it. An event says only that a name changed: what it names now is looked
+up, since two directories may have been exchanged. After lost events, a mount, or if there is
+another directory at the root, the journal begins anew, with another name: older tokens are answered
+with "everything".
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gitcp.watchers import mounts
 from gitcp.worktree.watching import inotify
 from gitcp.worktree.watching.inotify import Inotify
+from gitcp.worktree.watching.mount_events import MountEvents
 
 if TYPE_CHECKING:
     from gitcp.worktree.watching.inotify import Event
@@ -24,6 +29,7 @@ EVERYTHING = [b"/"]
 RULES = b".gitignore"
 REPOSITORY = b".git"
 NEW = inotify.CREATE | inotify.MOVED_TO
+GONE = inotify.DELETE | inotify.MOVED_FROM
 
 Enters = Callable[[list[bytes]], Iterable[bytes]]
 """Returns those of these directories, all of one depth, that are watched."""
@@ -40,6 +46,7 @@ class Journal:
     def __init__(self, root: bytes, enters: Enters, elsewhere: Iterable[bytes] = ()) -> None:
         self._root, self._enters = root, enters
         self._elsewhere = frozenset(elsewhere)
+        self._mount_events = MountEvents()
         self._queue = Inotify()
         self._begin()
 
@@ -79,6 +86,8 @@ class Journal:
 
         Raises OSError if a directory cannot be watched.
         """
+        if not self._is_same_tree():
+            return [(self._root, True)]
         touched = dict[bytes, bool]()
         while events := self._queue.read():
             for event in events:
@@ -100,6 +109,7 @@ class Journal:
     def close(self) -> None:
         """End all watches."""
         self._queue.close()
+        self._mount_events.close()
 
     # ------------------------------------------------------------ watches
 
@@ -112,15 +122,38 @@ class Journal:
         self._unwatched: set[bytes] = set()
         for path in self._elsewhere:
             self._add(path)
-        self._device = os.lstat(self._root).st_dev
-        self._is_trusted = inotify.is_trusted(self._root)
+        status = os.lstat(self._root)
+        self._device, self._inode = status.st_dev, status.st_ino
+        self._mounts = mounts.below(self._root)
+        self._is_trusted = inotify.is_trusted(self._root) and self._mounts is not None
         self._walk(b"")
+        self._unwatched |= self._mounts or frozenset()  # a file can be one, too
 
     def _restart(self) -> None:
         """Begin anew: what happened in between is not known."""
         self._queue.close()
         self._queue = Inotify()
         self._begin()
+
+    def _is_same_tree(self) -> bool:
+        """Return whether the root is the directory that is watched, and has the same mounts below
+        it; if not, begin anew. No event says so: a directory above may be another one, and a mount
+        hides what is watched. While there is nothing at the root, no answer is worth anything, and
+        nothing can be looked up.
+        """
+        try:
+            status = os.lstat(self._root)
+        except OSError:
+            self._name, self._inode = _new_name(), -1
+            return True
+        is_same = (status.st_dev, status.st_ino) == (self._device, self._inode)
+        happened = self._mount_events.happened()
+        if is_same and not happened and not self._mounts:
+            return True
+        if is_same and mounts.below(self._root) == self._mounts:  # a directory above one may move
+            return True
+        self._restart()
+        return False
 
     def _full(self, path: bytes) -> bytes:
         return self._root + b"/" + path if path else self._root
@@ -157,15 +190,14 @@ class Journal:
         """Watch a directory, then return those in it."""
         full = self._full(path)
         try:
-            if os.lstat(full).st_dev != self._device or not self._add(full):
+            is_mounted = os.lstat(full).st_dev != self._device or path in (self._mounts or ())
+            if is_mounted or not self._add(full):
                 self._leave_out(path)
                 return iter(())
             with os.scandir(full) as listing:
                 names = [each.name for each in listing if each.is_dir(follow_symlinks=False)]
-        except (FileNotFoundError, NotADirectoryError):
-            return iter(())  # the directory above it has an event
-        except PermissionError:
-            self._leave_out(path)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            self._leave_out(path)  # until the directory above it has an event
             return iter(())
         self._unwatched.discard(path)
         self._mark(path)
@@ -228,13 +260,23 @@ class Journal:
             self._walk_new(path)
         elif not name or not mask & inotify.IS_DIRECTORY or name == REPOSITORY:
             return
-        elif mask & inotify.DELETE:
-            self._drop_one(child)  # it was empty
-        elif mask & inotify.MOVED_FROM:
-            self._drop(child)
-        elif mask & NEW or child in self._unwatched:
+        elif mask & GONE and not self._is_there(child):
+            if mask & inotify.DELETE:
+                self._drop_one(child)  # it was empty
+            else:
+                self._drop(child)
+        elif mask & (GONE | NEW) or child in self._unwatched:
             self._drop(child)
             self._walk_new(child)
+
+    def _is_there(self, path: bytes) -> bool:
+        """Return whether there is a directory now, and no link to one."""
+        try:
+            return stat.S_ISDIR(os.lstat(self._full(path)).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True  # not known: it is then left out
 
     def _walk_new(self, child: bytes) -> None:
         if child in set(self._enters([child])):
