@@ -158,8 +158,10 @@ class Churn:
     def _directory(self) -> Path:
         found = self._directories()
         if len(found) > MOST:
-            shutil.rmtree(self.chance.choice(found))
-            found = self._directories()
+            self._unmount_all()  # a mount point cannot be removed
+            while len(found) > MOST // 2:
+                shutil.rmtree(self.chance.choice(found), ignore_errors=True)
+                found = self._directories()
         if not found:
             found = [self._furnish(self.project.root / "d0" / "s")]
         return self.chance.choice(found)

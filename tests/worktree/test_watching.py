@@ -18,8 +18,7 @@ import pytest
 
 from gitcp.watchers import ipc, mounts, watched
 from gitcp.worktree.watching import inotify
-from gitcp.worktree.watching.journal import Journal
-from gitcp.worktree.watching.mount_events import MountEvents
+from gitcp.worktree.watching.journal import Journal, MountEvents
 from gitcp.worktree.watching.server import Server
 
 if sys.platform != "linux":

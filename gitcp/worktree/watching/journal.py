@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import select
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING
 from gitcp.watchers import mounts
 from gitcp.worktree.watching import inotify
 from gitcp.worktree.watching.inotify import Inotify
-from gitcp.worktree.watching.mount_events import MountEvents
 
 if TYPE_CHECKING:
     from gitcp.worktree.watching.inotify import Event
@@ -283,6 +283,30 @@ class Journal:
             self._walk(child)
         else:
             self._leave_out(child)
+
+
+class MountEvents:
+    """The mounts and unmounts that this process sees. Without /proc, each moment may have had
+    one.
+    """
+
+    def __init__(self) -> None:
+        self._descriptor = -1
+        try:
+            self._descriptor = os.open(mounts.TABLE, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return
+        self._poll = select.poll()
+        self._poll.register(self._descriptor, select.POLLPRI)
+
+    def happened(self) -> bool:
+        """Return whether there was one since the last time."""
+        return self._descriptor < 0 or bool(self._poll.poll(0))
+
+    def close(self) -> None:
+        """Close what is read."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
 
 def _new_name() -> bytes:
