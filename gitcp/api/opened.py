@@ -22,7 +22,7 @@ from gitcp.saving import session as session_op
 from gitcp.saving.save import Saved, SaveRequest
 from gitcp.state import settings
 from gitcp.store import Store
-from gitcp.value import EMPTY
+from gitcp.value import EMPTY, replace
 
 Paths = Sequence[str | bytes]
 """Paths relative to the repository's root."""
@@ -140,12 +140,12 @@ class Opened:
             promised=tuple(self.promised),
             force=force,
             choice=choice,
-            watched=True,
         )
         return self._saved(store, request)
 
     def _saved(self, store: Store, request: SaveRequest) -> Saved:
-        saved = save.save(store, request)
+        """Save; from then on, this object's saves rely on what it promised to append to."""
+        saved = save.save(store, replace(request, watched=True))
         self.promised.update(request.appends)
         return with_housekeeping(store, saved)
 

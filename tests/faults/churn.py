@@ -162,8 +162,9 @@ class Churn:
             while len(found) > MOST // 2:
                 shutil.rmtree(self.chance.choice(found), ignore_errors=True)
                 found = self._directories()
-        if not found:
-            found = [self._furnish(self.project.root / "d0" / "s")]
+        while len(found) < DIRECTORIES:
+            new = self.project.root / f"d{self.chance.random()}"
+            found += [new, new / "s", self._furnish(new / "s" / "s")]
         return self.chance.choice(found)
 
     def _furnish(self, directory: Path) -> Path:
@@ -291,9 +292,10 @@ class Churn:
 
     def _unmount_all(self) -> None:
         top = self.outside.parent
-        for point in sorted(mounts.below(os.fsencode(top)) or (), reverse=True):
-            command = ["umount", "--lazy", str(top / os.fsdecode(point))]
-            subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
+        while points := mounts.below(os.fsencode(top)):  # some are mounted over others
+            for point in sorted(points, reverse=True):
+                command = ["umount", "--lazy", str(top / os.fsdecode(point))]
+                subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
 
 
 def _write_into(directory: int) -> None:
