@@ -14,18 +14,78 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+TOKEN = rb"[A-Za-z0-9_.+/=~-]"
+FOUR = TOKEN + rb"{4}"
 CONTROL = rb"(?:\[[0-9;:?<=>]{0,32}[ -/]{0,3}[@-~]|\([A-Z0-9])"
 ESCAPED = rb"\\*(?:u001[bB]|u\{1[bB]\}|x1[bB]|0?33|[eE])" + CONTROL
-CHARACTER = rb"\\*(?:u00(?P<json>[2-7][0-9a-fA-F])|x(?P<hex>[2-7][0-9a-fA-F])|(?P<slash>/))"
-WRITTEN = re.compile(
-    rb"[\\%\x1b^](?:(?<=\\)(?:"
-    + ESCAPED
-    + b"|"
-    + CHARACTER
-    + rb")|(?<=%)(?:25)*(?P<percent>[2-7][0-9a-fA-F]|1[bB])"
-    rb"|(?<=\x1b)" + CONTROL + rb"|(?<=\^)\[" + CONTROL + b")"
+CHARACTER = (
+    rb"\\*(?:u00(?P<json>[2-7][0-9a-fA-F])|x(?P<hex>[2-7][0-9a-fA-F])"
+    rb"|u\{0{0,4}(?P<brace>[2-7][0-9a-fA-F])\}|(?P<octal>(?:0[4-7]|1[0-7])[0-7])"
+    rb"|(?P<mark>[/_.~+=-]))"
 )
-"""A terminal control sequence, raw or as escaped by JSON, C or shells; or an escaped character."""
+INVISIBLE = (
+    rb"(?:200[b-fB-F]|202[a-eA-E]|206[0-9a-fA-F]|[fF][eE](?:[fF]{2}|0[0-9a-fA-F])|00[aA][dD]"
+    rb"|180[eE]|034[fF])"
+)
+INVISIBLE_UTF8 = (
+    rb"(?<=\xe2)(?:\x80[\x8b-\x8f\xaa-\xae]|\x81[\xa0-\xaf])|(?<=\xef)(?:\xbb\xbf|\xb8[\x80-\x8f])"
+    rb"|(?<=\xc2)\xad|(?<=\xe1)\xa0\x8e|(?<=\xcd)\x8f"
+)
+INVISIBLE_PERCENT = (
+    rb"(?:[eE]2%(?:25)*80%(?:25)*8[b-fB-F]|[eE][fF]%(?:25)*[bB]{2}%(?:25)*[bB][fF]"
+    rb"|[cC]2%(?:25)*[aA][dD])"
+)
+"""Zero-width spaces and joiners, directions, soft hyphens, byte order marks, variation selectors.
+"""
+
+NAMES = {
+    b"lowbar": b"_", b"UnderBar": b"_", b"hyphen": b"-", b"dash": b"-", b"period": b".",
+    b"sol": b"/", b"plus": b"+", b"equals": b"=", b"amp": b"&", b"quot": b'"', b"apos": b"'",
+    b"colon": b":", b"lt": b"<", b"gt": b">", b"commat": b"@", b"dollar": b"$", b"percnt": b"%",
+    b"num": b"#", b"excl": b"!", b"ast": b"*", b"lpar": b"(", b"rpar": b")", b"quest": b"?",
+    b"semi": b";", b"bsol": b"\\", b"tilde": b"~", b"Hat": b"^", b"vert": b"|", b"nbsp": b" ",
+}  # fmt: skip
+"""The entities of HTML that stand for a character of ASCII."""
+
+NAMED = b"|".join(NAMES)
+GAPS = rb"shy|zwj|zwnj|ZeroWidthSpace|NoBreak"
+ENTITY = (
+    rb"#0{0,4}(?P<decimal>3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-6]);"
+    rb"|#[xX]0{0,4}(?P<entity>[2-7][0-9a-fA-F]);|(?P<name>" + NAMED + rb");"
+    rb"|(?:#(?:820[3-7]|8288|65279|173)|#[xX]0{0,2}" + INVISIBLE + rb"|" + GAPS + rb");"
+)
+LINE_END = rb"(?:\r?\n|(?:\\+r)?\\+n)"
+NUMBER = rb"[ \t]{0,8}[0-9]{1,6}(?:[ \t]{0,3}[:|]|\t|\\+t|\xe2\x86\x92|\\+u2192)"
+MARGIN = rb"(?:[+>|-]|" + NUMBER + rb")?"
+"""What a diff, a quotation or a numbered listing puts before each line."""
+
+INDENT = MARGIN + rb"(?:[ \t]|\\+t){0,60}"
+SPACES = rb"(?:[ \t]|\\+t|\\?" + LINE_END + MARGIN + rb"){0,60}"
+AFTER_BREAK = INDENT + rb"(?:\\*[\"'`])?(?=" + FOUR + rb")"
+OPENED = rb"[bBfFrRuU]{0,2}\\*[\"'`](?=" + FOUR + rb")"
+JOINED = SPACES + rb"(?:\+|\.\.?|&(?:[ \t]+_)?|<>)?" + SPACES + OPENED
+"""The rest of a concatenation of two string literals, after the first one's quote."""
+
+WRITTEN = re.compile(
+    rb"[\\%\x1b^&=\"'`\xe2\xef\xc2\xe1\xcd](?:(?<=\\)(?:"
+    + ESCAPED
+    + rb"|\\*u(?:" + INVISIBLE + rb"|\{" + INVISIBLE + rb"\})|"
+    + CHARACTER
+    + rb"|(?:\r?\n|\\{2,60}+(?:r\\+)?n)" + INDENT
+    + rb"|(?<=" + TOKEN + rb"\\)\\*[\"'`]" + JOINED
+    + rb")|(?<=%)(?:25)*(?:(?P<percent>[2-7][0-9a-fA-F]|1[bB])|" + INVISIBLE_PERCENT
+    + rb")|(?<=\x1b)" + CONTROL
+    + rb"|(?<=\^)\[" + CONTROL
+    + rb"|(?<=&)(?:" + ENTITY
+    + rb")|(?<==)(?:(?P<quoted>2[BDEF]|3D|5F|7E)|" + LINE_END + rb"(?=" + TOKEN
+    + rb"))|(?<=" + TOKEN + rb"[\"'`])" + JOINED
+    + rb"|" + INVISIBLE_UTF8
+    + rb")"
+)  # fmt: skip
+"""What is written differently from what it means: a terminal control sequence, raw or as escaped by
+JSON, C or shells; an escaped character; an invisible one; the end of a line that continues; the gap
+between concatenated strings.
+"""
 
 BRACKET = re.compile(rb"\[(?:(?<=[bB3}]\[)|(?<=\\[eE]\[)|(?<=\x1b\[)|(?<=\^\[\[))")
 CHARSET = re.compile(rb"\((?:(?<=[bB3}]\()|(?<=\\[eE]\()|(?<=\x1b\()|(?<=\^\[\())[A-Z0-9]")
@@ -35,12 +95,43 @@ CARET = b"^["
 LONGEST_ESCAPE = 6
 BYTE = rb"(?:2[bBdDeEfF]|3[0-9aAdD]|4[0-9a-fA-F]|5[0-9aAcCfF]|6[1-9a-fA-F]|7[0-9aA])"
 IN_TOKEN = (
-    re.compile(rb"\\(?:/|(?:u00|x)" + BYTE + b")"),
-    re.compile(rb"%(?:25)*(?:1[bB]|" + BYTE + b")"),
-)
-"""Escapes that can stand for a byte of a token or for the character before it. Quotes and
-line ends delimit tokens anyway.
+    (b"\\", re.compile(
+        rb"\\(?:[/_-]|\.(?=[A-Za-z0-9]{4})|x" + BYTE
+        + rb"|u(?:00" + BYTE + rb"|\{0{0,4}" + BYTE + rb"|\{?" + INVISIBLE
+        + rb")|0[4-7][0-7]|1[0-7][0-7]|\n" + AFTER_BREAK + rb"|\r\n" + AFTER_BREAK
+        + rb"|\\(?:\\{1,60}+(?:r\\+)?n" + AFTER_BREAK + rb"|n(?<=[\"']\\\\n)" + INDENT + OPENED
+        + rb")|n(?<=[\"']\\n)" + INDENT + OPENED
+        + rb"|\" \\+\"(?=" + FOUR + rb"))"
+    )),
+    (b"%", re.compile(rb"%(?:25)*(?:1[bB]|" + INVISIBLE_PERCENT + rb"|" + BYTE + rb")")),
+    (b"=", re.compile(
+            rb"=[235\r\n\\](?:(?<=2)[DEF]|(?<=3)D|(?<=5)F"
+            rb"|(?<=[\r\n\\])(?:(?<=\r)\n|(?<=\\)\\*n|(?<=\\)\\*r\\+n|)(?=" + FOUR + rb"))"
+        )),
+    (b"&", re.compile(rb"&(?:#[xX]?0{0,4}[0-9a-fA-F]{2,5}|" + NAMED + rb"|" + GAPS + rb");")),
+    (b"&", re.compile(rb"&(?<=[\"'` \t]&)(?:[ \t]+_)?" + SPACES + OPENED)),
+    (b"+", re.compile(rb"\+(?=[ \t\r\n\"'`\\bBfFrRuU])(?<=[\"'` \tn]\+)" + SPACES + OPENED)),
+    (b".", re.compile(rb"\.(?=[ \t\r\n\"'`\\.])(?<=[\"'` \t]\.)\.?" + SPACES + OPENED)),
+    (b"<", re.compile(rb"<>" + SPACES + OPENED)),
+    (b"\n", re.compile(rb"\n(?<=[\"'`]\n)" + INDENT + OPENED)),
+    (b'"', re.compile(rb"\" \"(?=" + FOUR + rb")")),
+    (b"'", re.compile(rb"' '(?=" + FOUR + rb")")),
+    (b"\xe2", re.compile(rb"\xe2(?:\x80[\x8b-\x8f\xaa-\xae]|\x81[\xa0-\xaf])")),
+    (b"\xef", re.compile(rb"\xef(?=\xbb\xbf|\xb8[\x80-\x8f])..", re.DOTALL)),
+    (b"\xc2", re.compile(rb"\xc2(?=\xad).")),
+    (b"\xe1", re.compile(rb"\xe1(?=\xa0\x8e)..", re.DOTALL)),
+    (b"\xcd", re.compile(rb"\xcd(?=\x8f).")),
+)  # fmt: skip
+"""Escapes that can stand for a byte of a token or for the character before it, and gaps in a token.
+Quotes and line ends delimit tokens anyway. Each begins with its own byte: the search is fast.
 """
+
+RARE = frozenset((b"%", b"&", b"<", b"\xe2", b"\xef", b"\xc2", b"\xe1", b"\xcd"))
+"""Bytes that are rare in most texts: `bytes.find` skips what is between them faster than `re`."""
+
+LONG_WORD = b"x" * 18
+MARKS = (b"pass", b"token", b"secret", b"key", b"pwd", b"auth", b"cred", b"://", b"-----", b" -")
+"""A reading without a long word and without one of these holds no secret."""
 
 BESIDE = 100
 """Bytes decoded on each side of an escape, in addition to the token it is in."""
@@ -48,6 +139,10 @@ BESIDE = 100
 FARTHEST = 4096
 USUAL_BACKSLASHES = 64
 IN_WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+/=%\\-")
+WORD_CLASSES = bytes(
+    ord("x") if chr(byte).isascii() and (chr(byte).isalnum() or byte in b"_.+/=~-") else 0
+    for byte in range(256)
+)
 WORDS = bytes(0 if byte not in IN_WORD else 1 for byte in range(256))
 
 FEWEST_QUADS = 6
@@ -56,9 +151,22 @@ TEXT_IN_BASE64 = re.compile(QUAD * FEWEST_QUADS + b"(?:" + QUAD + b")*+")
 """Six groups of four characters that decode to ASCII: by chance at one of 262,144 positions."""
 
 BASE64_LINE = re.compile(rb"[A-Za-z0-9+/_-]+")
-NEXT_LINE = re.compile(
-    rb"(?:\\+r|%(?:25)*0[dD]|\r)?(?:\\+n|%(?:25)*0[aA]|\n)[ \t]{0,16}(?=[A-Za-z0-9+/_-]{2})"
-)
+BEFORE_LINE = re.compile(rb"(?:\A|\n|\\n|[\"'`])(?:(?P<mark>[+>|-])|" + NUMBER + rb")[ \t]{0,60}\Z")
+LONGEST_MARGIN = 80
+NEXT_LINE = {
+    mark: re.compile(
+        rb"(?:\\+r|%(?:25)*0[dD]|\r)?(?:\\+n|%(?:25)*0[aA]|\n)"
+        + margin
+        + rb"[ \t]{0,60}(?=[A-Za-z0-9+/_-]{2})"
+    )
+    for mark, margin in (
+        (None, b""),
+        (b"", NUMBER),
+        *((mark, re.escape(mark)) for mark in (b"+", b"-", b">", b"|")),
+    )
+}
+"""The end of a line of base64 up to the next line, by what stands before the lines."""
+
 STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
@@ -66,7 +174,8 @@ class Reading(NamedTuple):
     """A decoded text: the part from `at[i]` on was decoded from offset `place[i]` on.
 
     `ends` has the end offset of each decoded byte that was written as several. If `first` is set,
-    the parts are base64 characters, starting at that one.
+    the parts are characters of `bits` bits each (base64: 6), starting at that one. If `whole` is
+    set, the text is only known as a whole, which ends there: it was compressed.
     """
 
     text: bytes
@@ -74,13 +183,16 @@ class Reading(NamedTuple):
     place: list[int]
     ends: dict[int, int]
     first: int | None = None
+    bits: int = 6
+    whole: int | None = None
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the original offsets of a part of the text, including complete escapes."""
+        if self.whole is not None:
+            return self.place[0], self.whole
         if self.first is not None:
-            return self.where(self.first + start * 8 // 6), self.where(
-                self.first + (end * 8 - 1) // 6
-            ) + 1
+            first = self.where(self.first + start * 8 // self.bits)
+            return first, self.where(self.first + (end * 8 - 1) // self.bits) + 1
         return self.where(start), self.ends.get(end - 1) or self.where(end - 1) + 1
 
     def where(self, index: int) -> int:
@@ -136,9 +248,44 @@ def blanked(data: bytes, spans: list[tuple[int, int]]) -> bytes:
 
 def unescaped(data: bytes, spans: list[tuple[int, int]]) -> Iterator[Reading]:
     """Yield the surroundings of escapes, decoded."""
-    escapes = [match.span() for pattern in IN_TOKEN for match in pattern.finditer(data)]
+    escapes = [
+        match.span() for first, pattern in IN_TOKEN for match in _matches(data, first, pattern)
+    ]
     for start, end in _windows(data, sorted([*spans, *escapes])):
         yield _unescaped(data, start, end)
+
+
+def _may_hold(text: bytes) -> bool:
+    """Return whether a short text can hold a secret; most cannot."""
+    lower = text.lower()
+    return LONG_WORD in text.translate(WORD_CLASSES) or any(mark in lower for mark in MARKS)
+
+
+def _matches(data: bytes, first: bytes, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    """Yield the matches of a pattern, all of which begin with the same byte."""
+    if first not in RARE:
+        yield from pattern.finditer(data)
+        return
+    at = data.find(first)
+    while at >= 0:
+        if (match := pattern.match(data, at)) is not None:
+            yield match
+        at = data.find(first, at + 1)
+
+
+def together(readings: Iterable[Reading]) -> Reading:
+    """Return the readings that can hold a secret as one, with line ends between them."""
+    parts, at, offsets, ends = list[bytes](), list[int](), list[int](), dict[int, int]()
+    length = 0
+    for reading in readings:
+        if not _may_hold(reading.text):
+            continue
+        parts.append(reading.text)
+        at += [length + index for index in reading.at]
+        offsets += reading.place
+        ends.update((length + index, end) for index, end in reading.ends.items())
+        length += len(reading.text) + 1
+    return Reading(b"\n".join(parts), at, offsets, ends)
 
 
 def _windows(data: bytes, spots: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -166,11 +313,7 @@ def _unescaped(data: bytes, window_start: int, window_end: int) -> Reading:
         parts.append(data[offsets[-1] : start])
         length += start - offsets[-1]
         if match.lastgroup is not None:
-            parts.append(
-                b"/"
-                if match.lastgroup == "slash"
-                else bytes.fromhex(match[match.lastgroup].decode())
-            )
+            parts.append(_character(match.lastgroup, match[match.lastgroup]))
             at.append(length)
             offsets.append(start)
             length += 1
@@ -179,6 +322,16 @@ def _unescaped(data: bytes, window_start: int, window_end: int) -> Reading:
         offsets.append(end)
     parts.append(data[offsets[-1] : window_end])
     return Reading(b"".join(parts), at, offsets, ends)
+
+
+def _character(group: str, written: bytes) -> bytes:
+    """Return the character that a group of WRITTEN stands for."""
+    if group == "mark":
+        return written
+    if group == "name":
+        return NAMES[written]
+    base = {"decimal": 10, "octal": 8}.get(group, 16)
+    return bytes([int(written, base)])
 
 
 def in_base64(data: bytes, runs: Iterable[tuple[int, int]]) -> Iterator[Reading]:
@@ -194,7 +347,7 @@ def in_base64(data: bytes, runs: Iterable[tuple[int, int]]) -> Iterator[Reading]
             or (match_start := TEXT_IN_BASE64.search(data, start, end)) is None
         ):
             continue
-        joined, at, offsets = _lines(data, match_start.start())
+        joined, at, offsets = lines(data, match_start.start())
         done = offsets[-1] + len(joined) - at[-1]
         for match in TEXT_IN_BASE64.finditer(joined):
             first = max(match.start() - 4, match.start() % 4)
@@ -204,13 +357,15 @@ def in_base64(data: bytes, runs: Iterable[tuple[int, int]]) -> Iterator[Reading]
             yield Reading(a2b_base64(quads), at, offsets, {}, first)
 
 
-def _lines(data: bytes, start: int) -> tuple[bytes, list[int], list[int]]:
+def lines(data: bytes, start: int) -> tuple[bytes, list[int], list[int]]:
     """Join base64 from `start` on across lines. Return it with each line's
     offset in it and in the input.
     """
     parts, at, offsets = [], [], []
     length = 0
     next_line: int | None = start
+    before = BEFORE_LINE.search(data, max(0, start - LONGEST_MARGIN), start)
+    line_end = NEXT_LINE[None if before is None else before["mark"] or b""]
     while next_line is not None:
         line = BASE64_LINE.match(data, next_line)
         assert line is not None
@@ -218,6 +373,6 @@ def _lines(data: bytes, start: int) -> tuple[bytes, list[int], list[int]]:
         at.append(length)
         offsets.append(next_line)
         length += len(line[0])
-        further = NEXT_LINE.match(data, line.end())
+        further = line_end.match(data, line.end())
         next_line = further.end() if further is not None else None
     return b"".join(parts), at, offsets

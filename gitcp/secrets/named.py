@@ -19,6 +19,7 @@ from gitcp.secrets.values import (
     is_password,
     is_real,
     kinds,
+    looks_generated,
     looks_random,
 )
 
@@ -28,31 +29,83 @@ LITERALS = (b"token", b"secret", b"pass", b"pwd", b"key", b"credential", b"auth"
 BEFORE = 48
 HEAD = re.compile(rb"[A-Za-z0-9_.-]*\Z")
 VALUE = rb"[^\s\"'`\\<>(){}\[\],;|&$]"
+PLAIN = VALUE + rb"{8,4000}+(?:\|(?=[A-Za-z0-9])" + VALUE + rb"{1,4000}+)?"
 QUOTED = rb"[^\s\"'`\\<>{}]"
 TYPED = rb": ?[A-Za-z&'][A-Za-z0-9_&'.<> |?\[\]]{0,30}? ?=(?!=)"
 ASSIGNED = re.compile(
-    rb"(?P<rest>[A-Za-z0-9_-]{0,20}+)(?:\\*[\"'`])?\]?"
-    rb"(?:[ \t]{0,8}(?:"
+    rb"(?P<rest>[A-Za-z0-9_-]{0,20}+)(?P<closed>\\*[\"'`])?\]?"
+    rb"(?:(?P<pair>(?=[\s,\\])(?:[\s,-]|\\+[nrt]){1,40}\\*[\"']?[vV]alue\\*[\"']?"
+    rb"[ \t]{0,8}(?:=|:|=>))"
+    rb"|[ \t]{0,8}(?:"
     + TYPED
-    + rb"|:=|=>|[?|]{0,2}=(?!=)|[:>])|(?P<space>(?:\s|\\+[nrt]){1,12}))[ \t]{0,8}"
+    + rb"|:=|=>|[?|]{0,2}=(?!=)|[:>]|(?P<comma>,))|(?P<space>(?:\s|\\+[nrt]){1,12}))[ \t]{0,8}"
     rb"(?:[bBfFrRuU]{1,2}(?=\\*[\"']))?(?P<quote>\\*[\"'`])?"
-    rb"(?:(?P<scheme>[Bb]asic|[Bb]earer|[Tt]oken|[Bb]ot) )?"
-    rb"(?P<secret>(?(quote)" + QUOTED + rb"{8,1000}|" + VALUE + rb"{8,1000}))"
+    rb"(?:(?P<scheme>[Bb]asic|[Bb]earer|[Tt]oken|[Bb]ot)[ ]{1,4})?"
+    rb"(?P<secret>(?(quote)" + QUOTED + rb"{8,4000}|" + PLAIN + rb"))"
 )
+HEADER = re.compile(
+    rb"(?i:ori[sz]ation)\\*[\"'`]?[ \t]{0,4}[:=,][ \t]{0,4}\\*[\"'`]?"
+    rb"(?!(?i:basic|bearer|token|bot) )[A-Za-z][A-Za-z0-9_-]{1,30}[ ]{1,4}"
+    rb"(?:[A-Za-z_]{1,12}=\\*\"?)?(?P<secret>" + VALUE + rb"{8,4000})"
+)
+"""An authorization header may have any word before its value."""
+
+SET = re.compile(
+    rb"(?:(?:set|setx|setenv|ENV|put|export|add|config)(?:[ \t]+-[a-z]{1,2})?[ \t]+|-)\Z"
+)
+"""Before a name whose value follows without a sign."""
+
+SQL = re.compile(rb"(?i)\b(?:with|encrypted|set)[ \t]+\Z")
+KAGGLE = re.compile(rb"username\\*\"\s{0,4}:\s{0,4}\\*\"[^\"\\]{1,60}\\*\",\s{0,4}\\*\"\Z")
+SPACED = re.compile(rb"(?<![A-Za-z0-9_.-])(?P<word>[A-Za-z]{2,12}) \Z")
+BRAINTREE = re.compile(
+    rb"access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[0-9a-f]{32}(?![A-Za-z0-9])"
+)
+SALT = re.compile(
+    rb"define\(\s{0,4}\\*[\"'](?:SECURE_AUTH|AUTH|LOGGED_IN|NONCE)_(?:KEY|SALT)\\*[\"']\s{0,4},\s{0,40}"
+    rb"(?P<quote>\\*[\"'])(?P<secret>[^\r\n'\"]{40,100})(?P=quote)"
+)
+SHORTEST_NAME = 6
+"""With its quote: `"pass", "…"` are two words, `"token", "…"` is a name and its value."""
+
+SALTS = 2400
+SPECIAL = (b"$", b"_", b"o", b"O")
+"""What follows `token` in a token of Braintree, `AUTH` in WordPress and `auth` in a header."""
+
+PASS = re.compile(rb"-pass(?:in|out|word|wd)?[ =\"',]{1,4}\Z")
 NETRC = re.compile(rb"login(?:\s|\\+[nrt]){1,12}[^\s\"'`\\]{1,200}(?:\s|\\+[nrt]){1,12}\Z")
 LONGEST_LOGIN = 240
 KINDS = (
-    ("password", re.compile(rb"passw(?:or)?d|passphrase|pwd")),
+    ("password", re.compile(rb"passw(?:or)?d|passphrase|pwd|pass$|(?:^|[_.-])psk$")),
     ("auth", re.compile(rb"auth(?:ori[sz]ation)?$")),
     ("aws", re.compile(rb"secret_?(?:access_?)?key$")),
     ("azure", re.compile(rb"(?:account|shared_?access)_?key$")),
 )
+SERVICES = b"|".join(
+    (
+        b"ai21 algolia anthropic anyscale asana azure binance brevo cerebras claude cloudflare "
+        b"cohere coinbase convex cosmos(?:_?db)? daytona datadog deepgram deepseek "
+        b"digitalocean django dropbox elevenlabs fal fastly fcm fernet figma fireworks "
+        b"firebase flask gemini github gitlab google grafana groq helicone heroku hetzner "
+        b"huggingface infisical inngest jira jwt kraken langchain langfuse langsmith laravel "
+        b"linear linode mailchimp mailgun mapbox mistral neon new_?relic ngrok notion nvidia "
+        b"okta openai openrouter pagerduty paypal perplexity pinecone plaid posthog postmark "
+        b"qdrant rails razorpay replicate resend roblox segment sendgrid sentry shopify slack "
+        b"snyk sonar square stability stripe supabase tavily telegram together trello "
+        b"turnstile twilio vercel voyage vultr wandb weaviate xai zilliz "
+    ).split()
+)
+"""The key of such a service is a secret, as in `STRIPE_KEY`."""
+
 IS_SECRET = re.compile(
     rb"token|secret|credential|passw|passphrase|pwd|_pat$|(?:^|[_.-])auth(?:ori[sz]ation)?$"
+    rb"|(?:^|[_.-]|user|db|root|store|key|require|smtp|mail|ftp|admin)pass$|(?:^|[_.-])psk$"
     rb"|(?:api|access|private|secret|sign(?:ing)?|encrypt(?:ion)?|auth|service|account|licen[sc]e|master|consumer|app"
     rb"|application|client|deploy|admin|shared|webhook|session|storage|function|subscription|ingest|root|hmac|bot|integration"
-    rb"|security|server|write|read|user|org)[_.-]?key"
+    rb"|security|server|write|read|user|org|event|project|team|personal|management|subscription"
+    rb"|" + SERVICES + rb")[_.-]?key"
 )
+IS_PASSWORD = re.compile(rb"(?i)passw(?:or)?d|passphrase|pwd")
 IS_OTHER = re.compile(
     rb"(?:(?<![a-z])(?:id|ur[li]|dir|ttl|version|arn|length|len|size|count|limit|index|format|prefix|suffix|regex|pattern"
     rb"|expir[a-z]*|at|algorithm|alg|class|field|column|ref|label|digest|checksum|sha\d*|fingerprint|hint|thumbprint|kid"
@@ -81,26 +134,90 @@ def values(data: bytes) -> Iterator[tuple[str, int, int]]:
         while at >= 0:
             end = at + len(literal)
             match = ASSIGNED.match(data, end)
-            if match is not None and (rule := _rule_for(data, at, end, match)) is not None:
-                yield rule, *match.span("secret")
+            if match is not None and (span := _named(data, at, end, match)) is not None:
+                yield span
+            if data[end : end + 1] in SPECIAL:
+                yield from _special(data, at, end)
             at = lower.find(literal, end)
 
 
-def _rule_for(data: bytes, start: int, end: int, match: re.Match[bytes]) -> str | None:
-    """Return the rule that makes a named value a secret, None if none does."""
+def _special(data: bytes, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+    """Yield what is written as in one place only: in an authorization header with any word before
+    it, in an access token of Braintree, in the settings of WordPress.
+    """
+    if (match := HEADER.match(data, end)) is not None:
+        rule = _header_rule(b"", match["secret"])
+        if rule is not None:
+            yield rule, *match.span("secret")
+    if (match := BRAINTREE.match(data, max(0, start - 7))) is not None:
+        yield "braintree-token", *match.span()
+    if data[start:end] == b"AUTH" and data[end : end + 4] in (b"_KEY", b"_SAL"):
+        for salt in SALT.finditer(data, max(0, start - BEFORE), start + SALTS):
+            if len(kinds(salt["secret"])) >= 3:
+                yield "wordpress-salt", *salt.span("secret")
+
+
+def _named(
+    data: bytes, start: int, end: int, match: re.Match[bytes]
+) -> tuple[str, int, int] | None:
+    """Return rule and span of a value that its name makes a secret, None if it is none."""
     before, value = _name_start(data, start), match["secret"]
+    name = before + data[start:end] + match["rest"]
     is_code = match["quote"] is None and data[match.end() : match.end() + 1] in (b"(", b"[")
-    kind = (
-        None
-        if is_code or NO_SECRET.fullmatch(value)
-        else _name_kind(before + data[start:end] + match["rest"])
+    kind = None if is_code or NO_SECRET.fullmatch(value) else _kind_of(data, start, name)
+    if kind is not None and not _belongs(data, start - len(before), match, kind, before):
+        kind = None
+    if match["space"] is not None and kind is None:
+        is_netrc = IS_PASSWORD.search(name) and NETRC.search(
+            data, max(0, start - LONGEST_LOGIN), start
+        )
+        is_secret = is_netrc and not PLACEHOLDER.search(value) and not NO_SECRET.fullmatch(value)
+        return ("netrc-password", *match.span("secret")) if is_secret else None
+    if name == b"pass" and PASS.search(data, max(0, start - 16), start) and is_password(value):
+        return "command-password", *match.span("secret")
+    if kind == "auth":
+        return _authorization(match)
+    rule = kind and _rule(kind, value)
+    return (rule, *match.span("secret")) if rule else None
+
+
+def _authorization(match: re.Match[bytes]) -> tuple[str, int, int] | None:
+    """Return rule and span of the value of an authorization header, or of a registry's `auth`."""
+    if match["scheme"] is not None:
+        rule = _header_rule(match["scheme"].lower(), match["secret"])
+        return (rule, *match.span("secret")) if rule else None
+    rule = _rule("auth", match["secret"])
+    return (rule, *match.span("secret")) if rule else None
+
+
+def _kind_of(data: bytes, start: int, name: bytes) -> str | None:
+    """Return what a name says about its value. `API Key` is a name of two words."""
+    if name.lower() != b"key":
+        return _name_kind(name)
+    if KAGGLE.search(data, max(0, start - 100), start):
+        return "secret"
+    word = SPACED.search(data, max(0, start - 16), start)
+    return _name_kind(word["word"] + b"_" + name) if word is not None else None
+
+
+def _belongs(data: bytes, start: int, match: re.Match[bytes], kind: str, before: bytes) -> bool:
+    """Return whether the value is that of the name, where only a space or a comma is between."""
+    if match["pair"] is not None:
+        return True
+    if match["comma"] is not None:
+        named = data[start : match.start("comma")]
+        is_name = (
+            data[max(0, start - 1) : start] in (b'"', b"'", b"`") and len(named) > SHORTEST_NAME
+        )
+        return is_name and match["closed"] is not None and match["quote"] is not None
+    if match["space"] is None or before.startswith(b"-"):
+        return True
+    if kind == "password" and match["quote"] is not None:
+        return SQL.search(data, max(0, start - 24), start) is not None
+    named = data[start : match.start("space")].lower()
+    return named in (b"requirepass", b"masterauth") or (
+        match["scheme"] is None and SET.search(data, max(0, start - 24), start) is not None
     )
-    if match["space"] is not None and not before.startswith(b"--"):
-        is_netrc = kind == "password" and NETRC.search(data, max(0, start - LONGEST_LOGIN), start)
-        return "netrc-password" if is_netrc and not PLACEHOLDER.search(value) else None
-    if kind == "auth" and match["scheme"] is not None:
-        return _header_rule(match["scheme"].lower(), value)
-    return kind and _rule(kind, value)
 
 
 def _name_start(data: bytes, start: int) -> bytes:
@@ -125,7 +242,8 @@ def _header_rule(scheme: bytes, value: bytes) -> str | None:
     """Return the rule for the value after the scheme of a header."""
     if scheme == b"basic":
         return "basic-auth" if holds_password(value) else None
-    return "bearer-token" if len(value) >= LEAST_RANDOM and looks_random(value) else None
+    is_secret = len(value) >= LEAST_RANDOM and looks_random(value)
+    return "bearer-token" if is_secret or (UUID.fullmatch(value) and is_real(value)) else None
 
 
 def _rule(kind: str, value: bytes) -> str | None:
@@ -139,4 +257,6 @@ def _rule(kind: str, value: bytes) -> str | None:
         return "registry-auth"
     if UUID.fullmatch(value):
         return "named-secret" if is_real(value) else None
-    return "named-secret" if len(value) >= LEAST_RANDOM and looks_random(value) else None
+    if len(value) < LEAST_RANDOM:
+        return None
+    return "named-secret" if looks_random(value) or looks_generated(value) else None

@@ -11,12 +11,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
-from itertools import chain
+from itertools import accumulate, chain
 from typing import NamedTuple
 
-from gitcp.secrets import encodings, named, values
+from gitcp.secrets import commands, encodings, named, packed, values
 from gitcp.secrets.encodings import Reading, backslashes
-from gitcp.secrets.rules import CONTEXTS, IN_RUNS, TOKENS, Rule
+from gitcp.secrets.rules import BEFORE_RUN, CONTEXTS, IN_RUNS, TOKENS, Rule
 from gitcp.secrets.values import is_password, is_real, looks_random
 
 RUN = 20
@@ -29,15 +29,27 @@ Span = tuple[str, int, int]
 
 BASE64 = re.compile(rb"[A-Za-z0-9+/_-]+={0,2}")
 BEFORE_ESCAPE = b"\\%"
+SHORTEST_MARKED = 32
+LONGEST_MARK = 32
+LONGEST_KEY = 4000
+FERNET = 43
+ASANA = re.compile(rb"[0-9a-f]{32}")
+KEY_TYPE = re.compile(rb"kty\\*\"[ \t]{0,4}:[ \t]{0,4}\\*\"(?P<type>RSA|EC|OKP|oct)")
+DIGIT = re.compile(rb"[0-9]")
+NEON = b"npg_"
+PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
 IN_JSON = re.compile(rb"u[0-9a-fA-F]{4}|[\"/bfnrt]")
 
 DEPTH = 3
 """Maximum levels of encoding, e.g. JSON in base64 in JSON."""
 
-WEAK = frozenset({"named-secret", "password", "url-password", "bearer-token"})
+WEAK = frozenset(
+    "named-secret password url-password url-token bearer-token command-password pgpass-password "
+    "azure-signature jwk-private-key".split()
+)
 """Rules based on context. A match of another rule at the same place is preferred."""
 
-EDITION = 2
+EDITION = 3
 """Increased whenever the scan finds more with the same rules."""
 
 
@@ -79,6 +91,27 @@ PREFIX = re.compile(rb"[^A-Za-z0-9](?=(" + _trie(BY_PREFIX) + b"))")
 match.
 """
 
+
+def _by_literals() -> dict[tuple[bytes, ...], list[Rule]]:
+    """Return the context rules by their literals, so that each literal is searched once."""
+    grouped: dict[tuple[bytes, ...], list[Rule]] = {}
+    for rule in CONTEXTS:
+        grouped.setdefault(rule.literals, []).append(rule)
+    return grouped
+
+
+BY_LITERALS = _by_literals()
+FINDERS = {
+    rule.literals: re.compile(
+        re.escape(rule.literals[0][:1])
+        + b"(?:"
+        + b"|".join(re.escape(literal[1:]) for literal in rule.literals)
+        + b")"
+    )
+    for rule in (*CONTEXTS, *IN_RUNS)
+    if len(rule.literals) > 1
+}
+
 ESCAPES = {
     b"\\": re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[0-7]{1,3}|[nrtbfave]"),
     b"%": re.compile(rb"(?:25)*[0-9a-fA-F]{2}"),
@@ -86,7 +119,7 @@ ESCAPES = {
 """The rest of an escape at the start of a run, by the character before the run."""
 PATTERNS = [
     each.pattern
-    for module in (encodings, named, values)
+    for module in (commands, encodings, named, packed, values)
     for each in vars(module).values()
     if isinstance(each, re.Pattern)
 ]
@@ -96,6 +129,7 @@ VERSION = sha256(
             EDITION,
             [(*r[:2], r[2].pattern, *r[3:]) for r in (*TOKENS, *CONTEXTS, *IN_RUNS)],
             PATTERNS,
+            BEFORE_RUN.pattern,
         ]
     ).encode()
 ).hexdigest()
@@ -197,11 +231,20 @@ def _secrets(data: bytes, depth: int) -> Iterator[Secret]:
     visible = encodings.blanked(data, controls)
     runs = _runs(visible)
     joined = _joined(visible, runs)
-    spans = chain(_tokens(visible, joined), _in_context(visible, joined), named.values(visible))
+    spans = chain(
+        _tokens(visible, joined),
+        _in_context(visible, joined),
+        named.values(visible),
+        commands.command_passwords(visible),
+        _after_marks(visible, runs),
+    )
     yield from (Secret(rule, start, end, visible[start:end]) for rule, start, end in spans)
     if depth:
+        unescaped = encodings.together(encodings.unescaped(data, controls))
         for reading in chain(
-            encodings.unescaped(data, controls), encodings.in_base64(visible, runs)
+            [unescaped] if unescaped.text else [],
+            encodings.in_base64(visible, runs),
+            packed.unpacked(visible, runs),
         ):
             for secret in _secrets(reading.text, depth - 1):
                 start, end = reading.span(secret.start, secret.end)
@@ -222,20 +265,27 @@ def _runs(data: bytes) -> list[tuple[int, int]]:
 
 
 def _joined(data: bytes, runs: Iterable[tuple[int, int]]) -> Reading:
-    """Join the runs with spaces. A run that starts with the rest of an escape is included twice."""
-    parts, at, offsets = [], list[int](), list[int]()
-    length = 0
-    for start, end in runs:
-        starts = [start]
-        if start and data[start - 1] in BEFORE_ESCAPE:
-            escape = ESCAPES[data[start - 1 : start]].match(data, start)
-            starts += [escape.end()] if escape is not None else []
-        for each in starts:
-            parts.append(data[each:end])
-            at.append(length)
-            offsets.append(each - 1)
-            length += 1 + end - each
-    return Reading(b" " + b" ".join(parts), at, offsets, {})
+    """Join the runs with spaces. A run that starts with the rest of an escape is included twice.
+
+    Runs without a capital or a digit are words or paths, and are left out.
+    """
+    spans = [
+        (start, end)
+        for start, end in runs
+        if not (run := data[start:end]).islower() or DIGIT.search(run)
+    ]
+    spans = sorted([*spans, *_after_escapes(data, spans)])
+    at = list(accumulate([1 + end - start for start, end in spans], initial=0))
+    text = b" ".join([b"", *[data[start:end] for start, end in spans]])
+    return Reading(text, at[:-1], [start - 1 for start, _ in spans], {})
+
+
+def _after_escapes(data: bytes, runs: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the runs that start with the rest of an escape, without it."""
+    for start, end in [run for run in runs if run[0] and data[run[0] - 1] in BEFORE_ESCAPE]:
+        escape = ESCAPES[data[start - 1 : start]].match(data, start)
+        if escape is not None:
+            yield escape.end(), end
 
 
 def _tokens(data: bytes, joined: Reading) -> Iterator[Span]:
@@ -270,15 +320,18 @@ def _longest(data: bytes, begin: int, prefix: bytes) -> tuple[str, int, bool] | 
 
 
 def _in_context(data: bytes, joined: Reading) -> Iterator[Span]:
-    for rule in CONTEXTS:
-        past = 0
-        for at in _positions(data, rule.literals[0]):
-            match = rule.pattern.match(data, at - rule.back) if at >= max(rule.back, past) else None
-            if match is not None and _is_plausible(rule.name, match):
-                yield rule.name, *match.span("secret")
-                past = match.end() - 1
+    for literals, rules in BY_LITERALS.items():
+        past = dict.fromkeys(rules, 0)
+        for at in _positions(data, literals):
+            for rule in rules:
+                if at < max(rule.back, past[rule]):
+                    continue
+                match = rule.pattern.match(data, at - rule.back)
+                if match is not None and _is_plausible(rule.name, match):
+                    yield rule.name, *match.span("secret")
+                    past[rule] = match.end() - 1
     for rule in IN_RUNS:
-        for mark in _positions(joined.text, rule.literals[0]):
+        for mark in _positions(joined.text, rule.literals):
             start = mark - rule.back
             if rule.back and (start < 1 or joined.text[start - 1 : start].isalnum()):
                 continue
@@ -287,14 +340,40 @@ def _in_context(data: bytes, joined: Reading) -> Iterator[Span]:
                 yield rule.name, *match.span("secret")
 
 
-def _positions(data: bytes, literal: bytes) -> Iterator[int]:
-    at = data.find(literal)
+def _after_marks(data: bytes, runs: Iterable[tuple[int, int]]) -> Iterator[Span]:
+    """Yield the runs that are secrets by what is right before them."""
+    for start, end in [run for run in runs if run[1] - run[0] >= SHORTEST_MARKED]:
+        mark = BEFORE_RUN.search(data, max(0, start - LONGEST_MARK), start)
+        if mark is None or not is_real(data[start:end]):
+            continue
+        if mark["fernet"] is not None:
+            if end - start == FERNET and data[end : end + 1] == b"=":
+                yield "fernet-key", start, end + 1
+        elif mark["asana"] is not None:
+            if ASANA.fullmatch(data, start, end):
+                yield "asana-token", mark.start("asana"), end
+        else:
+            around = data[max(0, start - LONGEST_KEY) : end + LONGEST_KEY]
+            kind = KEY_TYPE.search(around)
+            if kind is not None and (kind["type"] == b"oct") == (mark["jwk"] == b"k"):
+                yield "jwk-private-key", start, end
+
+
+def _positions(data: bytes, literals: tuple[bytes, ...]) -> Iterator[int]:
+    """Yield the offsets of literals, which begin with the same byte."""
+    if len(literals) > 1:
+        yield from (match.start() for match in FINDERS[literals].finditer(data))
+        return
+    at = data.find(literals[0])
     while at >= 0:
         yield at
-        at = data.find(literal, at + 1)
+        at = data.find(literals[0], at + 1)
 
 
 def _is_plausible(rule: str, match: re.Match[bytes]) -> bool:
-    if rule == "url-password":
-        return is_password(match["secret"]) and match["secret"] != match["user"]
-    return is_real(match["secret"])
+    secret = match["secret"]
+    if rule in ("url-password", "pgpass-password"):
+        return secret.startswith(NEON) or (is_password(secret) and secret != match["user"])
+    if rule in ("url-token", "azure-signature"):
+        return looks_random(PERCENT.sub(b"", secret))
+    return is_real(secret)

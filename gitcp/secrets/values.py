@@ -20,6 +20,11 @@ FEWEST_RANDOM = 8
 SHORTEST_HEX = 20
 HEX = re.compile(rb"[0-9a-fA-F]+")
 
+SIGNS = b"!#$%&*+=?@^~-_()"
+FEWEST_SIGNS = 5
+FORMATTED = re.compile(rb"%[sd(]|\$\{|://|[A-Za-z]{9}")
+"""A template, a URL or a word."""
+
 PLACEHOLDER = re.compile(
     rb"(?i)example|placeholder|redacted|changeme|change[_-]me|your[_-]|dummy|xxxxx|\*\*\*|\.\.\.|00000000|12345678"
     rb"|abcdefgh|not[_-]?a[_-]?real|fake|sample|insert[_-]|replace[_-]"
@@ -73,6 +78,19 @@ def looks_random(text: bytes) -> bool:
     # Without digits it may be an identifier; require more randomness.
     most = (WORDLIKE if has_digit else WORDLIKE / 2) * len(pairs)
     return len(pairs) * 3 >= len(text) * 2 and wordlike <= most and regular * 3 <= len(pairs)
+
+
+def looks_generated(text: bytes) -> bool:
+    """Return whether a text is drawn from letters, digits and signs, as a key of Django's is."""
+    signs = {byte for byte in text if byte in SIGNS}
+    return (
+        len(text) >= SHORTEST_HEX
+        and len(signs) >= FEWEST_SIGNS
+        and len(set(text)) >= 2 * FEWEST_RANDOM
+        and len(kinds(text)) >= 3
+        and not PLACEHOLDER.search(text)
+        and not FORMATTED.search(text)
+    )
 
 
 def is_password(text: bytes) -> bool:

@@ -405,6 +405,11 @@ def test_pages() -> None:
         "slack-webhook",
         "discord-webhook",
         "teams-webhook",
+        "zapier-webhook",
+        "aws-secret-key",
+        "azure-signature",
+        "pgpass-password",
+        "url-token",
     }
 
     assert named == {rule.name for rule in (*TOKENS, *CONTEXTS, *IN_RUNS)} - said

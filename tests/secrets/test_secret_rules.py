@@ -23,7 +23,8 @@ SLACK = 8
 """Measured are at most 0.8 seconds. A busy machine takes longer, a rule that backtracks minutes."""
 NAMED = {
     *("named-secret", "password", "basic-auth", "bearer-token", "registry-auth", "netrc-password"),
-    *("aws-secret-key", "azure-storage-key"),
+    *("aws-secret-key", "azure-storage-key", "braintree-token", "command-password", "fernet-key"),
+    *("jwk-private-key", "wordpress-salt"),
 }
 CLEAN = (
     "password = getpass()",

@@ -123,6 +123,37 @@ LONG = {
     "vercel-token": ("vercel_blob_" + "rw_", ALNUM, 40),
     "xai-key": ("xai-", ALNUM, 80),
     "yandex-key": ("AQ" + "VN", ALNUM, 35),
+    "aiven-token": ("AV" + "NS_", ALNUM, 19),
+    "aws-session-token": ("IQoJ" + "b3JpZ2lu", ALNUM, 300),
+    "backblaze-key": ("K0" + "03", ALNUM, 27),
+    "bitbucket-token": ("BB" + "DC-", ALNUM, 44),
+    "brave-key": ("B" + "SA", ALNUM, 28),
+    "browserbase-key": ("bb_" + "live_", ALNUM, 27),
+    "calcom-key": ("cal_" + "live_", HEX, 32),
+    "confluent-key": ("cf" + "lt", ALNUM, 60),
+    "cursor-key": ("cr" + "sr_", HEX, 64),
+    "daytona-key": ("dt" + "n_", HEX, 64),
+    "depot-token": ("depot_" + "project_", HEX, 64),
+    "discord-mfa-token": ("mf" + "a.", ALNUM, 84),
+    "friendli-token": ("fl" + "p_", ALNUM, 46),
+    "gemini-key": ("A" + "Q.", ALNUM, 50),
+    "helicone-key": ("sk-" + "helicone-", LOWER, 31),
+    "honeycomb-key": ("hc" + "aik_", LOWER, 58),
+    "inngest-key": ("signkey-" + "prod-", HEX, 64),
+    "kaggle-token": ("KG" + "AT_", HEX, 32),
+    "klaviyo-key": ("p" + "k_", HEX, 34),
+    "langchain-key": ("l" + "s__", HEX, 32),
+    "mem0-key": ("m" + "0-", ALNUM, 40),
+    "mongodb-atlas-secret": ("mdb_" + "sa_sk_", ALNUM, 40),
+    "polar-token": ("polar_" + "oat_", ALNUM, 43),
+    "runpod-key": ("rp" + "a_", ALNUM, 42),
+    "snyk-token": ("snyk_" + "uat.0a1b2c3d.", ALNUM, 60),
+    "socket-token": ("sk" + "tsec_", ALNUM, 44),
+    "stytch-secret": ("secret-" + "live-", ALNUM, 36),
+    "trello-token": ("AT" + "TA", HEX, 72),
+    "trigger-key": ("tr_" + "dev_", ALNUM, 24),
+    "volcengine-key": ("AK" + "LT", ALNUM, 44),
+    "xata-key": ("xa" + "u_", ALNUM, 36),
 }
 
 Draw = Callable[[str, int], str]
@@ -142,6 +173,16 @@ COMPOSED: dict[str, Callable[[Draw], str]] = {
     "sourcegraph-token": lambda d: f"sgp_{d(HEX, 16)}_{d(HEX, 40)}",
     "tailscale-key": lambda d: f"tskey-auth-k{d(ALNUM, 11)}CNTRL-{d(ALNUM, 32)}",
     "zoho-token": lambda d: f"1000.{d(HEX, 32)}.{d(HEX, 32)}",
+    "asana-token": lambda d: f"2/1{d('123456789', 15)}/1{d('123456789', 15)}:{d(HEX, 32)}",
+    "axiom-token": lambda d: f"xaat-{_uuid(d)}",
+    "baidu-key": lambda d: f"ALTAK-{d(ALNUM, 21)}/{d(HEX, 40)}",
+    "bitwarden-token": lambda d: f"0.{_uuid(d)}.{d(ALNUM, 30)}:{d(ALNUM, 22)}==",
+    "clickup-token": lambda d: f"pk_{d('123456789', 8)}_{d(UPPER, 32)}",
+    "cockroach-key": lambda d: f"CCDB1_{d(ALNUM, 22)}_{d(ALNUM, 40)}",
+    "infisical-token": lambda d: f"st.{d(HEX, 24)}.{d(HEX, 32)}.{d(HEX, 32)}",
+    "paddle-key": lambda d: f"pdl_live_apikey_{d(LOWER, 26)}_{d(ALNUM, 22)}_{d(ALNUM, 3)}",
+    "telnyx-key": lambda d: f"KEY0{d('0123456789ABCDEF', 31)}_{d(ALNUM, 22)}",
+    "tinybird-token": lambda d: f"p.eyJ{d(ALNUM, 80)}.{d(ALNUM, 43)}",
     "airtable-token": lambda d: f"pat{d(ALNUM, 14)}.{d(HEX, 64)}",
     "brevo-key": lambda d: f"xkeysib-{d(HEX, 64)}-{d(ALNUM, 16)}",
     "circleci-token": lambda d: f"CCIPAT_{d(ALNUM, 22)}_{d(HEX, 40)}",
@@ -164,12 +205,24 @@ COMPOSED: dict[str, Callable[[Draw], str]] = {
 
 BEGINNINGS = {
     # kind: every way in which it may begin, the first as in its sample above
-    "atlassian-token": "ATATT3 ATCTT3 ATBB",
+    "aws-session-token": "IQoJb3JpZ2lu FwoGZXIvYXdz",
+    "axiom-token": "xaat- xapt-",
+    "cursor-key": "crsr_ key_",
+    "databricks-token": "dapi dose",
+    "depot-token": "depot_project_ depot_org_ depot_user_",
+    "honeycomb-key": "hcaik_ hcbik_ hcamk_ hccik_ hcxik_",
+    "inngest-key": "signkey-prod- signkey-test- signkey-branch-",
+    "paddle-key": "pdl_live_apikey_ pdl_sdbx_apikey_",
+    "polar-token": "polar_oat_ polar_pat_ polar_cs_ polar_whs_",
+    "snyk-token": "snyk_uat. snyk_sat.",
+    "stytch-secret": "secret-live- secret-test-",
+    "trigger-key": "tr_dev_ tr_prod_ tr_pat_ tr_stg_",
+    "atlassian-token": "ATATT3 ATCTT3 ATSTT3 ATBB",
     "aws-access-key": "AKIA ASIA ABIA ACCA",
     "brevo-key": "xkeysib- xsmtpsib-",
     "buildkite-token": "bkua_ bkaj_",
     "circleci-token": "CCIPAT_ CCIPRJ_",
-    "cloudflare-token": "cfut_ cfat_",
+    "cloudflare-token": "cfut_ cfat_ cfk_",
     "dbt-token": "dbtc_ dbtu_",
     "deno-token": "ddp_ ddw_",
     "digitalocean-token": "dop_v1_ doo_v1_ dor_v1_",
@@ -192,11 +245,11 @@ BEGINNINGS = {
     "intra42-secret": "s-s4t2ud- s-s4t2af-",
     "langsmith-key": "lsv2_pt_ lsv2_sk_",
     "launchdarkly-key": "sdk- api-",
-    "linear-key": "lin_api_ lin_oauth_",
+    "linear-key": "lin_api_ lin_oauth_ lin_wh_",
     "modal-token": "as- ak-",
     "netlify-token": "nfp_ nfc_ nfo_",
-    "newrelic-key": "NRAK- NRII- NRAL-",
-    "openai-key": "sk-proj- sk-svcacct- sk-admin-",
+    "newrelic-key": "NRAK- NRII- NRIQ- NRJS- NRRA- NRSP- NRBR- NRAL-",
+    "openai-key": "sk-proj- sk-svcacct- sk-admin- sk-None-",
     "plaid-token": "access-production- access-development- access-sandbox-",
     "planetscale-token": "pscale_tkn_ pscale_pw_ pscale_oauth_",
     "prefect-key": "pnu_ pnb_",
@@ -204,7 +257,7 @@ BEGINNINGS = {
     "sentry-token": "sntrys_ sntryu_ sntrya_ sntryi_",
     "settlemint-token": "sm_pat_ sm_aat_ sm_sat_",
     "shippo-key": "shippo_live_ shippo_test_",
-    "shopify-token": "shpat_ shpca_ shppa_ shpss_",
+    "shopify-token": "shpat_ shpca_ shppa_ shpss_ shptka_",
     "slack-token": "xoxb- xoxp- xoxa- xoxo- xoxr- xoxs- xoxd- xoxe- xoxe.xoxp- xoxe.xoxb-",
     "sonar-token": "squ_ sqp_ sqa_",
     "sourcegraph-license-token": "slk_ sgd_",
@@ -217,6 +270,12 @@ BEGINNINGS = {
 """The kinds that begin in several ways. Written down once more, so that none gets lost among the
 rules.
 """
+
+ROBLOX_WARNING = (
+    "_|WARNING:-DO-NOT-SHARE-THIS.--Sharing-this-will-allow-someone-to-log-in-as-you-"
+    "and-to-steal-your-ROBUX-and-items.|_"
+)
+"""What stands before each session cookie."""
 
 IN_CONTEXT: dict[str, Callable[[Draw], tuple[str, str, str]]] = {
     # what stands before the secret, the secret, what stands after it
@@ -265,6 +324,39 @@ IN_CONTEXT: dict[str, Callable[[Draw], tuple[str, str, str]]] = {
         "\n",
     ),
     "telegram-token": lambda d: (f"bot{d('123456789', 9)}:", "AA" + d(ALNUM, 33), "/getMe"),
+    "azure-signature": lambda d: (
+        "https://a.blob.core.windows.net/c?sv=2022-11-02&sp=r&sig=",
+        d(ALNUM, 42) + "7%3D",
+        "&x=1\n",
+    ),
+    "braintree-token": lambda d: (
+        "token = '",
+        "access_to" + f"ken$production${d(LOWER, 16)}${d(HEX, 32)}",
+        "'",
+    ),
+    "command-password": lambda d: ("curl -u admin:", "Kq7" + d(ALNUM, 11), " https://a.dev/"),
+    "convex-key": lambda d: ("prod:happy-otter-7|", "eyJ2" + "MiI6" + d(ALNUM, 80), "\n"),
+    "fcm-server-key": lambda d: (f"x AAAA{d(ALNUM, 7)}:", "APA9" + "1b" + d(DASHED, 134), "\n"),
+    "fernet-key": lambda d: ("f = Fernet(b'", d(ALNUM, 43) + "=", "')"),
+    "jwk-private-key": lambda d: ('{"kty": "EC", "crv": "P-256", "d": "', d(ALNUM, 43), '"}'),
+    "newrelic-license-key": lambda d: ("use ", f"{d(HEX, 36)}NR" + "AL", "\n"),
+    "pgpass-password": lambda d: ("db.internal:5432:app:me:", "Kq7" + d(ALNUM, 9), "\n"),
+    "roblox-cookie": lambda d: (
+        ROBLOX_WARNING,
+        d("0123456789ABCDEF", 600),
+        "\n",
+    ),
+    "url-token": lambda d: ("https://", _drawn(d, 32), "@git.service.dev/a/b"),
+    "wordpress-salt": lambda d: (
+        "define('AUTH_KEY', '",
+        d(ALNUM, 30) + "!(7 ~[x" + d(ALNUM, 27),
+        "');\n",
+    ),
+    "zapier-webhook": lambda d: (
+        "https://hooks.zapier.com/hooks/catch/",
+        f"{d('123456789', 7)}/{d(LOWER, 7)}",
+        "/\n",
+    ),
     "url-password": lambda d: ("postgres://app:", d(ALNUM, 12) + "7q", "@db.internal:5432/app"),
 }
 
