@@ -233,7 +233,7 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
         r"(?m)^TYPE_CHECKING = False",
         (
             "__init__",
-            "fingerprint trusted_cache watchers/ipc watchers/watched",
+            "fingerprint regular trusted_cache watchers/ipc watchers/watched",
             "fastpath/answer fastpath/hook_memo fastpath/nodes fastpath/stat_check",
             "fastpath/watched_look",
             "policy/edited policy/outcome policy/patterns policy/risk policy/triggers",

@@ -17,7 +17,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
-from gitcp import wire
+from gitcp import regular, wire
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, Stream
 from gitcp.value import Value, replace
@@ -298,7 +298,7 @@ def image_at(url: str, media: str | None = None) -> Image:
 def settings(path: Path) -> dict[str, Any]:
     """Return an agent's settings from a JSON file; {} if it cannot be read."""
     try:
-        value = wire.loads(path.read_bytes())
+        value = wire.loads(regular.content(path))
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -317,7 +317,7 @@ def shown(text: str) -> str:
 def first_line(path: Path) -> dict[str, Any]:
     """Parse the first line of a file. Return {} if it is not an object or too long."""
     try:
-        with open(path, "rb") as file:
+        with regular.opened(path) as file:
             return wire.parse_line(file.readline(LONGEST_LINE)) or {}
     except (OSError, ValueError):
         return {}
@@ -383,7 +383,7 @@ def listed(
 def mapped(path: Path) -> Iterator[mmap | bytes]:
     """Yield a file's content without reading all of it into memory; b"" if it cannot be read."""
     try:
-        with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        with regular.opened(path) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
             yield content
     except (OSError, ValueError):  # unreadable, or empty
         yield b""

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from gitcp import wire
+from gitcp import regular, wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Found, Message, Placement, Stored
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
@@ -69,7 +69,7 @@ def from_file(path: Path) -> Capture:
                 f"{path} is not a regular file; nothing was saved",
                 hint="pass a file, or - to read stdin",
             )
-        with path.open("rb") as file:
+        with regular.opened(path) as file:
             head = file.read(HEAD)
             if b"\n" not in head and len(head) == HEAD:
                 head += file.readline(LARGEST_DOCUMENT)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 
+from gitcp import regular
 from gitcp.adapters.base import Adapter
 from gitcp.errors import BadValue
 
@@ -69,7 +70,7 @@ def _entry_point_files(directory: str) -> Iterator[str]:
         return
     for package in packages:
         try:
-            with open(os.path.join(directory, package, "entry_points.txt"), "rb") as file:
+            with regular.opened(os.path.join(directory, package, "entry_points.txt")) as file:
                 yield file.read().decode("utf-8", "replace")
         except OSError:
             continue

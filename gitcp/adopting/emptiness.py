@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gitcp import adapters, humanize, wire
+from gitcp import adapters, humanize, regular, wire
 from gitcp.adapters import base
 from gitcp.errors import ConversationUnreadable
 from gitcp.model import MAIN, Capture, Source
@@ -54,6 +54,6 @@ def _chunks(source: Source) -> Iterator[bytes]:
     if source.data is not None:
         yield source.data
     elif source.path is not None:
-        with source.path.open("rb") as file:
+        with regular.opened(source.path) as file:
             while chunk := file.read(CHUNK):
                 yield chunk

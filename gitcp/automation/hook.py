@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from gitcp import adapters
+from gitcp import adapters, regular
 from gitcp.adapters.base import Found
 from gitcp.errors import BadValue, RevisionAmbiguous
 from gitcp.model import Agent, Host, Trigger
@@ -182,7 +182,7 @@ def _size(path: Path) -> int:
 
 def _has(path: Path, event: HookEvent) -> bool:
     try:
-        with open(path, "rb") as file:
+        with regular.opened(path) as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(max(event.seen, size - TAIL) if event.seen <= size else 0)
             new = file.read()

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 
-from gitcp import discovery, fingerprint
+from gitcp import discovery, fingerprint, regular
 from gitcp.cli import bounded
 from gitcp.cli.background import apart
 from gitcp.fastpath import answer, hook_memo, watched_look
@@ -641,7 +641,7 @@ def _append(path: str, line: str) -> None:
         return
     try:
         if os.path.exists(path) and os.path.getsize(path) > LOG_SIZE:
-            with open(path, "rb") as file:
+            with regular.opened(path) as file:
                 file.seek(-LOG_SIZE // 2, os.SEEK_END)
                 newer = file.read().partition(b"\n")[2]
             replace_file(Path(path), newer, durable=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from gitcp import discovery, fingerprint, trusted_cache
+from gitcp import discovery, fingerprint, regular, trusted_cache
 from gitcp.fastpath import answer, watched_look
 from gitcp.policy import events
 from gitcp.policy.settings import Settings
@@ -143,7 +143,7 @@ def behind(git_dir: str, agent: str) -> list[tuple[str, str]]:
 def ends_with(path: str, text: bytes) -> bool:
     """Return whether the end of a transcript contains `text`."""
     try:
-        with open(path, "rb") as file:
+        with regular.opened(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
             return text in file.read()
     except OSError:

@@ -16,7 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from gitcp import fingerprint, trusted_cache
+from gitcp import fingerprint, regular, trusted_cache
+from gitcp.errors import Refused
 from gitcp.fingerprint import CTIME, Fingerprint
 from gitcp.git import shared
 from gitcp.git.fsync import make_own_directory, replace_cache
@@ -91,6 +92,7 @@ def last_known(git_dir: Path) -> dict[str, str] | None:
 
 def _asked(repo: ConfigScope) -> tuple[dict[str, str], set[str], set[str]]:
     """Return the settings, the files that git read, and those that they include."""
+    _refuse_pipes(repo)
     output = repo.ask("config", "--list", "-z", "--includes", "--show-origin").decode(
         "utf-8", "surrogateescape"
     )
@@ -117,7 +119,7 @@ def extensions(common_dir: Path) -> dict[str, str]:
     from its own file, which alone counts for git; an older git only says that one is unknown.
     """
     try:
-        text = common_dir.joinpath("config").read_text("utf-8", "surrogateescape")
+        text = regular.content(common_dir / "config").decode("utf-8", "surrogateescape")
     except OSError:
         text = ""
     if not any(word in text.lower() for word in ("repositoryformatversion", "extensions")):
@@ -184,7 +186,7 @@ def _environment_key(repo: ConfigScope) -> list[str]:
         if k.startswith("GIT_CONFIG") or k in _PLACES
     ]
     try:
-        head = (repo.git_dir / "HEAD").read_text("utf-8", "surrogateescape")
+        head = regular.content(repo.git_dir / "HEAD").decode("utf-8", "surrogateescape")
     except OSError:
         head = ""
     if head.strip() == NO_FILE:
@@ -198,16 +200,35 @@ _PLACES = ("HOME", "XDG_CONFIG_HOME")
 
 def _files(repo: ConfigScope, read: set[str]) -> Files:
     """Return the files that were read, and those that would be read if they existed."""
+    return fingerprint.each(sorted(_places(repo) | read))
+
+
+def _refuse_pipes(repo: ConfigScope) -> None:
+    """Raise Refused for a named pipe among git's settings: git would wait for it without end."""
+    for path in sorted(_places(repo)):
+        refuse_pipe(path)
+
+
+def refuse_pipe(path: str) -> None:
+    """Raise Refused if a file that git reads is a named pipe."""
+    if regular.is_pipe(path):
+        raise Refused(
+            f"{path} is a named pipe: git would wait for it without end. Nothing was changed",
+            hint=f"ls -l {shared.quoted(path)}",
+        )
+
+
+def _places(repo: ConfigScope) -> set[str]:
+    """Return the files in which git looks for settings."""
     env = repo.env
     home = env.get("HOME", "")
-    paths = {
+    return {
         env.get("GIT_CONFIG_SYSTEM", SYSTEM),
         env.get("GIT_CONFIG_GLOBAL", os.path.join(home, ".gitconfig")),
         os.path.join(env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git", "config"),
         str(repo.common_dir / "config"),
         str(repo.git_dir / "config.worktree"),
     }
-    return fingerprint.each(sorted(paths | read))
 
 
 def _remembered(path: Path) -> tuple[list[str], Files, dict[str, str]] | None:

@@ -10,6 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from gitcp import regular
 from gitcp.errors import IndexUnreadable
 from gitcp.git import refs
 from gitcp.git.shared import quoted
@@ -39,7 +40,7 @@ def of_bare(repo: Opened) -> Fault:
 
 def _mentions(path: Path, word: bytes) -> bool:
     try:
-        return word in path.read_bytes()
+        return word in regular.content(path)
     except OSError:
         return False
 
@@ -135,7 +136,7 @@ def stops_git(repo: Opened) -> Fault | None:
 def is_shallow_readable(common_dir: Path) -> bool:
     """Return whether git can read the list of commits whose parents a shallow clone lacks."""
     try:
-        lines = common_dir.joinpath("shallow").read_text("latin-1").splitlines()
+        lines = regular.content(common_dir / "shallow").decode("latin-1").splitlines()
     except FileNotFoundError:
         return True
     except OSError:
@@ -145,6 +146,8 @@ def is_shallow_readable(common_dir: Path) -> bool:
 
 def _names(file: Path, directory: Path) -> bool:
     try:
-        return os.path.samefile(file.parent / file.read_text().rstrip("\n"), directory)
+        return os.path.samefile(
+            file.parent / os.fsdecode(regular.content(file)).rstrip("\n"), directory
+        )
     except (OSError, ValueError):
         return False

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gitcp import fingerprint
+from gitcp import fingerprint, regular
 from gitcp.errors import GitFailed, IndexUnreadable
 from gitcp.fingerprint import Fingerprint
 from gitcp.git.object_format import FORMATS, SHA1
@@ -234,7 +234,7 @@ def read(repo: Opened) -> Index:
     Raises IndexUnreadable if it cannot be read, or if git cannot parse it either.
     """
     try:
-        with open(repo.index, "rb") as file:
+        with regular.opened(repo.index) as file:
             status = os.fstat(file.fileno())
             raw = repo.object_format.raw
             if status.st_size > IN_MEMORY:

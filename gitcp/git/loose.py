@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from gitcp import regular
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git import shared
 from gitcp.git.fsync import FULL, sync_paths
@@ -36,7 +37,7 @@ def with_alternates(directory: Path) -> list[Path]:
             continue
         directories.append(directory)
         try:
-            lines = (directory / "info" / "alternates").read_bytes().splitlines()
+            lines = regular.content(directory / "info" / "alternates").splitlines()
         except (FileNotFoundError, NotADirectoryError):
             continue
         queue += [

@@ -51,6 +51,12 @@ NO_INDEX = "no-index"
 UNSUPPORTED = ("unknown repository ext", "Expected git repo version", "dubious ownership")
 """In git's messages, if the repository is not broken and this git must not work in it."""
 
+READ_BY_GIT = (
+    *("HEAD", "index", "config", "config.worktree", "packed-refs", "shallow"),
+    *("info/attributes", "info/grafts", "objects/info/alternates"),
+)
+"""Files in a git directory that almost every command of git's reads."""
+
 REFTABLE_SINCE = "2.45"
 
 
@@ -86,6 +92,10 @@ class Repository:
         """
         repo = cls.at(*_discover(os.path.realpath(start), host.home), host)
         root, git_dir = repo.root, repo.git_dir
+        for name in READ_BY_GIT:
+            config.refuse_pipe(f"{repo.common_dir}/{name}")
+        for name in ("HEAD", "index") if git_dir != repo.common_dir else ():
+            config.refuse_pipe(f"{git_dir}/{name}")
         repo._check_owner()
         repo._check_format()
         _check_own(repo)

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from gitcp import discovery
+from gitcp import discovery, regular
 from gitcp.errors import AlreadyExists, BadValue, GitFailed, Refused
 from gitcp.git import process
 from gitcp.git.repo import Repository
@@ -131,7 +131,7 @@ def linked(repo: Repository) -> tuple[Linked, ...]:
 
 def _text(path: Path) -> str:
     """Return the path that a file of git's names. Raises OSError, also for one that cannot be."""
-    text = path.read_text("utf-8", "surrogateescape").strip()
+    text = regular.content(path).decode("utf-8", "surrogateescape").strip()
     if not text or "\0" in text:
         raise FileNotFoundError(f"{path} names no working tree")
     return text

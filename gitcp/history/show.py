@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gitcp import adapters
+from gitcp import adapters, regular
 from gitcp.adapters.base import Message
 from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, RevisionNotFound
@@ -141,7 +141,7 @@ def _lines(source: Source) -> Iterable[bytes]:
         yield from (source.data or b"").split(b"\n")
         return
     try:
-        with open(source.path, "rb") as file:
+        with regular.opened(source.path) as file:
             for line in file:
                 yield line.rstrip(b"\n")
     except OSError as error:

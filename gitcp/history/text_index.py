@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gitcp import regular
 from gitcp.git.fsync import make_own_directory, open_shared
 from gitcp.model import Oid
 
@@ -141,6 +142,8 @@ class TextIndex:
             for former in self._directory.glob("words-*"):
                 former.unlink(missing_ok=True)
             os.close(open_shared(self.path, os.O_RDWR))
+        if not regular.is_regular(self.path):
+            raise sqlite3.OperationalError("not a regular file")
         with closing(sqlite3.connect(self.path, timeout=0.2, isolation_level=None)) as database:
             database.executescript(SCHEMA)
             yield database

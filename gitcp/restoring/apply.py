@@ -289,10 +289,10 @@ def _permit(tree: Writer, path: bytes, bits: int) -> None:
 
 def _clear_directories(tree: Writer, path: bytes) -> None:
     """Remove a directory that contains only empty directories, to make room for a file."""
-    ahead, found = [path], []
+    ahead, entered = [path], []
     while ahead:
         path = ahead.pop()
-        found.append(path)
+        entered.append(path)
         ahead += [path + b"/" + name for name in tree.names(path)]
-    for path in reversed(found):
+    for path in reversed(entered):
         tree.remove_directory(path)

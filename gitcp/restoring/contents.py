@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator
 
+from gitcp import regular
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import segmented
 from gitcp.git.index import git_mode
@@ -142,7 +143,7 @@ class Contents:
         name, size = pointer
         digest, length = hashlib.sha256(), 0
         try:
-            with open(convert.lfs_object(self._lfs, name), "rb") as file:
+            with regular.opened(convert.lfs_object(self._lfs, name)) as file:
                 while chunk := file.read(CHUNK):
                     digest.update(chunk)
                     length += len(chunk)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gitcp import regular
 from gitcp.model import Oid
 from gitcp.review.links import TRAILER
 from gitcp.saving import session
@@ -28,10 +29,9 @@ def add(store: Store, message: Path, source: str) -> bool:
     if tip is None or source in UNTOUCHED:
         return False
     summary = store.summary(tip)
-    if (
-        summary.trailers.get("Gitcp-Base") not in _parents(store, source)
-        or TRAILER.encode() in message.read_bytes()
-    ):
+    if summary.trailers.get("Gitcp-Base") not in _parents(
+        store, source
+    ) or TRAILER.encode() in regular.content(message):
         return False
     store.repo.git(
         "interpret-trailers",

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
-from gitcp import adapters, wire
+from gitcp import adapters, regular, wire
 from gitcp.adapters.base import Found, Message
 from gitcp.errors import GitcpError
 from gitcp.policy.events import Call
@@ -38,7 +38,7 @@ def _messages(conversation: Found) -> Iterable[Message]:
     try:
         sources = adapters.load(conversation.agent).capture(conversation).sources
         path = next(source.path for source in sources if source.path is not None)
-        with open(path, "rb") as file:
+        with regular.opened(path) as file:
             start = max(0, os.fstat(file.fileno()).st_size - TAIL)
             file.seek(start)
             tail = file.read(TAIL).split(b"\n")[1 if start else 0 :]

@@ -11,6 +11,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from gitcp import regular
 from gitcp.git import damage
 
 if TYPE_CHECKING:
@@ -125,8 +126,8 @@ def _content(path: Path | str | None) -> bytes | None:
     if path is None:
         return None
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        with regular.opened(path) as file:
+            return file.read(regular.MOST)
     except OSError:
         return None
 

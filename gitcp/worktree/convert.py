@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from gitcp import regular
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git.object_format import SHA1, ObjectFormat
 from gitcp.model import Conversion, Oid
@@ -133,7 +134,7 @@ def checkout(blob: bytes, oid: Oid, conversion: Conversion, lfs_dir: Path) -> by
 
     digest, size = pointer
     try:
-        data = lfs_object(lfs_dir, digest).read_bytes()
+        data = regular.content(lfs_object(lfs_dir, digest), size)
     except OSError:
         raise GitcpError(
             f"the LFS object {digest} is not in this repository: the file was not changed",

@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from gitcp import regular
 from gitcp.errors import GitcpError
 from gitcp.git import index
 from gitcp.git.index import SKIP_WORKTREE, Index, Slot
@@ -87,7 +88,7 @@ def _hashed(full: bytes, status: os.stat_result, object_format: ObjectFormat) ->
     if stat.S_ISLNK(status.st_mode):
         digest.update(os.readlink(full))
         return digest
-    with open(full, "rb") as file:
+    with regular.opened(full) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest

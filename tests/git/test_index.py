@@ -234,7 +234,7 @@ def test_unreadable(tracked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> object:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(index, "open", refuse, raising=False)
+    monkeypatch.setattr("gitcp.regular.opened", refuse)
 
     with pytest.raises(GitcpError, match="cannot be read: Permission denied"):
         index.read(open_repo(tracked))

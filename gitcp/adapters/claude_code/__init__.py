@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from gitcp import wire
+from gitcp import regular, wire
 from gitcp.adapters import base
 from gitcp.adapters.base import (
     Found,
@@ -263,7 +263,7 @@ def _cwd(path: Path) -> str | None:
     """Return the working directory named in the first lines of a transcript."""
     remaining = HEAD
     try:
-        with open(path, "rb") as file:
+        with regular.opened(path) as file:
             while remaining > 0 and (line := file.readline(remaining)):
                 remaining -= len(line)
                 cwd = base.string(wire.parse_line(line) or {}, "cwd")
@@ -304,7 +304,7 @@ def _directory(path: Path) -> Path | None:
 
 def _last_cwds(path: Path) -> Iterator[str]:
     try:
-        with open(path, "rb") as file:
+        with regular.opened(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
             for quoted in set(CWD.findall(file.read(TAIL))):
                 cwd = wire.loads(quoted)

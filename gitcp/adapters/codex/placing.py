@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gitcp import wire
+from gitcp import regular, wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Placement, Reader, Stored, Write
 from gitcp.adapters.codex import rollouts
@@ -94,7 +94,7 @@ def _other_threads(stored: Stored, sessions: Path) -> tuple[list[Write], tuple[s
 def _begins(path: Path, read: Reader) -> bool:
     """Return whether a file starts with this content."""
     try:
-        with open(path, "rb") as file:
+        with regular.opened(path) as file:
             return all(file.read(len(chunk)) == chunk for chunk in read())
     except OSError:
         return False

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gitcp import wire
+from gitcp import regular, wire
 from gitcp.adapters import base
 from gitcp.adapters.codex.transcript import payload_of
 from gitcp.model import Host
@@ -101,7 +101,7 @@ def _status(path: Path) -> os.stat_result | None:
 def part(path: Path, start: int, size: int) -> bytes:
     """Return up to `size` bytes from offset `start`; empty if the file cannot be read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return b""
     try:
@@ -122,7 +122,7 @@ def unpacked(path: Path, size: int | None = None) -> bytes | None:
     new_frame = getattr(zstd.ZstdDecompressor(), "decompressobj", zstd.ZstdDecompressor)
     frame, content, length = new_frame(), list[bytes](), 0
     try:
-        with open(path, "rb") as file:
+        with regular.opened(path) as file:
             while (size is None or length < size) and (data := file.read(CHUNK)):
                 content.append(frame.decompress(data))
                 while frame.eof and frame.unused_data:

@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from gitcp import wire
+from gitcp import regular, wire
 from gitcp.adapters import base
 from gitcp.adapters.base import (
     Found,
@@ -168,7 +168,7 @@ def _string(quoted: bytes) -> str | None:
 
 def _head(path: Path) -> bytes:
     try:
-        with open(path, "rb", buffering=0) as file:
+        with regular.opened(path) as file:
             return file.read(HEAD)
     except OSError:
         return b""

@@ -33,7 +33,7 @@ from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
-from gitcp import wire
+from gitcp import regular, wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Found, Latest, Listed, Origin, Placement, Reader, Stored, Write
 from gitcp.adapters.gemini import lines
@@ -171,7 +171,7 @@ def session_of(path: Path) -> str | None:
     """Return the id under which a chat is resumed; None for an empty chat or a sub-agent's."""
     session_id, has_messages = None, False
     try:
-        with open(path, "rb") as file:
+        with regular.opened(path) as file:
             for line in lines.unfolded(file):
                 if has_messages and b'"sessionId"' not in line:
                     continue
@@ -204,7 +204,7 @@ def _is_of(path: Path, session_id: str) -> bool:
 
 def _is_readable(path: Path) -> bool:
     try:
-        with open(path, "rb") as file:
+        with regular.opened(path) as file:
             file.read(1)
     except OSError:
         return False
@@ -280,7 +280,7 @@ def _end(path: Path) -> int | None:
     progress; None if it does not exist.
     """
     try:
-        with open(path, "rb") as file:
+        with regular.opened(path) as file:
             size = os.fstat(file.fileno()).st_size
             start = file.seek(max(0, size - TAIL))
             lines_read = list(base.offsets(base.lines([file.read(size - start)])))
@@ -371,7 +371,7 @@ def _latest(session_id: str, main: Write) -> Latest | None:
     for path in _chats(main.path.parent.parent):
         other = session_of(path)
         if other is not None and other != session_id:
-            with suppress(OSError), open(path, "rb") as file:
+            with suppress(OSError), regular.opened(path) as file:
                 starts[other] = max(starts.get(other, ("", "")), (lines.began(file), path.name))
     newest = max(starts, key=lambda each: starts[each])
     return None if newest == session_id else Latest(newest, ("gemini", "--resume", "latest"))

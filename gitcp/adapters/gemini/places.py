@@ -8,7 +8,7 @@ import os
 import re
 from pathlib import Path
 
-from gitcp import wire
+from gitcp import regular, wire
 from gitcp.adapters.base import roots
 from gitcp.model import Host
 
@@ -75,7 +75,7 @@ def _registry(root: Path) -> dict[str, str]:
     too.
     """
     try:
-        projects: dict[str, str] = wire.loads((root / "projects.json").read_bytes())["projects"]
+        projects: dict[str, str] = wire.loads(regular.content(root / "projects.json"))["projects"]
         return (
             projects if all(re.fullmatch(r"[a-z0-9-]+", name) for name in projects.values()) else {}
         )
@@ -90,7 +90,7 @@ def _owners(root: Path, name: str) -> list[str | None]:
 def _owner(directory: Path) -> str | None:
     """Return the working directory in a marker, None without a marker, "" if it is unreadable."""
     try:
-        return (directory / MARKER).read_text("utf-8").strip()
+        return regular.content(directory / MARKER).decode("utf-8").strip()
     except FileNotFoundError:
         return None
     except (OSError, ValueError):

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from gitcp import wire
+from gitcp import regular, wire
 from gitcp.adapters import base, conversion
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Target, Written
@@ -206,7 +206,7 @@ def model(cwd: str, host: Host) -> str | None:
     for directory in (Path(cwd), config):
         for name in SETTINGS:
             with suppress(OSError, ValueError, AttributeError):
-                value = wire.loads((directory / name).read_bytes()).get("model")
+                value = wire.loads(regular.content(directory / name)).get("model")
                 if isinstance(value, str) and "/" in value:
                     return value
     return None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from gitcp import wire
+from gitcp import regular, wire
 from gitcp.model import Host
 
 if TYPE_CHECKING:
@@ -191,6 +191,10 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
     import sqlite3  # 5 ms: only where there is a database
 
     log = path.with_name(f"{path.name}-wal")
+    # SQLite would wait for a named pipe, also for one in the place of a file beside the database
+    for each in (path, log, *(path.with_name(path.name + end) for end in ("-shm", "-journal"))):
+        if not regular.is_regular(each):
+            raise Unreadable(f"{each.name} is not a regular file")
     alone = "" if log.exists() else "&immutable=1"
     uri = f"file:{quote(str(path))}?mode=ro{alone}"
     try:

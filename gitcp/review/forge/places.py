@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from urllib.parse import quote
 
-from gitcp import wire
+from gitcp import regular, wire
 from gitcp.errors import BadValue
 from gitcp.value import Value
 
@@ -71,7 +70,7 @@ def _number(env: Mapping[str, str]) -> int | None:
     if match is not None:
         return int(match[1])
     try:
-        with Path(env.get("GITHUB_EVENT_PATH", "")).open("rb") as file:
+        with regular.opened(env.get("GITHUB_EVENT_PATH", "")) as file:
             event = wire.loads(file.read(LARGEST_EVENT))
     except (OSError, ValueError):
         return None
