@@ -76,6 +76,7 @@ def make_directories(path: Path) -> None:
             ahead.append(ahead[-1].parent)
             continue
         made = ahead.pop()
+        shared.give_directory(made)
         shared.adjust(made)
         sync_directory(made.parent)
 
@@ -231,6 +232,7 @@ def make_own_directory(path: Path) -> None:
         path.mkdir(mode=0o700)
     except FileExistsError:
         return
+    shared.give_directory(path)
     shared.adjust(path)
 
 

@@ -175,6 +175,7 @@ def make_fan_out(directory: Path) -> None:
         directory.mkdir()
     except FileExistsError:
         return
+    shared.give_directory(directory)
     mode = os.stat(directory.parent).st_mode
     if mode & stat.S_IWGRP:
         os.chmod(directory, stat.S_IMODE(mode))
@@ -185,6 +186,7 @@ def write_loose(path: Path, kind: str, data: bytes, level: int = LEVEL) -> None:
     """Write one loose object to the temporary name `path`. The caller syncs and renames it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
     with open(descriptor, "wb") as file:
+        shared.give(descriptor, os.path.dirname(path))
         file.write(deflated(b"%s %d\0" % (kind.encode(), len(data)) + data, level))
 
 

@@ -423,6 +423,7 @@ def _settle(file: BinaryIO, path: Path) -> None:
 
 
 def _make_readable(descriptor: int, path: str | Path) -> None:
+    shared.give(descriptor, os.path.dirname(path))
     os.fchmod(descriptor, shared.object_mode(os.fstat(descriptor).st_mode, path))
 
 

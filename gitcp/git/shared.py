@@ -5,6 +5,9 @@ does not see the ref and deletes its objects. `learn` stores a repository's sett
 opened; afterwards every writer passes what it created to `adjust`, whatever the umask. In an
 unshared repository nothing is changed.
 
+What root makes belongs to the owner of the directory that it is in, shared or not: an agent that
+runs as root in a container would otherwise lock the owner of the repository out.
+
 Caches stay private: they are marshaled, and nobody may write what another user reads
 (gitcp.trusted_cache).
 """
@@ -114,6 +117,33 @@ def wanted(mode: int, setting: int) -> int:
     return bits
 
 
+def give(descriptor: int, directory: str | int) -> None:
+    """Give a file or directory that this process has just made to the owner of the directory that
+    it is in, if this is root. `directory` is a path or a descriptor. Never raises: what cannot be
+    given away stays root's.
+
+    Takes a descriptor, since a name may be a link to something else by now.
+    """
+    if os.geteuid():
+        return
+    with suppress(OSError):
+        above, made = os.stat(directory or os.curdir), os.fstat(descriptor)
+        if made.st_uid == 0 and (above.st_uid, above.st_gid) != (made.st_uid, made.st_gid):
+            os.fchown(descriptor, above.st_uid, above.st_gid)
+
+
+def give_directory(path: str | Path) -> None:
+    """Give a directory that was just made to the owner of the one above, if this is root."""
+    if os.geteuid():
+        return
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            give(descriptor, os.path.dirname(path))
+        finally:
+            os.close(descriptor)
+
+
 def make_directory(path: str) -> None:
     """Create one of gitcp's directories if missing, without reading git's settings: it is shared if
     its parent is. Raises OSError.
@@ -122,6 +152,7 @@ def make_directory(path: str) -> None:
         os.mkdir(path, 0o700)
     except FileExistsError:
         return
+    give_directory(path)
     if _is_for_a_group(os.path.dirname(path)):
         os.chmod(path, stat.S_ISGID | 0o770)
 
@@ -130,6 +161,7 @@ def share_like_directory(descriptor: int, path: str) -> None:
     """Let other members use a file that was just made at `path`, without reading git's settings: it
     is shared if its directory is. Raises OSError.
     """
+    give(descriptor, os.path.dirname(path))
     if _is_for_a_group(os.path.dirname(path)):
         os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) | GROUP)
 
@@ -171,6 +203,7 @@ def share(descriptor: int, path: str | Path) -> None:
     """Give a file that is being written, and will be at `path`, these permissions. Raises
     NotShared, OSError.
     """
+    give(descriptor, os.path.dirname(path))
     setting = of(path)
     if setting:
         bits = wanted(os.fstat(descriptor).st_mode, setting)
@@ -216,22 +249,71 @@ def unshared(directory: str | Path) -> Iterator[str]:
         names = sorted(os.listdir(directory))
     except OSError:
         return
-    inside = os.path.basename(directory)
     for name in names:
         if name.endswith(".lock"):
             continue  # its mode says whose it is (gitcp.git.refs.OURS)
-        if inside not in EACH and not (inside == "gitcp" and name.partition(".")[0] in PRIVATE):
+        if not _is_private(os.path.join(directory, name)):
             yield from unshared(os.path.join(directory, name))
 
 
 def fix(directory: str | Path) -> str:
-    """The command by which whoever may lets others into a directory; empty where the repository is
-    not shared.
+    """The command by which whoever may lets this user into a directory: as its owner if it is in a
+    directory of theirs, as a member of a shared repository; empty if there is none.
     """
     setting = of(directory)
+    if not setting and _is_foreign_in_ours(os.fspath(directory)):
+        return f"sudo chown -R {user()} {quoted(os.fspath(directory))}"
     others = ",o+rX" if abs(setting) & 0o004 else ""
     group = "ug+rwX" if abs(setting) & 0o020 else "u+rwX,g+rX"
     return f"sudo chmod -R {group}{others} {quoted(os.fspath(directory))}" if setting else ""
+
+
+def user() -> str:
+    """Return the name of the user that runs this, or the number of one without a name."""
+    import pwd  # only where something went wrong
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def foreign(directory: str | Path) -> Iterator[str]:
+    """Yield what belongs to others at and below a directory that is in one of this user's: what
+    root left there. Such things are listed in directories that can be listed only.
+    """
+    ahead = [os.fspath(directory)] if os.geteuid() else []
+    while ahead:
+        path = ahead.pop()
+        try:
+            status = os.lstat(path)
+            names = os.listdir(path) if stat.S_ISDIR(status.st_mode) else []
+        except OSError:
+            names = []
+        else:
+            if status.st_uid != os.geteuid() and not _is_private(path):
+                yield path
+        ahead += [os.path.join(path, name) for name in names]
+
+
+def _is_private(path: str) -> bool:
+    """Return whether a path is a cache of one user, which another one's takes the place of."""
+    directory, name = os.path.split(path)
+    inside = os.path.basename(directory)
+    return inside in EACH or (inside == "gitcp" and name.partition(".")[0] in PRIVATE)
+
+
+def _is_foreign_in_ours(directory: str) -> bool:
+    """Return whether something in a directory, or above and in one of ours, belongs to others."""
+    with suppress(OSError):
+        for _ in range(4):
+            if os.stat(directory).st_uid == os.geteuid():
+                return next(foreign(directory), None) is not None
+            above = os.path.dirname(directory)
+            if os.stat(above).st_uid == os.geteuid():
+                return True
+            directory = above
+    return False
 
 
 def quoted(path: str) -> str:

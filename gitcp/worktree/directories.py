@@ -12,6 +12,7 @@ from errno import ELOOP, ENOTDIR
 from typing import NamedTuple
 
 from gitcp.errors import GitcpError, Refused
+from gitcp.git import shared
 from gitcp.git.fsync import write_all
 from gitcp.worktree.paths import display
 
@@ -158,10 +159,14 @@ class Directories:
         except FileNotFoundError:
             if made is None:
                 raise
+            is_new = False
             with suppress(FileExistsError):
                 os.mkdir(name, 0o777, dir_fd=above)
                 made.append(directory)
+                is_new = True
             self._enter(directory, None)
+            if is_new:
+                shared.give(self._levels[-1].descriptor, above)
         except OSError as error:
             if error.errno not in (ENOTDIR, ELOOP):
                 raise
@@ -215,7 +220,7 @@ def write_in(
 ) -> int:
     """Create a file with the bytes of `chunks` and return its descriptor, not synced yet.
 
-    It gets the owner of `like` if this user may change owners.
+    It gets the owner of `like`, or of the directory, if this user may change owners.
     """
     descriptor = os.open(
         name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory
@@ -227,6 +232,8 @@ def write_in(
         if like is not None and (like.st_uid, like.st_gid) != (status.st_uid, status.st_gid):
             with suppress(PermissionError):
                 os.fchown(descriptor, like.st_uid, like.st_gid)
+        if like is None:
+            shared.give(descriptor, directory)
         os.fchmod(descriptor, permissions)
     except BaseException:
         os.close(descriptor)

@@ -421,3 +421,67 @@ def test_not_shared(tmp_path: Path) -> None:
     shared.adjust(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert not list(shared.unshared(tmp_path))
+
+
+class Root(Member):
+    """Root, as in a container, in somebody's repository."""
+
+    def _become(self) -> None:
+        os.umask(self.umask)
+
+
+@needs_root
+def test_root_gives_what_it_makes(place: Path) -> None:
+    """What root saves and restores in somebody's repository belongs to that user, but for caches:
+    the user can go on, whatever root did before.
+    """
+    owner = Member(1, place / "project")
+    owner.root.mkdir()
+    os.chown(owner.root, owner.uid, owner.uid)
+    owner.run("git", "init", "-q")
+    owner.write("file", "1\n")
+    owner.run("git", "add", "-A")
+    owner.run("git", "commit", "-qm", "first")
+    root = Root(2, owner.root)
+
+    root.gitcp("save", "--session", "s")
+    owner.run("sh", "-c", "mkdir -p sub/below; for n in $(seq 60); do echo $n > sub/below/$n; done")
+    root.gitcp("save", "--session", "s")
+    root.gitcp("tag", "kept", "s@2")
+    root.gitcp("restore", "s@1", "--yes")
+    root.gitcp("undo", "--yes")
+
+    left = [
+        path
+        for path in (owner.root, *owner.root.rglob("*"))
+        if path.lstat().st_uid != owner.uid and not shared._is_private(str(path))
+    ]
+    assert not left, left
+    owner.write("file", "2\n")
+    owner.gitcp("save", "--session", "s")
+    owner.gitcp("restore", "s@1", "--yes")
+    owner.gitcp("undo", "--yes")
+    assert "another user" not in owner.gitcp("doctor", check=None).out
+
+
+@needs_root
+def test_what_another_user_left_is_named(place: Path) -> None:
+    """Where root's files shut the owner out, the error of a save and doctor have the command that
+    repairs it.
+    """
+    owner = Member(1, place / "project")
+    owner.root.mkdir()
+    os.chown(owner.root, owner.uid, owner.uid)
+    owner.run("git", "init", "-q")
+    owner.write("file", "1\n")
+    owner.gitcp("save", "--session", "s")
+    for path in (owner.root / ".git/gitcp").rglob("*"):
+        os.chown(path, 0, 0)
+    os.chown(owner.root / ".git/gitcp", 0, 0)
+    owner.write("file", "2\n")
+
+    done = owner.gitcp("save", "--session", "s", check=None)
+
+    assert done.code != 0
+    assert f"sudo chown -R {owner.uid} {owner.root}/.git" in done.err, done.err
+    assert f"sudo chown -R {owner.uid} {owner.root}/.git" in owner.gitcp("doctor", check=None).out

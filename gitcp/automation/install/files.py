@@ -9,7 +9,8 @@ import stat
 from pathlib import Path
 
 from gitcp.errors import GitcpError
-from gitcp.git.fsync import FULL, replacing, sync_directory, write_all
+from gitcp.git import shared
+from gitcp.git.fsync import FULL, make_directories, replacing, sync_directory, write_all
 from gitcp.value import Value
 
 LARGEST = 4 << 20
@@ -72,9 +73,10 @@ def replace(seen: FileState, data: bytes | None, *, runs: bool = False) -> None:
 
 
 def _write(target: Path, data: bytes, mode: int) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_directories(target.parent)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     with replacing(target, temporary=temporary, mode=mode, private=True) as descriptor:
+        shared.give(descriptor, os.path.dirname(target))
         _copy_permissions(descriptor, target)
         write_all(descriptor, data)
 

@@ -273,6 +273,7 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
                 shared.fix(store.repo.common_dir / unreadable.path),
             )
         )
+    problems += _foreign(store)
     try:
         readable, damaged = sessions.listing(store)
     except Refused as error:
@@ -298,6 +299,30 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
     return StoreHealth(
         store.repo.root, len(readable), sum(session.count for session in readable), unfinished
     )
+
+
+def _foreign(store: Store) -> Iterator[Problem]:
+    """Yield what other users, root mostly, left in the repository of this user, whose saves fail
+    there.
+    """
+    common_dir = store.repo.common_dir
+    try:
+        if os.stat(common_dir).st_uid != os.geteuid() or shared.of(common_dir):
+            return
+    except OSError:
+        return
+    objects = (path for path in (common_dir / "objects").glob("*") if path.is_dir())
+    refs = (common_dir / "refs" / "gitcp", common_dir / "logs" / "refs" / "gitcp")
+    places = dict.fromkeys((common_dir / "gitcp", store.repo.git_dir / "gitcp", *refs))
+    foreign = [path for each in places for path in shared.foreign(each)]
+    foreign += [str(path) for path in objects if path.stat().st_uid != os.geteuid()]
+    shut = [path for path in foreign if not os.access(path, os.R_OK | os.W_OK)]
+    if shut:
+        others = f" (with {len(shut) - 1} others)" if len(shut) > 1 else ""
+        yield Problem(
+            f"{shut[0]}{others} belongs to another user: saves of {shared.user()} can fail",
+            f"sudo chown -R {shared.user()} {shared.quoted(str(common_dir))}",
+        )
 
 
 def _log(store: Store) -> tuple[str, ...]:
