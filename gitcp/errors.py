@@ -11,6 +11,7 @@
     │   └── FormatTooNew          13   written by a newer gitcp
     ├── NotTrusted                14   comes from another repository and needs --trust
     ├── SecretsFound              15   data that leaves the machine contains secrets
+    │   └── FilteredFiles         15   or the plain text of files that git filters in commits
     ├── RevisionNotFound          16   no such checkpoint (a LookupError)
     │   └── RevisionAmbiguous     16   more than one; lists the candidates
     ├── DiskFull                  17
@@ -85,6 +86,10 @@ class NotTrusted(GitcpError):
 
 class SecretsFound(GitcpError):
     """Data about to leave the machine contains secrets."""
+
+
+class FilteredFiles(SecretsFound):
+    """Files about to leave the machine are not as git would commit them: a filter changes them."""
 
 
 class RevisionNotFound(GitcpError, LookupError):

@@ -15,6 +15,7 @@ from gitcp.cli.options import (
     REVISION,
     WORDS,
     OneOf,
+    allow_filtered_option,
     allow_option,
     argument,
     flag,
@@ -75,6 +76,7 @@ FORMATS = [each.value for each in Format]
     ),
     rare(flag("--redact", help="replace secrets with [REDACTED:…]")),
     rare(allow_option),
+    rare(allow_filtered_option),
     flag("--force", help="replace FILE if it exists"),
     session_option,
     json_option,
@@ -102,6 +104,7 @@ def command(context: Context, /, **given: Any) -> None:
         allowed=settings.allowed_secrets(context.store.repo) | set(given["allow"]),
         redact=given["redact"],
         agent=given["agent"],
+        unfiltered=given["unfiltered"],
     )
     if path is not None:
         output_file.require_free(path, force=given["force"])

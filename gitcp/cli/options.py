@@ -316,6 +316,13 @@ allow_option = option(
 )
 """For commands that scan what they write or send for secrets."""
 
+allow_filtered_option = flag(
+    "--allow-filtered",
+    target="unfiltered",
+    help="send files that git would filter as they are",
+)
+"""For commands that send files: a filter may encrypt them in commits."""
+
 produces_option = option(
     "--produces",
     metavar="PATH",

@@ -25,6 +25,7 @@ from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import Refused
 from gitcp.review import publish as op
 from gitcp.review.publish import PublishPlan
+from gitcp.sharing import filtered
 from gitcp.state import settings
 
 
@@ -50,8 +51,9 @@ def command(context: Context, /, **given: Any) -> None:
     """Make a branch from a session, for a pull request
 
     Creates one commit for each checkpoint up to REV that changed files, and a last one with the
-    conversation in .gitcp/, which forges collapse. New content is scanned for secrets first. HEAD
-    and your files are unchanged, and nothing is pushed.
+    conversation in .gitcp/, which forges collapse. Files are as git would commit them: it runs
+    your filters. New content is scanned for secrets first. HEAD and your files are unchanged, and
+    nothing is pushed.
 
       gitcp publish --branch feature
       gitcp publish 12 --branch feature --base main
@@ -106,6 +108,7 @@ def _lines(plan: PublishPlan) -> list[str]:
         f"  {each.commit[:10]}  {humanize.count(each.files, 'file')}  {each.subject}"
         for each in plan.commits
     ]
+    lines += [f"  as git commits it: {line}" for line in filtered.lines(plan.filtered)]
     if plan.masked:
         lines.append(f"  {humanize.count(plan.masked, 'secret')} in the conversation redacted")
     return lines
@@ -128,4 +131,5 @@ def _fields(plan: PublishPlan) -> wire.Json:
             for each in plan.commits
         ],
         "masked": plan.masked,
+        "filtered": [wire.encode_path(path) for path in sorted(plan.filtered)],
     }

@@ -12,6 +12,7 @@ from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
     SESSION,
     WORDS,
+    allow_filtered_option,
     allow_option,
     argument,
     flag,
@@ -24,7 +25,6 @@ from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.cli.secrets import fields as finding_fields
 from gitcp.errors import BadValue, GitcpError
 from gitcp.saving import session as session_op
-from gitcp.secrets import checkpoint_scan
 from gitcp.sharing import push as op
 from gitcp.sharing import remotes
 from gitcp.sharing.push import Item, Report, State
@@ -44,6 +44,7 @@ MOVED = "stale info"
     argument("sessions", SESSION, several=True, metavar="[SESSION]..."),
     flag("--all", target="every", help="push all sessions"),
     allow_option,
+    allow_filtered_option,
     flag("--redact", help="push a copy with the secrets redacted"),
     flag("--force", help="replace a session rewritten here; delete one not here"),
     flag("--delete", "-d", help="delete the sessions on the remote, nothing here"),
@@ -55,8 +56,9 @@ MOVED = "stale info"
 def command(context: Context, /, **given: Any) -> None:
     """Send a session and its tags to a remote
 
-    Pushes files and conversation. New content is scanned for secrets first; if there is one,
-    nothing is sent. Branches are not pushed, and `git push` does not push checkpoints.
+    Pushes files and conversation. New content is scanned for secrets first; if there is one, or a
+    file that git would filter in a commit (git-crypt, nbstripout), nothing is sent. Branches are
+    not pushed, and `git push` does not push checkpoints.
 
       gitcp push
       gitcp push private --all
@@ -70,14 +72,22 @@ def command(context: Context, /, **given: Any) -> None:
         return
     names = _names(context, given)
     allowed = settings.allowed_secrets(store.repo) | set(given["allow"])
-    plan = op.plan(store, to, names, allowed, force=given["force"], redacted=given["redact"])
+    plan = op.plan(
+        store,
+        to,
+        names,
+        allowed,
+        force=given["force"],
+        redacted=given["redact"],
+        unfiltered=given["unfiltered"],
+    )
     report = Report((), ()) if given["dry_run"] else op.push(store, plan)
     if given["as_json"]:
         context.output.document(objects.document("push", _fields(plan, report)))
     else:
         _print(context, plan, report, dry=given["dry_run"])
-    if given["dry_run"] and plan.findings:
-        raise checkpoint_scan.refused(plan.findings, op.NOTHING)
+    if given["dry_run"]:
+        op.require_clean(plan)
     _end(report)
 
 
@@ -115,6 +125,7 @@ def _fields(plan: op.PushPlan, report: Report) -> wire.Json:
         ],
         "redacted": [finding_fields(finding) for finding in plan.redacted],
         "findings": [finding_fields(finding) for finding in plan.findings],
+        "filtered": [wire.encode_path(path) for path in sorted(plan.filtered)],
     }
 
 

@@ -9,7 +9,15 @@ from typing import Any
 from gitcp import wire
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, argument, flag, json_option, option, takes
+from gitcp.cli.options import (
+    WORDS,
+    allow_filtered_option,
+    argument,
+    flag,
+    json_option,
+    option,
+    takes,
+)
 from gitcp.errors import BadValue
 from gitcp.sharing import remotes as op
 from gitcp.sharing.remotes import Remote
@@ -36,6 +44,7 @@ SAID = {
         kind=WORDS,
         help="push in the background: always, on-tag or never",
     ),
+    allow_filtered_option,
     flag("--as-branches", help="use branches and tags, for hosts that take nothing else"),
     flag("--off", help="stop pushing checkpoints there"),
     json_option,
@@ -54,6 +63,8 @@ def command(context: Context, /, **given: Any) -> None:
     """
     repo, (name, url) = context.store.repo, _words(given["words"])
     policy = _policy(given["push"])
+    if given["unfiltered"] and policy in (None, PushPolicy.NEVER):
+        raise BadValue("--allow-filtered needs --push always or on-tag", hint="gitcp remote -h")
     if name is None:
         if given["as_branches"] or given["off"] or policy:
             raise BadValue("NAME is required with options", hint="gitcp remote -h")
@@ -66,7 +77,7 @@ def command(context: Context, /, **given: Any) -> None:
         as_branches = given["as_branches"] or (policy is not None and op.is_as_branches(repo, name))
         remotes = (op.enable(repo, name, url, as_branches=as_branches),)
         if policy is not None:
-            op.allow_pushes(repo, remotes[0], policy)
+            op.allow_pushes(repo, remotes[0], policy, unfiltered=given["unfiltered"])
     for one in remotes:
         when = op.policy_of(repo, one)
         if given["as_json"]:

@@ -14,11 +14,13 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
     WORDS,
+    allow_filtered_option,
     allow_option,
     argument,
     flag,
     json_option,
     option,
+    rare,
     session_option,
     takes,
 )
@@ -48,6 +50,7 @@ STDOUT = "-"
     ),
     flag("--redact", help="replace secrets with [REDACTED:rule]"),
     allow_option,
+    rare(allow_filtered_option),
     flag("--no-open", help="do not open the browser"),
     session_option,
     json_option,
@@ -57,7 +60,7 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
 
     Writes the session up to REV, or after A up to B, as one HTML file that needs no network.
     Without -o that is .git/gitcp/view.html, readable only by you. -o FILE is meant to be shared:
-    it is not written if it contains a secret.
+    it is not written if it contains a secret, and files that git filters in commits are only named.
 
       gitcp view
       gitcp view 12 --no-open
@@ -66,9 +69,9 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
     if given["as_json"] and given["file"] == STDOUT:
         raise BadValue("--json and -o - cannot be used together", hint="gitcp view -h")
     after, last = context.ends(revision, session)
-    story = op.story(context.store, after, last)
     allowed = settings.allowed_secrets(context.store.repo) | set(given["allow"])
     leaves = given["redact"] or given["file"] is not None
+    story = op.story(context.store, after, last, leaves=leaves and not given["unfiltered"])
     sieve = (
         checkpoint_scan.sieve(context.store, (), allowed, map(op.texts, [story]))
         if leaves
@@ -82,6 +85,7 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
     page = render(story, warning="" if given["redact"] else _warning(secrets))
     if given["file"] == STDOUT:
         context.output.data(page)
+        _say_withheld(context, story)
         return
     file = (
         Path(context.cwd, given["file"])
@@ -148,6 +152,7 @@ def _tell(
             "messages": messages,
             "redacted": given["redact"],
             "findings": [finding_fields(finding) for finding in secrets],
+            "withheld": list(story.withheld),
         }
         context.output.document(objects.document("view", fields))
         return
@@ -155,8 +160,16 @@ def _tell(
         f"{humanize.count(len(story.steps), 'checkpoint')}, {humanize.count(messages, 'message')}"
     )
     context.output.line(f"{'opened' if given['opened'] else 'wrote'} {file}  ({counted})")
+    _say_withheld(context, story)
     count = humanize.count(len({finding.id for finding in secrets}), "secret")
     if secrets and given["redact"]:
         context.output.say(f"{count} redacted")
     elif secrets:
         context.output.say(Styled("note: ", YELLOW), f"it seems to contain {count}: gitcp secrets")
+
+
+def _say_withheld(context: Context, story: Story) -> None:
+    if story.withheld:
+        context.output.say("only named, since git filters them in commits (--allow-filtered):")
+        for line in story.withheld:
+            context.output.say(f"  {line}")

@@ -69,6 +69,15 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def configured(env: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    """Return `env` with settings for git, which override those in its files."""
+    count = int(env.get("GIT_CONFIG_COUNT") or 0)
+    pairs: dict[str, str] = {}
+    for number, (key, value) in enumerate(settings.items(), count):
+        pairs |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return {**env, **pairs, "GIT_CONFIG_COUNT": str(count + len(settings))}
+
+
 def run(
     args: Sequence[str | bytes],
     *,
@@ -77,12 +86,16 @@ def run(
     input: bytes | memoryview = b"",
     accept: Sequence[int] = (0,),
     index: Path | None = None,
+    extra: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Run `git ARGS` in `cwd` and return its stdout; `index` replaces git's index.
+    """Run `git ARGS` in `cwd` and return its stdout; `index` replaces git's index, and `extra`
+    variables those of the scrubbed environment.
 
     Raises GitFailed on an exit code not in `accept`, DiskFull if git reports a full disk.
     """
-    return run_with_stderr(args, cwd=cwd, env=env, input=input, accept=accept, index=index)[0]
+    return run_with_stderr(
+        args, cwd=cwd, env=env, input=input, accept=accept, index=index, extra=extra
+    )[0]
 
 
 def run_with_stderr(
@@ -93,6 +106,7 @@ def run_with_stderr(
     input: bytes | memoryview = b"",
     accept: Sequence[int] = (0,),
     index: Path | None = None,
+    extra: Mapping[str, str] | None = None,
 ) -> tuple[bytes, bytes]:
     """Run `git ARGS` as `run` does, and return its stdout and stderr, which includes messages of a
     remote.
@@ -103,7 +117,11 @@ def run_with_stderr(
         done = subprocess.run(
             ["git", *SAFE, *args],
             cwd=cwd,
-            env={**scrubbed(env), **({"GIT_INDEX_FILE": str(index)} if index else {})},
+            env={
+                **scrubbed(env),
+                **({"GIT_INDEX_FILE": str(index)} if index else {}),
+                **(extra or {}),
+            },
             input=input,
             capture_output=True,
             check=False,

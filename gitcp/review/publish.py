@@ -30,12 +30,13 @@ from gitcp.model import (
 from gitcp.restoring import trust
 from gitcp.restoring.plan import Side
 from gitcp.review import links
+from gitcp.review.cleaned import Cleaning
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
 from gitcp.sharing import markdown
 from gitcp.state import oplog
 from gitcp.store import Store, subject
-from gitcp.value import Value
+from gitcp.value import EMPTY, Value
 from gitcp.worktree.paths import display
 
 FOLDED = b"* linguist-generated gitlab-generated\n"
@@ -76,7 +77,8 @@ class BranchCommit(Value):
 
 class PublishPlan(Value):
     """The branch to make. `old` is where it points now, None if it is new; `masked` counts the
-    secrets replaced in the conversation.
+    secrets replaced in the conversation; `filtered` are the files that git's filters changed, with
+    their filters.
     """
 
     request: PublishRequest
@@ -84,6 +86,7 @@ class PublishPlan(Value):
     commits: tuple[BranchCommit, ...]
     old: Oid | None
     masked: int
+    filtered: Mapping[bytes, str] = EMPTY
 
     @property
     def tip(self) -> Oid:
@@ -94,9 +97,10 @@ class PublishPlan(Value):
 def plan(store: Store, request: PublishRequest) -> PublishPlan:
     """Write the commits of the branch, unreferenced.
 
-    Writes objects; `publish` makes the ref. Raises Refused if the branch exists or is checked out,
-    or if the base changed the same paths; SecretsFound for secrets in files; NotTrusted for a
-    checkpoint from another repository.
+    Writes objects; `publish` makes the ref. Files are as git would commit them: git runs the
+    filters of the user's configuration. Raises Refused if the branch exists or is checked out, if
+    the base changed the same paths, or if a filter fails; SecretsFound for secrets in files;
+    NotTrusted for a checkpoint from another repository.
     """
     trust.require(store, request.checkpoint, trusted=request.trust)
     old = worktrees.check_movable(store.repo, request.branch, force=request.force)
@@ -117,7 +121,7 @@ def plan(store: Store, request: PublishRequest) -> PublishPlan:
     if branch.findings and not request.redact:
         store.writer.discard()
         raise checkpoint_scan.refused(branch.findings, NOTHING)
-    return PublishPlan(request, base, tuple(branch.commits), old, masked)
+    return PublishPlan(request, base, tuple(branch.commits), old, masked, branch.cleaning.drivers)
 
 
 def publish(store: Store, agreed: PublishPlan) -> None:
@@ -184,6 +188,7 @@ class _Branch:
         self.sieve = Sieve(request.allowed)
         self.clean: Callable[[str], str] = str
         self.base = _files_of(store, base)
+        self.cleaning = Cleaning(store, store.reader.tree_of(base))
         self.origin = self.base if fork_point == base else _files_of(store, fork_point)
         self.files = self.base
         self.tip = base
@@ -262,16 +267,23 @@ class _Branch:
             return self.files
         uncaptured = tuple(s.path for s in snapshot.skipped if s.reason is not SkipReason.RESERVED)
         saved = {**dict(trees.walk(self.store.reader, snapshot.tree)), **self._joined(snapshot)}
+        changes = [
+            change
+            for change in _changes(self.origin, saved)
+            if not _covers((RESERVED, *uncaptured), change.path)
+        ]
+        changed = {change.path: change.new for change in changes if change.new is not None}
+        cleaned = self.cleaning.files(snapshot.tree, changed, self.origin)
         files, conflicts = dict(self.base), []
-        for change in _changes(self.origin, saved):
-            if _covers((RESERVED, *uncaptured), change.path):
+        for path, old, new in ((c.path, c.old, cleaned.get(c.path)) for c in changes):
+            if new == old:  # only a filter's doing
                 continue
-            if files.get(change.path) not in (change.old, change.new):
-                conflicts.append(change.path)
-            elif change.new is None:
-                files.pop(change.path, None)
+            if files.get(path) not in (old, new):
+                conflicts.append(path)
+            elif new is None:
+                files.pop(path, None)
             else:
-                files[change.path] = change.new
+                files[path] = new
         conflicts += [path for path in files if any(above in files for above in _parents(path))]
         if conflicts:
             raise _conflict(self.request.checkpoint, conflicts)

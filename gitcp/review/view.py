@@ -18,6 +18,7 @@ from gitcp.review.page_diff import PageDiff, page_diffs
 from gitcp.review.patches import FilePatch
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import OURS, Finding, Sieve
+from gitcp.sharing import filtered
 from gitcp.state import tag
 from gitcp.store import Store, subject
 from gitcp.value import Value, replace
@@ -28,8 +29,8 @@ V = TypeVar("V")
 
 class ViewStep(Value):
     """One checkpoint of the story. `patches` has the files whose changes are shown, `others` the
-    paths of files that are too large or too many. `skipped` has the paths that were not captured,
-    with the reason.
+    paths of files that are withheld, too large or too many. `skipped` has the paths that were not
+    captured, with the reason.
     """
 
     checkpoint: Checkpoint
@@ -42,15 +43,19 @@ class ViewStep(Value):
 
 
 class Story(Value):
-    """Checkpoints of one session, oldest first. The first one includes all earlier messages."""
+    """Checkpoints of one session, oldest first. The first one includes all earlier messages.
+    `withheld` lists the files that are only named, with git's filters.
+    """
 
     session: str
     title: str
     steps: tuple[ViewStep, ...]
+    withheld: tuple[str, ...] = ()
 
 
-def story(store: Store, after: Oid | None, last: Oid) -> Story:
-    """Return the story of the checkpoints after `after` (None: from the start) up to `last`.
+def story(store: Store, after: Oid | None, last: Oid, *, leaves: bool = False) -> Story:
+    """Return the story of the checkpoints after `after` (None: from the start) up to `last`. If it
+    `leaves` the machine, files that git filters in commits are named and not shown.
 
     Raises RevisionNotFound for an empty range and StoreDamaged.
     """
@@ -60,13 +65,16 @@ def story(store: Store, after: Oid | None, last: Oid) -> Story:
         raise RevisionNotFound("no checkpoint in this range; nothing was written", hint="gitcp log")
     earlier = [store.read(after).conversation] if after else []
     story_turns = turns(store, [*earlier, *(each.conversation for each in chain)])[len(earlier) :]
-    diffs = page_diffs(store, _pairs(store, chain))
+    pairs = list(_pairs(store, chain))
+    drivers = filtered.in_changes(store, pairs) if leaves else {}
+    diffs = page_diffs(store, pairs, drivers)
     tags = tag.by_commit(store)
     steps = [
         _step(each, tags.get(each.commit, ()), turn, diff)
         for each, turn, diff in zip(chain, story_turns, diffs, strict=True)
     ]
-    return Story(chain[-1].id.session, _title(chain[-1], steps), tuple(steps))
+    withheld = filtered.lines(drivers)
+    return Story(chain[-1].id.session, _title(chain[-1], steps), tuple(steps), withheld)
 
 
 def _pairs(store: Store, chain: Sequence[Checkpoint]) -> Iterator[tuple[Oid | None, Oid]]:
@@ -126,7 +134,7 @@ def _parts(story: Story, step: ViewStep) -> Iterator[tuple[str, bytes, object]]:
     yield "conversation", b"", step.turn
     for patch in step.patches:
         yield "file", patch.path.encode("utf-8"), patch
-    about = (story.session, story.title, replace(step, turn=Turn(), patches=()))
+    about = (story.session, story.title, story.withheld, replace(step, turn=Turn(), patches=()))
     yield "metadata", b"", about
 
 

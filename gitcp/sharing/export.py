@@ -22,7 +22,7 @@ from gitcp.restoring.converting import Converted
 from gitcp.restoring.restore_notice import handoff_lines
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
-from gitcp.sharing import markdown, redact, trajectory
+from gitcp.sharing import filtered, markdown, redact, trajectory
 from gitcp.store import Store
 from gitcp.value import Value
 
@@ -42,7 +42,8 @@ class Format(StrEnum):
 
 class ExportRequest(Value):
     """What to export. `stream` selects the stream of a transcript, `agent` another agent to convert
-    it for. `redact` replaces secrets, except those in `allowed`.
+    it for. `redact` replaces secrets, except those in `allowed`; `unfiltered` lets a bundle have
+    files that git would filter in a commit.
     """
 
     checkpoint: Checkpoint
@@ -51,6 +52,7 @@ class ExportRequest(Value):
     allowed: frozenset[str] = frozenset()
     redact: bool = False
     agent: str | None = None
+    unfiltered: bool = False
 
 
 class Exported(Value):
@@ -67,8 +69,8 @@ class Exported(Value):
 def export(store: Store, request: ExportRequest, fields: wire.Json) -> Exported:
     """Return the exported bytes. `fields` is the checkpoint as `--json` prints it.
 
-    Writes no ref; with `redact`, unreferenced objects. Raises SecretsFound, and RevisionNotFound if
-    the checkpoint has no conversation to export.
+    Writes no ref; with `redact`, unreferenced objects. Raises SecretsFound, FilteredFiles, and
+    RevisionNotFound if the checkpoint has no conversation to export.
     """
     if request.format is Format.BUNDLE:
         return _bundle(store, request)
@@ -180,6 +182,9 @@ def _bundle(store: Store, request: ExportRequest) -> Exported:
     tip = request.checkpoint.commit
     nodes = list(store.history(tip))[::-1]
     chain = [node.commit for node in nodes]
+    drivers = {} if request.unfiltered else filtered.in_checkpoints(store, chain)
+    if drivers:
+        raise filtered.refused(drivers, "nothing was written")
     tags = _tags_on(store, chain)
     names = {refs.SESSIONS + request.checkpoint.id.session: tip} | {
         refs.TAGS + name: tags[name] for name in tags

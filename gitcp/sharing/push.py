@@ -15,7 +15,7 @@ from gitcp.git.remote import Update
 from gitcp.model import CheckpointId, Oid
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
-from gitcp.sharing import redact, remote_refs
+from gitcp.sharing import filtered, redact, remote_refs
 from gitcp.sharing.delivery import Delivery, Pace, within_rate
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
@@ -55,7 +55,8 @@ class PushPlan(Value):
     """What a push would send and skip, and the secrets that prevent it.
 
     `listed` are the remote's refs, `allowed` the secrets that may leave, and `redacted` those
-    replaced in what is sent.
+    replaced in what is sent. `filtered` are the files that are not as git would commit them, with
+    their filters, unless they may leave.
     """
 
     remote: Remote
@@ -64,6 +65,7 @@ class PushPlan(Value):
     findings: tuple[Finding, ...]
     allowed: Collection[str] = frozenset()
     redacted: tuple[Finding, ...] = ()
+    filtered: Mapping[bytes, str] = EMPTY
 
     @property
     def sending(self) -> tuple[Item, ...]:
@@ -91,16 +93,27 @@ def plan(
     *,
     force: bool = False,
     redacted: bool = False,
+    unfiltered: bool = False,
 ) -> PushPlan:
     """Compare with the remote and scan new checkpoints. Writes only the scan's
     cache and unreferenced objects.
 
     `force` replaces a session that was rewritten here (by prune or purge), `redacted`
-    replaces secrets. Raises RevisionNotFound for a session that does not exist, and GitFailed
+    replaces secrets, `unfiltered` sends files that git would filter in a commit as they are.
+    Raises RevisionNotFound for a session that does not exist, and GitFailed
     if the remote cannot be reached.
     """
     listed = remote_refs.read(store, to, to.destination)
-    return compare(store, to, listed, sessions, allowed, force=force, redacted=redacted)
+    return compare(
+        store,
+        to,
+        listed,
+        sessions,
+        allowed,
+        force=force,
+        redacted=redacted,
+        unfiltered=unfiltered,
+    )
 
 
 def compare(
@@ -113,17 +126,22 @@ def compare(
     tips: Mapping[str, Oid] = EMPTY,
     force: bool = False,
     redacted: bool = False,
+    unfiltered: bool = False,
 ) -> PushPlan:
     """Return the plan for a remote whose refs are listed. A session in `tips` is sent up to this
     checkpoint. Otherwise as `plan`.
     """
     items, commits, removed = [], dict[Oid, None](), list[Finding]()
+    drivers: dict[bytes, str] = {}
     for session in sessions:
         outgoing = _outgoing(store, session, tips.get(session), allowed, redacted=redacted)
         removed += outgoing.redacted
         item, fresh = _session(store, to, outgoing, listed, force=force)
         items.append(item)
         commits |= dict.fromkeys(fresh)
+        if fresh and not unfiltered:
+            sent = item.old if item.state is State.AHEAD else None
+            drivers |= filtered.in_checkpoints(store, fresh, sent)
         items += _tags(to, outgoing, listed, force=force)
     tag_values = {i.name: i.new for i in items if i.kind == "tag" and i.state is not State.SAME}
     sieve, findings = checkpoint_scan.search(
@@ -134,7 +152,7 @@ def compare(
     leaking = (*findings, *in_tags, *checkpoint_scan.in_names("session", names, sieve))
     if redacted and leaking:
         raise checkpoint_scan.refused(leaking, NOTHING, left="they cannot be redacted")
-    return PushPlan(to, listed, tuple(items), leaking, allowed, tuple(removed))
+    return PushPlan(to, listed, tuple(items), leaking, allowed, tuple(removed), drivers)
 
 
 class _Outgoing(Value):
@@ -195,7 +213,7 @@ def send(store: Store, agreed: PushPlan, pace: Pace | None = None) -> Report:
     """Push as planned, and update the remote's catalogue. Writes the tracking refs below
     `refs/gitcp/remotes/` of what arrived. `pace` is by default at most six pushes a minute.
 
-    Raises SecretsFound if the plan has findings, and Refused if a session
+    Raises SecretsFound if the plan has findings, FilteredFiles for files, and Refused if a session
     diverged; nothing is sent then.
     """
     try:
@@ -205,8 +223,7 @@ def send(store: Store, agreed: PushPlan, pace: Pace | None = None) -> Report:
 
 
 def _push(store: Store, agreed: PushPlan, pace: Pace) -> Report:
-    if agreed.findings:
-        raise checkpoint_scan.refused(agreed.findings, NOTHING)
+    require_clean(agreed)
     diverged = next((item for item in agreed.items if item.state is State.DIVERGED), None)
     if diverged is not None:
         raise _diverged(agreed.remote, diverged)
@@ -220,6 +237,14 @@ def _push(store: Store, agreed: PushPlan, pace: Pace) -> Report:
     track(store, agreed.remote, sent)
     rejected = tuple((i, refused[i.ref]) for i in agreed.sending if i.ref in refused)
     return Report(sent, rejected, delivered.catalogue)
+
+
+def require_clean(agreed: PushPlan) -> None:
+    """Raise FilteredFiles or SecretsFound if something must not leave."""
+    if agreed.filtered:
+        raise filtered.refused(agreed.filtered, NOTHING)
+    if agreed.findings:
+        raise checkpoint_scan.refused(agreed.findings, NOTHING)
 
 
 def _session(

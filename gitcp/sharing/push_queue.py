@@ -201,7 +201,7 @@ class _Worker:
             return
         try:
             with self._attempt():
-                left = self._send(to, batch)
+                left = self._send(consent, to, batch)
         except (GitcpError, OSError) as error:
             left = {item.ref: replace(item, reason=str(error), is_held=False) for item in batch}
         self._settle(consent, batch, left)
@@ -219,7 +219,7 @@ class _Worker:
         left.sort(key=lambda item: item.failures)
         return tuple(left[: max(1, min(MOST, len(left)) >> self._failures)])
 
-    def _send(self, to: Remote, batch: tuple[Item, ...]) -> dict[str, Item]:
+    def _send(self, consent: Consent, to: Remote, batch: tuple[Item, ...]) -> dict[str, Item]:
         """Send items. Return those that were not sent, by ref, with the reason."""
         listed = remote_refs.read(self._store, to, to.destination)
         # Only now: a session that is deleted there was noted before that.
@@ -227,7 +227,7 @@ class _Worker:
         sendable = [item for item in batch if item.ref not in obstacles]
         plans = []
         for session, tip in _sessions(self._store, sendable).items():
-            plan = self._plan(to, listed, session, tip)
+            plan = self._plan(consent, to, listed, session, tip)
             if plan is None:
                 obstacles[refs.SESSIONS + session] = "it cannot be read: gitcp check"
                 continue
@@ -243,11 +243,21 @@ class _Worker:
             if ref in obstacles or ref in refused
         }
 
-    def _plan(self, to: Remote, listed: RemoteRefs, session: str, tip: Oid) -> PushPlan | None:
+    def _plan(
+        self, consent: Consent, to: Remote, listed: RemoteRefs, session: str, tip: Oid
+    ) -> PushPlan | None:
         """Compare one session with the remote and scan it, None if it cannot be read."""
         allowed = settings.allowed_secrets(self._store.repo)
         with suppress(StoreDamaged):
-            return push.compare(self._store, to, listed, [session], allowed, tips={session: tip})
+            return push.compare(
+                self._store,
+                to,
+                listed,
+                [session],
+                allowed,
+                tips={session: tip},
+                unfiltered=consent.unfiltered,
+            )
         return None
 
     def _push(self, to: Remote, listed: RemoteRefs, plans: Iterable[PushPlan]) -> dict[str, str]:
@@ -325,6 +335,9 @@ def _obstacle(plan: PushPlan) -> str:
     """Return why a session cannot be sent before somebody acts, "" if it can."""
     session = next(item for item in plan.items if item.kind == "session")
     command = f"gitcp push {plan.remote.name} --session {session.name}"
+    if plan.filtered:
+        files = humanize.count(len(plan.filtered), "file")
+        return f"{files} would leave in plain text: {command} --allow-filtered"
     if plan.findings:
         count = len({finding.id for finding in plan.findings})
         return f"{humanize.count(count, 'secret')} found: {command}"

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from gitcp.errors import GitcpError, GitFailed
+from gitcp.git import process
 from gitcp.lifecycle import background
 from gitcp.sharing import push_queue
 from gitcp.store import Store
@@ -40,14 +41,9 @@ def work(task: Mapping[str, Any], env: Mapping[str, str]) -> None:
 
 def unattended(env: Mapping[str, str], *, has_ssh: bool) -> dict[str, str]:
     """Return the environment for git where nobody watches. `has_ssh`: git's config sets an ssh."""
-    count = int(env.get("GIT_CONFIG_COUNT") or 0)
     settings = {"http.lowSpeedLimit": "1", "http.lowSpeedTime": str(SILENT)}
-    pairs: dict[str, str] = {}
-    for number, (key, value) in enumerate(settings.items(), count):
-        pairs |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     ssh = {} if has_ssh or {"GIT_SSH", "GIT_SSH_COMMAND"} & env.keys() else {"GIT_SSH_COMMAND": SSH}
-    total = {"GIT_CONFIG_COUNT": str(count + len(settings)), "SSH_ASKPASS_REQUIRE": "never"}
-    return {**env, **pairs, **total, **ssh}
+    return {**process.configured(env, settings), "SSH_ASKPASS_REQUIRE": "never", **ssh}
 
 
 @contextmanager

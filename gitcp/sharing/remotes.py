@@ -185,16 +185,19 @@ def is_as_branches(repo: Repository, name: str) -> bool:
     return any(each.name == name and each.as_branches for each in listing(repo))
 
 
-def allow_pushes(repo: Repository, to: Remote, policy: PushPolicy) -> None:
+def allow_pushes(
+    repo: Repository, to: Remote, policy: PushPolicy, *, unfiltered: bool = False
+) -> None:
     """Record that gitcp may push to a remote in the background by this policy, from now on, or no
-    longer. Consent that was given before keeps its time.
+    longer. Consent that was given before keeps its time. `unfiltered`: also files that git would
+    filter in a commit.
     """
     if policy is PushPolicy.NEVER:
         push_policy.withdraw(repo, to.name)
         return
     url, before = push_policy.fingerprint(to.destination), push_policy.read(repo, to.name)
     since = before.since if before and before.url == url else repo.host.now()
-    push_policy.record(repo, Consent(to.name, policy, url, since))
+    push_policy.record(repo, Consent(to.name, policy, url, since, unfiltered))
 
 
 def policy_of(repo: Repository, of: Remote) -> PushPolicy:

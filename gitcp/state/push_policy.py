@@ -43,13 +43,15 @@ class PushPolicy(StrEnum):
 
 class Consent(Value):
     """What may be pushed to a remote: by which policy, to which URL (its SHA-256), and since when.
-    Older checkpoints are pushed only with newer ones of their session.
+    Older checkpoints are pushed only with newer ones of their session. `unfiltered`: also files
+    that git would filter in a commit.
     """
 
     remote: str
     policy: PushPolicy
     url: str
     since: datetime
+    unfiltered: bool = False
 
 
 def fingerprint(url: str) -> str:
@@ -72,7 +74,8 @@ def read(repo: Repository, remote: str) -> Consent | None:
         if fields is None:
             return None
         policy = PushPolicy(fields["policy"])
-        return Consent(remote, policy, str(fields["url"]), wire.decode_time(fields["since"]))
+        since, unfiltered = wire.decode_time(fields["since"]), fields.get("unfiltered") is True
+        return Consent(remote, policy, str(fields["url"]), since, unfiltered)
     except (GitcpError, KeyError, TypeError, ValueError):
         return None
 
@@ -107,6 +110,7 @@ def record(repo: Repository, consent: Consent) -> None:
             "policy": consent.policy.value,
             "url": consent.url,
             "since": wire.encode_time(consent.since),
+            "unfiltered": consent.unfiltered,
         },
         private=True,
     )

@@ -115,7 +115,7 @@ COMMANDS = (
     ("revert", "@~2", "--yes"),
     ("fork", "@", "--name", "other"),
     ("note", "--task", "x"),
-    ("export", "@", "--format", "bundle", "-o", "../out.bundle"),
+    ("export", "@", "--allow-filtered", "--format", "bundle", "-o", "../out.bundle"),
     ("review", "HEAD~1..HEAD"),
     ("prune", "--keep-last", "1", "--yes"),
     ("delete", "other", "--yes"),

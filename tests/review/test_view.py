@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinds import IS_OWN_STORE
 from talk import Talk
 from tokens import tokens
 
@@ -176,6 +177,29 @@ def test_names(worked: Project, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.skipif(IS_OWN_STORE, reason="without git, nothing is committed")
+def test_filtered(worked: Project, tmp_path: Path) -> None:
+    """A page that leaves names the files that git would encrypt, also where one is removed, and
+    shows none of them; the page that stays does.
+    """
+    worked.write(".gitattributes", "*.key filter=crypt\n")
+    worked.write("s.key", "topsecret one\n")
+    worked.write("same.key", "topsecret two\n")
+    worked.gitcp("save", "a key", check=0)
+    worked.remove("s.key")
+    worked.gitcp("save", "no key", check=0)
+    file = tmp_path / "page.html"
+    done = worked.gitcp("view", "-o", str(file), check=0)
+    assert "  s.key  (filter crypt)" in done.err
+    assert "topsecret" not in file.read_text()
+    assert "s.key" in file.read_text()
+    assert "topsecret" not in worked.gitcp("view", "-o", "-", check=0).out
+    worked.gitcp("view", "-o", str(file), "--allow-filtered", check=0)
+    assert "topsecret" in file.read_text()
+    worked.gitcp("view", check=0)
+    assert b"topsecret" in worked.read(worked.git_dir / PAGE)
+
+
 # ---------------------------------------------------------------- the story
 
 
@@ -243,6 +267,10 @@ def test_large_files(project: Project) -> None:
     assert "large" in step.others
     assert len(step.patches) + len(step.others) == 251
     assert b"<li>large</li>" in render(told(project, "s"))
+    save(store, "s", {**files, b"later": b"x\n" * 600_000, b"small": b"x\n"})
+    later = told(project, "s").steps[1]
+    assert later.others == ("later",)
+    assert [patch.path for patch in later.patches] == ["small"]
 
 
 def test_cut(project: Project) -> None:
