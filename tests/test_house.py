@@ -212,6 +212,8 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
             "state/tool_log",
             # a socket, and an empty file for a moment; a cache of the first stage's
             "worktree/watching/server watchers/watched",
+            # the key of these caches
+            "user_state",
         ),
     ),
     "a file is told from what it was by gitcp.fingerprint": (
@@ -233,7 +235,7 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
         r"(?m)^TYPE_CHECKING = False",
         (
             "__init__",
-            "fingerprint regular trusted_cache watchers/ipc watchers/watched",
+            "fingerprint regular trusted_cache user_state watchers/ipc watchers/watched",
             "fastpath/answer fastpath/hook_memo fastpath/nodes fastpath/stat_check",
             "fastpath/watched_look",
             "policy/edited policy/outcome policy/patterns policy/risk policy/triggers",

@@ -119,9 +119,19 @@ class Context:
 
     def _mention_runs(self, store: Store) -> None:
         # rarely: while something is run, or after it was interrupted
+        from gitcp.git.shared import quoted
         from gitcp.running import transaction
+        from gitcp.state import run_journal
 
         for each in transaction.interrupted(store.repo):
+            if not run_journal.is_recorded(store.repo, each):
+                file = quoted(str(run_journal.file_of(store.repo, each)))
+                self.output.say(
+                    f"note: the run of {each.label} was interrupted before this directory was "
+                    "moved or unpacked here; gitcp does not finish it. Look at gitcp compensate "
+                    f"--list, then: rm {file}"
+                )
+                continue
             self.output.say(
                 f"note: the run of {each.label} was interrupted here; finish it with "
                 "gitcp run --recover"
@@ -191,8 +201,8 @@ class Context:
 
     @property
     def core_pager(self) -> str | None:
-        """The pager that git would use here."""
-        return self.store.repo.config.get("core.pager")
+        """The pager of git's own that the user set, not a repository."""
+        return self.store.repo.personal("core.pager")
 
     def current(self, given: str | None) -> str | None:
         """Return the current session; `given` is the value of --session."""

@@ -9,16 +9,18 @@ from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import flag, json_option, takes
 from gitcp.cli.output import GREEN, Styled
-from gitcp.git import own_store
+from gitcp.errors import BadValue, GitcpError
+from gitcp.git import own_store, records
 from gitcp.git.repo import Repository, refuse_dangerous
 from gitcp.sharing import join as join_op
 
 
 @takes(
     flag("--join", help="move the checkpoints into the git repository made here since"),
+    flag("--trust", help="use the settings of a store that was moved or unpacked here"),
     json_option,
 )
-def command(context: Context, *, join: bool, as_json: bool) -> None:
+def command(context: Context, *, join: bool, trust: bool, as_json: bool) -> None:
     """Prepare a directory without git for checkpoints
 
     Creates a store in `.gitcp/store.git`. Every command works then, and git does not notice it. In
@@ -27,9 +29,14 @@ def command(context: Context, *, join: bool, as_json: bool) -> None:
     If the directory becomes a git repository later, `--join` moves the sessions, tags and undo
     history into it.
 
+    A store that you created elsewhere, moved or unpacked is used, but nothing is sent from it or
+    fetched into it, because its settings could run commands. `--trust` allows that again.
+
       gitcp init
       git init && gitcp init --join
     """
+    if join and trust:
+        raise BadValue("--join and --trust cannot be combined", hint="gitcp init -h")
     if join:
         _report_join(context, join_op.join(context.store), as_json=as_json)
         return
@@ -39,7 +46,31 @@ def command(context: Context, *, join: bool, as_json: bool) -> None:
         refuse_dangerous(context.cwd, context.host.home)
         own_store.create(context.cwd, context.host)
         repo = Repository.open(context.cwd, context.host)
-    _report(context, repo, is_new=is_new, as_json=as_json)
+    elif trust:
+        repo = _trusted(repo)
+    is_trusted = trust and repo.is_own and not is_new
+    _report(context, repo, is_new=is_new, is_trusted=is_trusted, as_json=as_json)
+    if not repo.is_trusted:
+        _warn(context, repo, is_new=is_new)
+
+
+def _trusted(repo: Repository) -> Repository:
+    """Record a store as this user's, and return it. Raises GitcpError if it cannot be recorded."""
+    if repo.is_own and not own_store.trust(repo.git_dir, repo.host):
+        where = records.state_directory(repo.host)
+        raise GitcpError(f"{where} cannot be written: nothing was changed", hint=f"ls -ld {where}")
+    return Repository.open(repo.root, repo.host)
+
+
+def _warn(context: Context, repo: Repository, *, is_new: bool) -> None:
+    where = records.state_directory(repo.host)
+    context.output.say(
+        f"note: {where} cannot be written, so this store is not recorded as yours: nothing can be "
+        "sent from it"
+        if is_new
+        else "note: this store is not recorded as yours, so nothing is sent from it or fetched "
+        "into it; if you made it, or trust who did: gitcp init --trust"
+    )
 
 
 def _repository(context: Context) -> Repository | None:
@@ -53,13 +84,17 @@ def _repository(context: Context) -> Repository | None:
     return None
 
 
-def _report(context: Context, repo: Repository, *, is_new: bool, as_json: bool) -> None:
+def _report(
+    context: Context, repo: Repository, *, is_new: bool, is_trusted: bool, as_json: bool
+) -> None:
     if as_json:
         fields = {"root": str(repo.root), "store": str(repo.git_dir), "created": is_new}
         context.output.document(objects.document("init", fields))
     elif is_new:
         context.output.line(Styled("created", GREEN), f" {repo.git_dir}")
         context.output.line("save with: gitcp save")
+    elif is_trusted:
+        context.output.line(Styled("trusted", GREEN), f" {repo.git_dir}")
     else:
         what = "gitcp's own store" if repo.is_own else "the git repository"
         context.output.line(f"nothing to do: gitcp saves into {what} at {repo.root}")

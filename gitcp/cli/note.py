@@ -78,7 +78,7 @@ def _edited(context: Context, session: str | None) -> Note:
     env = context.host.env
     named = (
         env.get("GIT_EDITOR"),
-        repo.config.get("core.editor"),
+        repo.personal("core.editor"),
         env.get("VISUAL"),
         env.get("EDITOR"),
     )

@@ -1,6 +1,6 @@
 """Read the state file of a working tree: one node for each directory, each read by itself.
 
-A file is trusted_cache.MAGIC, then nodes, then a docket, which is always at the very end. A save
+A file is trusted_cache.beginning, then nodes, then a docket, always at the very end. A save
 appends the nodes of the directories that changed and of those above them, a head, and a docket.
 Nothing is overwritten: an older docket still has all of its nodes. Who names a node names its
 checksum too, from the docket down, so nothing has to be synced: what a power cut lost, or what
@@ -44,20 +44,20 @@ class Damaged(ValueError):
 
 class State:
     """An open state file, as it was when it was opened: `head` is what applies to all of it, `root`
-    names the node of the root.
+    names the node of the root. `beginning` is how a file of this user begins at its place.
     """
 
     __slots__ = ("_descriptor", "fingerprint", "head", "length", "root")
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, beginning: bytes) -> None:
         self._descriptor = -1  # what __del__ finds if no descriptor is left
         self._descriptor = os.dup(file.fileno())
         status = os.fstat(self._descriptor)
         self.fingerprint = fingerprint.of(status)
         self.length = status.st_size
-        magic = len(trusted_cache.MAGIC)
         docket = self.read(max(self.length - DOCKET, 0), DOCKET)
-        if self.read(0, magic) != trusted_cache.MAGIC or docket[16:] != checksum(docket[:16]):
+        is_ours = self.read(0, len(beginning)) == beginning
+        if not is_ours or docket[16:] != checksum(docket[:16]):
             raise Damaged
         numbers = (docket[:8], docket[8:12], docket[12:16])
         offset, size, crc = (int.from_bytes(number, "big") for number in numbers)
@@ -140,16 +140,17 @@ def opened(path: str) -> State:
     """Open a state file. Raises OSError if it cannot be read or another user could have written it,
     and Damaged.
     """
+    beginning = trusted_cache.beginning(path)
     try:
         with trusted_cache.opened(path) as file:
-            return State(file)
+            return State(file, beginning)
     except Damaged:
         import fcntl  # somebody may be appending to it at this moment
 
         with trusted_cache.opened(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH)
             try:
-                return State(file)
+                return State(file, beginning)
             finally:
                 fcntl.flock(file, fcntl.LOCK_UN)  # what is returned has the same open file
 

@@ -117,12 +117,13 @@ def begin(look: Look, *, whole: bool = False) -> None:
     git's protocol. If another one must be asked first, the scan does that, and begins its own.
     Never raises.
     """
-    known = _known(os.path.dirname(os.path.dirname(look.state)))
+    git_dir = os.path.dirname(os.path.dirname(look.state))
+    known = _known(git_dir)
     look.only = look.watch = None  # those of an earlier `begin`
-    if known is not None and watched.may_answer(known):
+    if known is not None and watched.may_answer(git_dir, known):
         if known.watcher not in SOCKETS:
             return
-        look.watch = watch(known, watched.ask(known))
+        look.watch = watch(known, watched.ask(git_dir, known))
         if look.watch is not None:
             look.watch.narrow(look, whole=whole)
     look.begin()
@@ -131,9 +132,8 @@ def begin(look: Look, *, whole: bool = False) -> None:
 def _known(git_dir: str) -> Watched | None:
     """Return what is known of the watcher to ask: `gitcp watch`, if it runs now."""
     known = watched.load(git_dir)
-    own = os.path.join(git_dir, SOCKETS[OWN])
-    if (known is None or known.watcher != OWN) and os.path.exists(own):
-        return Watched((), OWN, own, watched.FAKE)
+    if (known is None or known.watcher != OWN) and watched.listens(git_dir, OWN):
+        return Watched((), OWN, os.path.join(git_dir, SOCKETS[OWN]), watched.FAKE)
     return known
 
 

@@ -65,11 +65,6 @@ COMMAND = ("-c", f"core.bigFileThreshold={MOST_WHOLE}", "cat-file", "--batch")
 in memory.
 """
 
-LOCAL = {"GIT_NO_LAZY_FETCH": "1"}
-"""Nothing is fetched in a partial clone. Older versions of git do not know this variable: callers
-only ask for objects that are here.
-"""
-
 ENDED_BY_OTHERS = frozenset((-SIGHUP, -SIGINT, -SIGKILL, -SIGTERM))
 """Exit codes that say nothing about the object: Ctrl-C reaches git, too."""
 
@@ -224,7 +219,6 @@ class _Git:
                 args,
                 cwd=cwd,
                 env=env,
-                extra=LOCAL,
                 stdin=requests,
                 stdout=answering,
                 stderr=self._messages.fileno(),

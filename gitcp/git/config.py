@@ -41,6 +41,9 @@ WANTED = ("author.", "core.", "extensions.", "filter.", "gitcp.", "i18n.", "user
 stored.
 """
 
+PERSONAL = ("system", "global", "command")
+"""The scopes of settings that no repository brings."""
+
 OWN_SETTING = "core.fsmonitor\nfalse"
 """What gitcp adds to each command of git's (gitcp.git.process.SAFE), as `git config` lists it."""
 
@@ -145,6 +148,21 @@ def _inferred(common_dir: Path) -> dict[str, str]:
     if any(len(path.stem.removeprefix("pack-")) in (62, 64) for path in names):
         inferred["objectformat"] = "sha256"
     return inferred
+
+
+def personal(ask: Callable[..., bytes], name: str) -> str | None:
+    """Return a setting as the user's or the system's files or the environment give it, None if they
+    do not. What a repository's own files say does not count: a stranger may have written them. Asks
+    git, since the answer decides what is run.
+    """
+    listing = ask("config", "-z", "--show-scope", "--includes", "--get-all", name, accept=(0, 1))
+    fields = listing.decode("utf-8", "surrogateescape").split("\0")
+    values = [
+        value
+        for scope, value in zip(fields[0:-1:2], fields[1::2], strict=True)
+        if scope in PERSONAL
+    ]
+    return values[-1] if values else None
 
 
 def files(git_dir: Path) -> list[str]:

@@ -177,12 +177,13 @@ def replace_file(
 
 
 def replace_cache(path: str | Path, value: Any) -> None:
-    """Replace a cache (see gitcp.trusted_cache), readable by this user only. It may be
-    lost in a power failure.
+    """Replace a cache (see gitcp.trusted_cache), readable by this user only. It may be lost in a
+    power failure. The path is absolute, and as it is read.
 
     Raises OSError, and ValueError for values that marshal rejects.
     """
-    replace_file(path, trusted_cache.dump(value), durable=False, private=True)
+    sealed = trusted_cache.sealed(os.fspath(path), value)
+    replace_file(path, sealed, durable=False, private=True)
 
 
 def open_own(path: str | Path) -> int:

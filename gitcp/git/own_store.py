@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gitcp.discovery import STORE
 from gitcp.errors import DiskFull, GitcpError
-from gitcp.git import process
+from gitcp.git import process, records
 from gitcp.git.fsync import FULL, make_directories, replace_file, sync_directory
 from gitcp.model import Host
 
@@ -22,8 +22,9 @@ SETTINGS = (("core.bare", "false"), ("core.worktree", "../.."), ("core.logAllRef
 
 
 def create(root: Path, host: Host) -> Path:
-    """Create the store of `root` and return its path. Writes `.gitcp/` only; an unfinished store
-    has another name, so that a crash leaves none that would be used.
+    """Create the store of `root` and return its path. Writes `.gitcp/`, and the record that it is
+    this user's; an unfinished store has another name, so that a crash leaves none that would be
+    used. If it cannot be recorded, it is used all the same, and nothing can be sent from it.
 
     Raises GitFailed, DiskFull, or GitcpError if the directory cannot be written to.
     """
@@ -35,6 +36,7 @@ def create(root: Path, host: Host) -> Path:
         _init(unfinished, host)
         unfinished.rename(store)
         sync_directory(store.parent)
+        trust(store, host)
     except OSError as error:
         what = f"{store} cannot be created: {error.strerror}; nothing can be saved here"
         if error.errno in FULL:
@@ -43,6 +45,15 @@ def create(root: Path, host: Host) -> Path:
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return store
+
+
+def trust(store: Path, host: Host) -> bool:
+    """Record a store as this user's. Return whether that could be written."""
+    try:
+        records.write(store, host, records.OWN, os.fsencode(f"{os.path.realpath(store)}\n"))
+    except OSError:
+        return False
+    return True
 
 
 def _init(path: Path, host: Host) -> None:

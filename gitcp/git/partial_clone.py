@@ -9,11 +9,12 @@ repository refers to it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
-from gitcp.errors import GitFailed, StoreDamaged
-from gitcp.git import process, refs
+from gitcp.errors import GitcpError, GitFailed, Refused, StoreDamaged
+from gitcp.git import process, records, refs
 from gitcp.git.fsync import make_own_directory
 from gitcp.git.reader import ObjectReader
 from gitcp.git.repo import Repository
@@ -42,6 +43,36 @@ class Aside(Repository):
         super().__init__(root, git_dir, host)
         self.git_options = (f"--git-dir={git_dir}",)
 
+    @cached_property
+    def is_trusted(self) -> bool:
+        """Return whether gitcp made it here for this user: an archive can bring one, with any URL,
+        in a repository of git's as well.
+        """
+        return records.has(self.git_dir, self.host, records.OWN)
+
+    def git(
+        self,
+        *args: str | bytes,
+        input: bytes | memoryview = b"",
+        accept: Sequence[int] = (0,),
+        connects: bool = False,
+    ) -> bytes:
+        """Run `git ARGS` as any repository does. git may fetch what is missing, if gitcp made this
+        one for the user.
+        """
+        connects = connects or self.is_trusted
+        return super().git(*args, input=input, accept=accept, connects=connects)
+
+    def require_trusted(self) -> None:
+        """Raise Refused unless it is trusted."""
+        if not self.is_trusted:
+            raise Refused(
+                f"what was fetched without files from {self.git_dir.name} is not recorded as "
+                "yours: it was unpacked, copied or moved here, or made by an older gitcp. Nothing "
+                "more was fetched",
+                hint=f"gitcp fetch {self.git_dir.name} --no-files",
+            )
+
 
 class LazyReader(ObjectReader):
     """Reads its objects. git fetches a missing one when it is read."""
@@ -57,9 +88,9 @@ class LazyReader(ObjectReader):
 
     def _fetched(self, oid: Oid) -> tuple[str, bytes]:
         try:
-            kind = self._repo.git("cat-file", "-t", oid).decode("ascii").strip()
-            data = self._repo.git("cat-file", kind, oid)
-        except GitFailed as error:
+            kind = self._repo.git("cat-file", "-t", oid, connects=True).decode("ascii").strip()
+            data = self._repo.git("cat-file", kind, oid, connects=True)
+        except (GitFailed, Refused) as error:
             raise StoreDamaged(f"object {oid} is missing and cannot be fetched: {error}") from None
         if self._format.oid_of(kind, data) != oid:
             raise StoreDamaged(
@@ -93,7 +124,11 @@ def make(repo: Repository, name: str, url: str) -> Aside:
 
     Writes below `<git dir>/gitcp/aside`. Raises GitFailed.
     """
+    repo.require_trusted()
     aside = find(repo, name)
+    if aside is not None and not aside.is_trusted:
+        _remove(aside.git_dir)  # it is fetched again
+        aside = None
     if aside is None:
         make_own_directory(repo.store_dir / DIRECTORY)
         path = _place(repo, name)
@@ -108,6 +143,14 @@ def make(repo: Repository, name: str, url: str) -> Aside:
         except OSError:  # another process made it meanwhile
             _remove(unfinished)
         aside = Aside(repo.root, path, repo.host)
+        try:
+            records.write(path, repo.host, records.OWN, b"")
+        except OSError as error:
+            where = records.state_directory(repo.host)
+            raise GitcpError(
+                f"{where} cannot be written: {error.strerror}; nothing was fetched",
+                hint=f"ls -ld {where}",
+            ) from None
     aside.git("config", "--local", "--replace-all", f"remote.{REMOTE}.url", url)
     return aside
 
@@ -142,7 +185,14 @@ def bring(aside: Aside, oids: Iterable[Oid]) -> None:
     checked = ("-c", "fetch.fsckObjects=true", "-c", "fetch.negotiationAlgorithm=noop")
     if request:
         aside.git(
-            *checked, "fetch", *options, "--filter=blob:none", "--stdin", REMOTE, input=request
+            *checked,
+            "fetch",
+            *options,
+            "--filter=blob:none",
+            "--stdin",
+            REMOTE,
+            input=request,
+            connects=True,
         )
 
 

@@ -1,5 +1,11 @@
 """Run `git` for the few tasks that only git can do: without a shell, hooks or locks, in a scrubbed
 environment.
+
+A repository may be a stranger's, delivered in an archive with its settings, and many of git's
+settings name a program or an address. So git runs as if they named none, and without any transport:
+in a partial clone even `git log` would connect to the URL that the settings name, or run the
+command `ext::` there. Only what the user asked to send or fetch is run with `connects`: then git
+follows the repository's settings, as `git push` does.
 """
 
 from __future__ import annotations
@@ -20,20 +26,53 @@ if TYPE_CHECKING:
 
 KEPT = ("GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_COUNT")
 KEPT_PREFIXES = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_SSH", "GIT_ASKPASS")
+LIMITING = ("GIT_ALLOW_PROTOCOL", "GIT_PROTOCOL_FROM_USER")
+"""The user's variables that restrict transports."""
 
 READ = 1 << 18
 """Bytes read at a time."""
 
+EVENTS = (
+    "post-checkout",
+    "post-index-change",
+    "pre-auto-gc",
+    "pre-push",
+    "reference-transaction",
+)
+"""The events of the commands that gitcp runs for which git runs hooks. Since git 2.54, settings can
+name a hook as well as a file in `core.hooksPath` can.
+"""
+
+OFF = (
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    *(f"hook.{event}.enabled=false" for event in EVENTS),
+    "diff.external=",
+    "log.showSignature=false",
+)
+"""Settings that name programs, set to run none. Those of one driver (`diff.*.textconv`,
+`filter.*.clean`, …) have no common switch: the commands that would run them have an option each.
+"""
+
 SAFE = (
     "--no-optional-locks",
     "--literal-pathspecs",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "diff.external=",
+    *(word for setting in OFF for word in ("-c", setting)),
 )
+
+OFFLINE = (
+    *SAFE,
+    "-c",
+    "core.alternateRefsCommand=true",  # an empty one would run the path that it is given
+    "-c",
+    "fetch.bundleURI=",
+)
+"""The options of a command that connects to nothing: `git fetch` would start a download from the
+last address without asking whether its transport is allowed.
+"""
+
+NO_TRANSPORT = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
+"""No transport is allowed, and git before 2.45 learns only from that to fetch nothing by itself."""
 
 INIT = (
     "-c",
@@ -58,7 +97,10 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
     remaining = {
         name: value
         for name, value in env.items()
-        if not name.startswith("GIT_") or name in KEPT or name.startswith(KEPT_PREFIXES)
+        if not name.startswith("GIT_")
+        or name in KEPT
+        or name in LIMITING
+        or name.startswith(KEPT_PREFIXES)
     }
     return {
         **remaining,
@@ -78,6 +120,11 @@ def configured(env: Mapping[str, str], settings: Mapping[str, str]) -> dict[str,
     return {**env, **pairs, "GIT_CONFIG_COUNT": str(count + len(settings))}
 
 
+def offline(env: Mapping[str, str]) -> dict[str, str]:
+    """Return `env` as `scrubbed` does, without any transport."""
+    return {**scrubbed(env), **NO_TRANSPORT}
+
+
 def run(
     args: Sequence[str | bytes],
     *,
@@ -87,14 +134,22 @@ def run(
     accept: Sequence[int] = (0,),
     index: Path | None = None,
     extra: Mapping[str, str] | None = None,
+    connects: bool = False,
 ) -> bytes:
     """Run `git ARGS` in `cwd` and return its stdout; `index` replaces git's index, and `extra`
-    variables those of the scrubbed environment.
+    variables those of the scrubbed environment. It connects to nothing, unless `connects`.
 
     Raises GitFailed on an exit code not in `accept`, DiskFull if git reports a full disk.
     """
     return run_with_stderr(
-        args, cwd=cwd, env=env, input=input, accept=accept, index=index, extra=extra
+        args,
+        cwd=cwd,
+        env=env,
+        input=input,
+        accept=accept,
+        index=index,
+        extra=extra,
+        connects=connects,
     )[0]
 
 
@@ -107,6 +162,7 @@ def run_with_stderr(
     accept: Sequence[int] = (0,),
     index: Path | None = None,
     extra: Mapping[str, str] | None = None,
+    connects: bool = False,
 ) -> tuple[bytes, bytes]:
     """Run `git ARGS` as `run` does, and return its stdout and stderr, which includes messages of a
     remote.
@@ -115,10 +171,10 @@ def run_with_stderr(
 
     try:
         done = subprocess.run(
-            ["git", *SAFE, *args],
+            ["git", *(SAFE if connects else OFFLINE), *args],
             cwd=cwd,
             env={
-                **scrubbed(env),
+                **(scrubbed(env) if connects else offline(env)),
                 **({"GIT_INDEX_FILE": str(index)} if index else {}),
                 **(extra or {}),
             },
@@ -140,6 +196,7 @@ def run_with_progress(
     env: Mapping[str, str],
     input: bytes | IO[bytes] = b"",
     accept: Sequence[int] = (0,),
+    connects: bool = False,
 ) -> tuple[bytes, bytes]:
     """Run `git ARGS` with a progress option, and report git's progress as gitcp's.
 
@@ -154,9 +211,9 @@ def run_with_progress(
             given.seek(0)
         try:
             git = subprocess.Popen(
-                ["git", *SAFE, *args],
+                ["git", *(SAFE if connects else OFFLINE), *args],
                 cwd=cwd,
-                env=scrubbed(env),
+                env=scrubbed(env) if connects else offline(env),
                 stdin=given if isinstance(input, bytes) else input,
                 stdout=out,
                 stderr=subprocess.PIPE,
@@ -190,7 +247,7 @@ def reading(
     with scratch() as given, scratch() as errors:
         given.write(input)
         given.seek(0)
-        command, env = ["git", *SAFE, *args], scrubbed(env)
+        command, env = ["git", *OFFLINE, *args], offline(env)
         try:
             git = subprocess.Popen(
                 command,
@@ -216,18 +273,17 @@ def spawn(
     *,
     cwd: str,
     env: Mapping[str, str],
-    extra: Mapping[str, str],
     stdin: int,
     stdout: int,
     stderr: int,
 ) -> int:
-    """Start `git ARGS` in `cwd` with these descriptors and variables of git's own, and return its
-    process id. The caller waits for it.
+    """Start `git ARGS` in `cwd` with these descriptors, and return its process id. It connects to
+    nothing. The caller waits for it.
 
     Not by `subprocess`: commands that only look need nothing else of it, and loading it costs 3 of
     their 50 ms.
     """
-    env = {**scrubbed(env), **extra}
+    env = offline(env)
     places = (os.path.join(directory, "git") for directory in os.get_exec_path(env))
     path = next((path for path in places if os.access(path, os.X_OK)), None)
     if path is None:
@@ -237,7 +293,7 @@ def spawn(
     actions += [(os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inheritable()]
     return os.posix_spawn(
         path,
-        ["git", "-C", cwd, *SAFE, *args],
+        ["git", "-C", cwd, *OFFLINE, *args],
         env,
         file_actions=actions,
         setsigdef=[SIGPIPE],  # Python ignores it, and git would inherit that

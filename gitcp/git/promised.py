@@ -50,7 +50,7 @@ def bring(repo: Repository, commits: Iterable[Oid]) -> bool:
         missing = b"".join(line[1:] + b"\n" for line in output if line.startswith(b"?"))
         for name in _remotes(repo) if missing else ():
             options = (*remote.NAMED_ONLY, "--quiet", "--filter=blob:none", "--stdin")
-            repo.git(*ALONE, "fetch", *options, name, input=missing)
+            repo.git(*ALONE, "fetch", *options, name, input=missing, connects=True)
     return True
 
 

@@ -7,11 +7,13 @@ no FETCH_HEAD, no tracking branch, no tag.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from gitcp import progress
+from gitcp.discovery import STORE
 from gitcp.errors import GitcpError, GitFailed, Refused
 from gitcp.git import process
 from gitcp.git.object_format import FORMATS
@@ -76,7 +78,12 @@ def peeled(repo: Repository, remote: str, *patterns: str) -> dict[str, Oid]:
     """
     targets = {}
     with _formats_compared(repo):
-        output = repo.git("ls-remote", "--", remote, *patterns)
+        output = process.run(
+            (*repo.git_options, "ls-remote", *_served(remote), "--", remote, *patterns),
+            cwd=str(repo.root),
+            env=_environment(repo, remote),
+            connects=True,
+        )
     for line in output.decode("utf-8", "replace").splitlines():
         oid, _, name = line.partition("\t")
         if HEX.match(oid):
@@ -127,7 +134,7 @@ def send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str, 
     # all
     args = ("-c", "push.pushOption=", "push", *options, *leases, "--", remote, *specs)
     with _formats_compared(repo):
-        out, err = _talk(repo, args, accept=(0, 1))
+        out, err = _talk(repo, remote, args, accept=(0, 1))
     states = dict(_states(out.decode("utf-8", "replace")))
     if not states:
         raise GitFailed(f"the remote {remote} could not be reached: nothing was sent")
@@ -137,13 +144,39 @@ def send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str, 
 
 
 def _talk(
-    repo: Repository, args: Sequence[str], accept: Sequence[int] = (0,)
+    repo: Repository, remote: str, args: Sequence[str], accept: Sequence[int] = (0,)
 ) -> tuple[bytes, bytes]:
     """Run a command that contacts a remote and return its stdout and stderr. Reports progress if it
     is shown.
     """
     run = process.run_with_progress if progress.is_shown() else process.run_with_stderr
-    return run((*repo.git_options, *args), cwd=str(repo.root), env=repo.host.env, accept=accept)
+    return run(
+        (*repo.git_options, *args),
+        cwd=str(repo.root),
+        env=_environment(repo, remote),
+        accept=accept,
+        connects=True,
+    )
+
+
+def _is_on_disk(remote: str) -> bool:
+    """Return whether this is a bundle, or a store of gitcp's in a directory that is a repository of
+    git's now: reading them connects to nothing.
+    """
+    return os.path.isabs(remote) and (os.path.isfile(remote) or remote.endswith(STORE))
+
+
+def _environment(repo: Repository, remote: str) -> Mapping[str, str]:
+    """Return the environment in which git may use this remote. Raises Refused."""
+    if _is_on_disk(remote):
+        return {**repo.host.env, "GIT_ALLOW_PROTOCOL": "file"}
+    repo.require_trusted()
+    return repo.host.env
+
+
+def _served(remote: str) -> tuple[str, ...]:
+    """Return the options by which no setting names the program that serves what is on disk."""
+    return ("--upload-pack=git-upload-pack",) if _is_on_disk(remote) else ()
 
 
 def _explained(stderr: str) -> str:
@@ -190,7 +223,8 @@ def receive(
         some = names[start : start + 100]
         shown = "--progress" if progress.is_shown() else "--quiet"
         with _formats_compared(repo):
-            _talk(repo, (*CHECKED, "fetch", shown, *NAMED_ONLY, *common, "--", remote, *some))
+            options = (shown, *NAMED_ONLY, *common, *_served(remote))
+            _talk(repo, remote, (*CHECKED, "fetch", *options, "--", remote, *some))
 
 
 def sizes(repo: Repository, names: Sequence[Oid]) -> dict[Oid, int]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gitcp import discovery
 from gitcp.errors import GitFailed, Refused, RepositoryNotFound
-from gitcp.git import config, process, shared
+from gitcp.git import config, process, records, shared
 from gitcp.git.config import ConfigScope
 from gitcp.git.fsync import make_own_directory
 from gitcp.git.object_format import FORMATS, SHA1, ObjectFormat
@@ -116,22 +116,32 @@ class Repository:
         return repo
 
     def git(
-        self, *args: str | bytes, input: bytes | memoryview = b"", accept: Sequence[int] = (0,)
+        self,
+        *args: str | bytes,
+        input: bytes | memoryview = b"",
+        accept: Sequence[int] = (0,),
+        connects: bool = False,
     ) -> bytes:
-        """Run `git ARGS` in the working tree with a scrubbed environment and return its stdout.
-        Raises GitFailed.
+        """Run `git ARGS` in the working tree with a scrubbed environment and return its stdout. It
+        connects to nothing, unless `connects`. Raises GitFailed.
         """
         try:
-            return self.git_once(*args, input=input, accept=accept)
+            return self.git_once(*args, input=input, accept=accept, connects=connects)
         except GitFailed:
             if not self._is_worked_around():
                 raise
-        return self.git_once(*args, input=input, accept=accept)
+        return self.git_once(*args, input=input, accept=accept, connects=connects)
 
     def git_once(
-        self, *args: str | bytes, input: bytes | memoryview = b"", accept: Sequence[int] = (0,)
+        self,
+        *args: str | bytes,
+        input: bytes | memoryview = b"",
+        accept: Sequence[int] = (0,),
+        connects: bool = False,
     ) -> bytes:
         """Run `git ARGS` as `git` does, and raise GitFailed whatever the reason is."""
+        if connects:
+            self.require_trusted()
         index = None if self.index == self.git_dir / "index" else self.index
         if self._stand_in_for:
             from gitcp.git import stand_in
@@ -145,6 +155,7 @@ class Repository:
             input=input,
             accept=accept,
             index=index if self._has_index else self.git_dir / "gitcp" / NO_INDEX,
+            connects=connects,
         )
 
     def report(self, fault: Fault) -> None:
@@ -295,6 +306,30 @@ class Repository:
                 return True
         (self.host, self.git_options), self._stand_in_for = before, ""
         return False
+
+    def personal(self, name: str) -> str | None:
+        """Return a setting that names a program: from the user's or the system's configuration
+        alone (see gitcp.git.config.personal).
+        """
+        return config.personal(self.git, name) if name.lower() in self.config else None
+
+    @cached_property
+    def is_trusted(self) -> bool:
+        """Return whether the settings of this repository may say what is run or connected to when
+        the user asks to send or fetch. A store of gitcp's own must be recorded as this user's; a
+        git repository is git's, and `git push` follows its settings as well.
+        """
+        return not self.is_own or records.has(self.git_dir, self.host, records.OWN)
+
+    def require_trusted(self) -> None:
+        """Raise Refused unless the repository is trusted: before anything connects."""
+        if not self.is_trusted:
+            raise Refused(
+                f"the store at {self.root} is not recorded as yours: it was unpacked, copied or "
+                "moved here, or made by an older gitcp. Its settings could run commands: nothing "
+                "was sent or fetched",
+                hint="gitcp init --trust  (if you made it, or trust who did)",
+            )
 
     def is_set(self, key: str, default: bool) -> bool:
         """Return a boolean setting by git's rules."""

@@ -146,9 +146,12 @@ def _settle(store: Store, opened: OpenTransaction, run: Run, limit: float) -> Fa
 
 
 def recover(store: Store, *, limit: float = LIMIT) -> tuple[Failure, ...]:
-    """Finish every interrupted transaction of this working tree, innermost first."""
+    """Finish every interrupted transaction that this user began in this working tree, innermost
+    first.
+    """
     run_journal.sweep(store.repo)
-    transactions = sorted(interrupted(store.repo), key=lambda transaction: -transaction.order)
+    known = [each for each in interrupted(store.repo) if run_journal.is_recorded(store.repo, each)]
+    transactions = sorted(known, key=lambda transaction: -transaction.order)
     return tuple(filter(None, (_finish(store, transaction, limit) for transaction in transactions)))
 
 

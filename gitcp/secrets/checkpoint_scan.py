@@ -88,7 +88,7 @@ def sieve(
     scanner = settings.scanner(store.repo)
     if scanner is None:
         return Sieve(allowed)
-    commits = _fetch_missing(store, commits)
+    commits = tuple(commits)
     with pieces(store.repo) as collected:
         run = _Run(store, Sieve(), collected)
         run.checkpoints(commits)
@@ -138,19 +138,17 @@ def texts(store: Store, commits: Iterable[Oid]) -> dict[str, tuple[bytes, ...]]:
 
 def _scan(store: Store, commits: Iterable[Oid], sieve_used: Sieve) -> _Run:
     run = _Run(store, sieve_used)
-    run.checkpoints(_fetch_missing(store, commits))
+    run.checkpoints(tuple(commits))
     scan_cache.add(store.repo, run.clean)
     return run
 
 
-def _fetch_missing(store: Store, commits: Iterable[Oid]) -> tuple[Oid, ...]:
-    """Fetch what a partial clone lacks of these commits: nothing leaves
-    unscanned. Return the commits.
+def fetch_missing(store: Store, commits: Iterable[Oid]) -> None:
+    """Fetch what a partial clone lacks of these commits, before they are scanned and pushed. Only a
+    push may do so: everything else connects to nothing.
     """
-    commits = tuple(commits)
     if promised.bring(store.repo, commits):
         store.writer.flush()  # forget cached lookups: the objects exist now
-    return commits
 
 
 def in_text(text: bytes, kind: str, path: bytes = b"", sieve: Sieve = OURS) -> tuple[Finding, ...]:

@@ -25,7 +25,7 @@ from gitcp.value import Value
 
 DIRECTORY = "scan"
 LARGEST_REPORT = 64 << 20
-UNSET = "git config --unset gitcp.secretScanner"
+UNSET = "git config --global --unset gitcp.secretScanner"
 
 
 class ExternalFinding(Value):
@@ -148,7 +148,7 @@ def _run(scanner: Scanner, directory: Path, repo: Repository) -> bytes:
 
 def _failed(scanner: Scanner, reason: str, *, timeout: bool = False) -> GitcpError:
     hint = (
-        "git config gitcp.secretScannerTimeout 20m"
+        "git config --global gitcp.secretScannerTimeout 20m"
         if timeout
         else f"fix it, or remove it with: {UNSET}"
     )

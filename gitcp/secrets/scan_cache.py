@@ -1,7 +1,7 @@
 """Cache of the raw ids of clean objects. Deleting it only costs time.
 
-Starts with a hash of the rules and the user's scanner; if these change, everything is scanned
-again.
+It has a hash of the rules and the user's scanner; if these change, everything is scanned again. And
+it is one of gitcp.trusted_cache: a forged one would let secrets leave.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import hashlib
 from collections.abc import Collection
 from contextlib import suppress
 
-from gitcp.git.fsync import read_own, replace_file
+from gitcp import trusted_cache
+from gitcp.git.fsync import replace_cache
 from gitcp.git.repo import Repository
 from gitcp.secrets.scan import VERSION
 from gitcp.state import settings
@@ -20,28 +21,24 @@ NAME = "scanned"
 
 def load(repo: Repository) -> frozenset[bytes]:
     """Return the ids of the objects that are clean by the current rules."""
+    known = trusted_cache.load(str(repo.store_dir / NAME))
     try:
-        data = read_own(repo.store_dir / NAME)
-    except OSError:
+        head, data = known
+    except TypeError:
         return frozenset()
-    head = _head(repo)
-    if not data.startswith(head):
+    if head != _head(repo):
         return frozenset()
     raw = repo.object_format.raw
-    return frozenset(data[at : at + raw] for at in range(len(head), len(data) - raw + 1, raw))
+    return frozenset(data[at : at + raw] for at in range(0, len(data) - raw + 1, raw))
 
 
 def add(repo: Repository, clean: Collection[bytes]) -> None:
     """Add clean objects. Failures are ignored: the objects are scanned again next time."""
     if not clean:
         return
-    existing = load(repo)
+    data = b"".join(sorted(load(repo).union(clean)))
     with suppress(OSError):
-        replace_file(
-            repo.store_dir / NAME,
-            _head(repo) + b"".join(sorted(existing.union(clean))),
-            durable=False,
-        )
+        replace_cache(repo.store_dir / NAME, (_head(repo), data))
 
 
 def _head(repo: Repository) -> bytes:

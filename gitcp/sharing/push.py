@@ -144,6 +144,7 @@ def compare(
             drivers |= filtered.in_checkpoints(store, fresh, sent)
         items += _tags(to, outgoing, listed, force=force)
     tag_values = {i.name: i.new for i in items if i.kind == "tag" and i.state is not State.SAME}
+    checkpoint_scan.fetch_missing(store, commits)
     sieve, findings = checkpoint_scan.search(
         store, commits, allowed, checkpoint_scan.of_tags(store, tag_values).values()
     )
@@ -186,6 +187,7 @@ def _outgoing(
     if in_name:
         raise checkpoint_scan.refused(in_name, NOTHING, left="session names are not rewritten")
     tag_texts = checkpoint_scan.of_tags(store, tags).values()
+    checkpoint_scan.fetch_missing(store, [node.commit for node in nodes])
     sieve, findings = checkpoint_scan.search(
         store, (node.commit for node in nodes), allowed, tag_texts
     )

@@ -91,7 +91,11 @@ def states(store: Store) -> tuple[PushState, ...]:
         queue = _refreshed(store, consent, _read(store, consent.remote))
         is_pushing = push_policy.is_pushing(store.repo, consent.remote)
         result.append(PushState(consent, queue, is_pushing, problem))
-    return tuple(result)
+    for claim in push_policy.lapsed(store.repo):
+        command = f"gitcp remote {claim.remote} --push {claim.policy.value}"
+        problem = f"it was not allowed for this directory, or before it was moved: {command}"
+        result.append(PushState(claim, Queue(), False, problem))
+    return tuple(sorted(result, key=lambda state: state.consent.remote))
 
 
 def drain(
@@ -160,6 +164,8 @@ def _destination(store: Store, consent: Consent) -> tuple[Remote | None, str]:
     """Return where a consent lets push to, or why it does not."""
     name = consent.remote
     to = next((each for each in remotes.listing(store.repo) if each.name == name), None)
+    if not store.repo.is_trusted:
+        return None, "the store is not recorded as yours: gitcp init --trust"
     if to is None or not to.enabled:
         return None, f"it is not enabled: gitcp remote {name}"
     if push_policy.fingerprint(to.destination) != consent.url:

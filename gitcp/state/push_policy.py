@@ -1,8 +1,10 @@
 """The user's consent to pushes in the background, one file for each remote and user; and which
 sessions were deleted on a remote, for all users of the repository.
 
-It is in `<git dir>/gitcp/push` alone: neither the team's file nor git's config can give it, and in
-a shared repository each user consents for themselves. It holds for the URL that the remote had.
+It is recorded outside of the repository (gitcp.git.records): neither the team's file nor git's
+config can give it, nor an archive that brings a git directory, and in a shared repository each user
+consents for themselves. It holds for the URL that the remote had. A copy in `<git dir>/gitcp/push`
+allows nothing: it tells what was allowed before the directory was moved.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from pathlib import Path
 
 from gitcp import wire
 from gitcp.errors import GitcpError
-from gitcp.git import locks, refs
-from gitcp.git.fsync import make_own_directory, open_shared
+from gitcp.git import locks, records, refs
+from gitcp.git.fsync import make_own_directory, open_shared, read_own
 from gitcp.git.repo import Repository
 from gitcp.state import journal
 from gitcp.value import Value
@@ -65,14 +67,53 @@ def path(repo: Repository, remote: str, kind: str) -> Path:
 
 
 def read(repo: Repository, remote: str) -> Consent | None:
-    """Return the consent for a remote, None if there is none, or if its file is unreadable, damaged
-    or somebody else's.
+    """Return the consent for a remote, None if there is none, or if its record is unreadable,
+    damaged, or was made for another place.
     """
-    file = path(repo, remote, CONSENT)
     try:
-        fields = journal.read_fields(file) if _is_own(file) else None
-        if fields is None:
-            return None
+        data = records.read(repo.common_dir, repo.host, _record(remote))
+        return _decoded(remote, data) if data is not None else None
+    except OSError:
+        return None
+
+
+def lapsed(repo: Repository) -> tuple[Consent, ...]:
+    """Return what is said to be allowed but is not recorded, by remote: it was given before the
+    directory was moved or copied, or by somebody else.
+    """
+    claims = []
+    for remote in _claimed(repo):
+        file = path(repo, remote, CONSENT)
+        with suppress(OSError):
+            claim = _decoded(remote, read_own(file))
+            if claim is not None and read(repo, remote) is None:
+                claims.append(claim)
+    return tuple(claims)
+
+
+def listing(repo: Repository) -> tuple[Consent, ...]:
+    """Return this user's consents, by remote."""
+    return tuple(filter(None, (read(repo, name) for name in _claimed(repo))))
+
+
+def _claimed(repo: Repository) -> list[str]:
+    """Return the remotes for which there is a file of this user, whatever it allows."""
+    suffix = f".{os.geteuid()}.{CONSENT}"
+    try:
+        names = sorted(os.listdir(repo.common_dir / "gitcp" / DIRECTORY))
+    except OSError:
+        return []
+    remotes = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return [name for name in remotes if refs.NAME.match(name)]
+
+
+def _record(remote: str) -> str:
+    return f"{DIRECTORY}/{remote}.{CONSENT}"
+
+
+def _decoded(remote: str, data: bytes) -> Consent | None:
+    try:
+        fields = wire.loads(data)
         policy = PushPolicy(fields["policy"])
         since, unfiltered = wire.decode_time(fields["since"]), fields.get("unfiltered") is True
         return Consent(remote, policy, str(fields["url"]), since, unfiltered)
@@ -80,44 +121,31 @@ def read(repo: Repository, remote: str) -> Consent | None:
         return None
 
 
-def _is_own(file: Path) -> bool:
-    try:
-        status = os.lstat(file)
-    except OSError:
-        return False
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
-
-
-def listing(repo: Repository) -> tuple[Consent, ...]:
-    """Return this user's consents, by remote."""
-    suffix = f".{os.geteuid()}.{CONSENT}"
-    try:
-        names = sorted(os.listdir(repo.common_dir / "gitcp" / DIRECTORY))
-    except OSError:
-        return ()
-    remotes = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
-    return tuple(filter(None, (read(repo, name) for name in remotes if refs.NAME.match(name))))
-
-
 def record(repo: Repository, consent: Consent) -> None:
     """Write a consent. Raises DiskFull, GitcpError."""
-    file = path(repo, consent.remote, CONSENT)
+    fields: dict[str, object] = {
+        "schema": "gitcp.push-consent/1",
+        "policy": consent.policy.value,
+        "url": consent.url,
+        "since": wire.encode_time(consent.since),
+        "unfiltered": consent.unfiltered,
+    }
     make_own_directory(repo.store_dir / DIRECTORY)
-    journal.write_fields(
-        file,
-        {
-            "schema": "gitcp.push-consent/1",
-            "policy": consent.policy.value,
-            "url": consent.url,
-            "since": wire.encode_time(consent.since),
-            "unfiltered": consent.unfiltered,
-        },
-        private=True,
-    )
+    try:
+        data = wire.dumps(fields, small=True)
+        records.write(repo.common_dir, repo.host, _record(consent.remote), data)
+    except OSError as error:
+        where = records.state_directory(repo.host)
+        raise GitcpError(
+            f"{where} cannot be written: {error.strerror}; nothing is pushed in the background",
+            hint=f"ls -ld {where}",
+        ) from None
+    journal.write_fields(path(repo, consent.remote, CONSENT), fields, private=True)
 
 
 def withdraw(repo: Repository, remote: str) -> None:
     """Remove a consent and what was waiting for it. A push that is running is not stopped."""
+    records.remove(repo.common_dir, repo.host, _record(remote))
     for kind in (CONSENT, QUEUE):
         with suppress(FileNotFoundError):
             path(repo, remote, kind).unlink()

@@ -2,7 +2,8 @@
 a rollback has to put back.
 
 A small file each in `<git dir>/gitcp/runs/`. It is locked as long as the program, or any process it
-started, is alive; an unlocked one was interrupted.
+started, is alive; an unlocked one was interrupted. It is also recorded outside of the repository:
+to finish one is to run commands, and an archive may have brought the file.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from gitcp import wire
 from gitcp.errors import StoreDamaged
+from gitcp.git import records
 from gitcp.git.fsync import (
     make_own_directory,
     open_shared,
@@ -80,6 +82,8 @@ def write(repo: Repository, transaction: Transaction) -> int:
     visible. Raises OSError.
     """
     make_own_directory(repo.state_dir / NAME)
+    with suppress(OSError):  # if it is interrupted, nobody finishes it then
+        records.write(repo.git_dir, repo.host, f"{NAME}/{transaction.name}", b"")
     with replacing(_path(repo, transaction.name), keep_open=True) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         write_all(descriptor, _encode(transaction))
@@ -105,11 +109,22 @@ def lock_abandoned(repo: Repository, transaction: Transaction) -> int | None:
     return None
 
 
+def is_recorded(repo: Repository, transaction: Transaction) -> bool:
+    """Return whether this user began a transaction here."""
+    return records.has(repo.git_dir, repo.host, f"{NAME}/{transaction.name}")
+
+
+def file_of(repo: Repository, transaction: Transaction) -> Path:
+    """Return the file of a transaction."""
+    return _path(repo, transaction.name)
+
+
 def close(repo: Repository, transaction: Transaction) -> None:
     """Remove the files of a transaction. Without the first one, it is over. Raises OSError."""
     path = _path(repo, transaction.name)
     path.unlink(missing_ok=True)
     _enlisted_path(path).unlink(missing_ok=True)
+    records.remove(repo.git_dir, repo.host, f"{NAME}/{transaction.name}")
     sync_directory(repo.state_dir / NAME)
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from gitcp.errors import BadValue
+from gitcp.errors import BadValue, Refused
 from gitcp.git.repo import Repository
 from gitcp.policy.settings import AUTOMATIC, Settings
 from gitcp.value import Value, replace
@@ -117,15 +117,26 @@ def allow_secret(repo: Repository, id: str) -> None:
 
 
 def scanner(repo: Repository) -> Scanner | None:
-    """Return the external secret scanner, from git config only, since it is a command. Raises
-    BadValue.
+    """Return the external secret scanner, from the user's own git configuration only, since it is a
+    command. Raises BadValue, and Refused for one that the repository's configuration names: it is
+    not run, and nothing leaves as if there were none.
     """
     name = "gitcp.secretScanner"
-    text = repo.config.get(name.lower())
-    if not text:
+    named = repo.config.get(name.lower())
+    if named is None:
         return None
     import shlex  # only where there is one
 
+    text = repo.personal(name) or ""
+    if text != named:
+        is_set = bool(named) and f"git config --global {name} {shlex.quote(named)} && "
+        raise Refused(
+            f"{name} is set in this repository's own configuration, which may be a stranger's: it "
+            "is not followed, and nothing was written or sent without it",
+            hint=f"{is_set or ''}{repo.git_typed} config --unset {name}",
+        )
+    if not text:
+        return None
     try:
         command = tuple(shlex.split(text))
     except ValueError as error:

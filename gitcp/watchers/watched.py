@@ -9,6 +9,7 @@ and everything is looked at; also if no answer comes, or one that says so.
 from __future__ import annotations
 
 import os
+import stat
 
 from gitcp import trusted_cache
 
@@ -88,12 +89,30 @@ class Answer:
 
 
 def load(git_dir: str) -> Watched | None:
-    """Return what is known, None if nothing. Never raises."""
-    known = trusted_cache.load(os.path.join(git_dir, "gitcp", NAME))
+    """Return what is known, None if nothing. Never raises.
+
+    A watcher whose socket is in the git directory is at no other address, whatever was stored.
+    """
+    stored = trusted_cache.load(os.path.join(git_dir, "gitcp", NAME))
     try:
-        return Watched(*known) if known is not None else None
+        known = Watched(*stored) if stored is not None else None
     except TypeError:
         return None
+    if known is None or known.watcher not in SOCKETS:
+        return known
+    return known if known.address == os.path.join(git_dir, SOCKETS[known.watcher]) else None
+
+
+def listens(git_dir: str, watcher: str) -> bool:
+    """Return whether there is a socket in the git directory for one of SOCKETS. No archive can
+    bring one, but a link to one of the user's other sockets: links are not followed.
+    """
+    path = os.path.join(git_dir, SOCKETS[watcher])
+    try:
+        is_socket = stat.S_ISSOCK(os.lstat(path).st_mode)
+        return is_socket and stat.S_ISDIR(os.lstat(os.path.dirname(path)).st_mode)
+    except OSError:
+        return False
 
 
 def parse(data: bytes | None) -> Answer | None:
@@ -117,14 +136,16 @@ def instance(token: bytes) -> bytes:
     return token.rpartition(b":")[0] or token
 
 
-def may_answer(known: Watched) -> bool:
+def may_answer(git_dir: str, known: Watched) -> bool:
     """Return whether there is something at a watcher's address; a command may be anywhere."""
+    if known.watcher in SOCKETS:
+        return listens(git_dir, known.watcher)
     return known.watcher == HOOK or os.path.exists(known.address)
 
 
-def ask(known: Watched) -> Answer | None:
+def ask(git_dir: str, known: Watched) -> Answer | None:
     """Ask a watcher that speaks git's protocol; None if it does not answer. Never raises."""
-    if not may_answer(known):
+    if not may_answer(git_dir, known):
         return None
     from gitcp.watchers import ipc  # only where something listens
 
@@ -136,9 +157,10 @@ def store(git_dir: str, known: Watched) -> None:
     path = os.path.join(git_dir, "gitcp", NAME)
     temporary = f"{path}.{os.getpid()}"
     try:
+        sealed = trusted_cache.sealed(path, known.plain())
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(temporary, flags, 0o600), "wb") as file:
-            file.write(trusted_cache.dump(known.plain()))
+            file.write(sealed)
         os.rename(temporary, path)
     except (OSError, ValueError):
         return

@@ -18,11 +18,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from gitcp import fingerprint
+from gitcp import fingerprint, trusted_cache
 from gitcp.fastpath.nodes import Damaged, State, below, checksum, flagged
 from gitcp.fastpath.stat_check import Look
 from gitcp.git.fsync import replacing, write_all
-from gitcp.trusted_cache import MAGIC
 from gitcp.worktree.records import Line, Past, Ref
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class Nodes:
     def __init__(self, state: State | None) -> None:
         self.fingerprint = state.fingerprint if state else None
         self._state = state
-        self._start = state.length if state else len(MAGIC)
+        self._start = state.length if state else trusted_cache.BEGINNING
         self._base = state.head[-1] if state else 0
         self._new = bytearray()
         self._spilled: _Spilled | None = None
@@ -167,13 +166,14 @@ class Nodes:
     def _write(self, path: Path, head: tuple[Any, ...], root: Ref) -> None:
         """Write the first file: all nodes are new, and stay where they are."""
         base = self._start + self._spilled_size + len(self._new)
+        beginning = trusted_cache.beginning(str(path), make=True)
         with replacing(path, durable=False, private=True, keep_open=True) as descriptor:
-            write_all(descriptor, MAGIC)
+            write_all(descriptor, beginning)
             for data in self._parts((*head, base), root):
                 write_all(descriptor, data)
         self._base = base
         with open(descriptor, "rb") as file:
-            self._state = State(file)
+            self._state = State(file, beginning)
             self._wrote(os.fstat(descriptor))
 
     def _wrote(self, status: os.stat_result) -> None:

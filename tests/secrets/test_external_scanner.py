@@ -62,7 +62,9 @@ def scanning(project: Project, program: str) -> None:
     """Set a scanner: a Python program."""
     path = project.root.parent / "scanner.py"
     path.write_text(program.replace("CODE", CODE).replace("LOG", str(project.root.parent / "log")))
-    project.git("config", "gitcp.secretScanner", shlex.join([sys.executable, str(path)]))
+    project.git(
+        "config", "--global", "gitcp.secretScanner", shlex.join([sys.executable, str(path)])
+    )
 
 
 def sent(hub: Path) -> bytes:
@@ -128,7 +130,10 @@ def test_what_is_new(project: Project, hub: Path) -> None:
     assert runs(project)[1] < first[0] + 3
 
     project.git(
-        "config", "gitcp.secretScanner", project.git("config", "gitcp.secretScanner") + " --harder"
+        "config",
+        "--global",
+        "gitcp.secretScanner",
+        project.git("config", "gitcp.secretScanner") + " --harder",
     )
     project.gitcp("secrets", "--session", "alpha", check=0)
     assert runs(project)[2] > first[0]
@@ -150,7 +155,7 @@ def test_failure(project: Project, hub: Path, program: str, said: str) -> None:
     why.
     """
     scanning(project, program)
-    project.git("config", "gitcp.secretScannerTimeout", "1s")
+    project.git("config", "--global", "gitcp.secretScannerTimeout", "1s")
 
     refused = project.gitcp("push", "--session", "alpha", check=1)
 
@@ -166,7 +171,7 @@ def test_no_such_scanner(project: Project, hub: Path) -> None:
     it.
     """
     for command in ("no-such-scanner --json", "'unclosed"):
-        project.git("config", "gitcp.secretScanner", command)
+        project.git("config", "--global", "gitcp.secretScanner", command)
         for arguments in (
             ("push",),
             ("export", "-o", "../x.bundle"),

@@ -13,7 +13,7 @@ from git_server import GitServer, serving
 from test_share import ID, TOKEN, refs_of
 
 from gitcp.errors import GitFailed
-from gitcp.git import refs
+from gitcp.git import records, refs
 from gitcp.sharing import push_queue, push_worker, remotes
 from gitcp.sharing.push_queue import Item, Timing
 from gitcp.state import push_policy, settings, tag
@@ -143,10 +143,14 @@ def test_consent_is_never_committed(project: Project, server: GitServer) -> None
 
 
 def test_somebody_elses_consent(store: Store) -> None:
-    """A file that others may write to is no consent."""
-    push_policy.path(store.repo, "hub", push_policy.CONSENT).chmod(0o666)
+    """What is in the repository is no consent: a state says so, and how to give it."""
+    records.remove(store.repo.common_dir, store.repo.host, "push/hub.json")
 
+    assert push_policy.path(store.repo, "hub", push_policy.CONSENT).exists()
     assert push_policy.listing(store.repo) == ()
+    assert push_policy.read(store.repo, "hub") is None
+    (state,) = push_queue.states(store)
+    assert "gitcp remote hub --push always" in state.problem
 
 
 def test_a_secret_holds_back_its_session_only(store: Store, server: GitServer) -> None:

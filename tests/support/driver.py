@@ -12,12 +12,16 @@ import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import launch
 from kinds import IS_OWN_STORE
 from launch import SOURCE, Result
+
+from gitcp.git import own_store as made
+from gitcp.model import Host
 
 __all__ = ["SOURCE", "File", "Name", "Project", "Result"]
 
@@ -97,6 +101,7 @@ class Project:
                 path.mkdir(exist_ok=True)
             else:
                 path.write_bytes(content)
+        made.trust(self.git_dir, Host(os.environ, Path(os.environ["HOME"]), datetime.now))
 
     def path(self, name: Name) -> bytes:
         """The absolute path of `name`."""

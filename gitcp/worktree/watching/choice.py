@@ -71,10 +71,11 @@ def _candidates(
     `subprocess`, 10 ms. The next one is only looked for if the last one does not answer: Watchman
     is asked where it listens, 10 ms, if it does not where it did, unless the tree is small.
     """
-    own, daemon = (str(repo.git_dir / SOCKETS[watcher]) for watcher in (OWN, GIT))
-    if os.path.exists(own):
+    git_dir = str(repo.git_dir)
+    own, daemon = (os.path.join(git_dir, SOCKETS[watcher]) for watcher in (OWN, GIT))
+    if watched.listens(git_dir, OWN):
         yield OWN, own
-    if os.path.exists(daemon):
+    if watched.listens(git_dir, GIT):
         from gitcp.worktree.watching import git_daemon
 
         if git_daemon.is_trusted(repo, daemon):
@@ -88,7 +89,7 @@ def _candidates(
     if address := env.get("WATCHMAN_SOCK"):
         yield WATCHMAN, address
         return
-    if known is not None and known.watcher == WATCHMAN and watched.may_answer(known):
+    if known is not None and known.watcher == WATCHMAN and watched.may_answer(git_dir, known):
         yield WATCHMAN, known.address
     path = env.get("PATH", "").split(os.pathsep)
     if not is_small and any(os.path.exists(f"{each}/watchman") for each in path):
@@ -108,7 +109,7 @@ def ask(repo: Repository, known: Watched) -> Answer | None:
         from gitcp.worktree.watching import watchman
 
         return watchman.ask(known.address, os.fsencode(repo.root), known.token)
-    return watched.ask(known)
+    return watched.ask(str(repo.git_dir), known)
 
 
 def holds(

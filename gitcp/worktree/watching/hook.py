@@ -1,8 +1,8 @@
 """Ask the program that `core.fsmonitor` names, by version 2 of its protocol.
 
 It is the user's own program, which `git status` runs as well: from the settings of the user or the
-system, never from those of a repository, which may be a stranger's. Nor is anything run that a
-checkpoint may contain, or that a shell would have to read first.
+system, never from those of a repository, which may be a stranger's. Nor is anything run that is in
+a working tree or a git directory, or that a shell would have to read first.
 """
 
 from __future__ import annotations
@@ -55,10 +55,9 @@ def _trusted_setting(repo: Repository) -> str:
 
 
 def _is_inside(path: str, repo: Repository) -> bool:
-    """Return whether a checkpoint may contain this file."""
-    git_directories = tuple(f"{os.path.realpath(d)}/" for d in (repo.git_dir, repo.common_dir))
-    root = os.path.realpath(repo.root) + "/"
-    return path.startswith(root) and not path.startswith(git_directories)
+    """Return whether a checkpoint or an archive may contain this file."""
+    tops = (os.path.realpath(top) for top in (repo.root, repo.git_dir, repo.common_dir))
+    return any(path.startswith(top.rstrip("/") + "/") for top in tops)
 
 
 def ask(repo: Repository, address: str, token: bytes) -> Answer | None:
