@@ -150,6 +150,13 @@ def _inferred(common_dir: Path) -> dict[str, str]:
     return inferred
 
 
+def canonical(name: str) -> str:
+    """Return the name of a setting as `load` has it: all but a subsection in lower case."""
+    section, _, rest = name.partition(".")
+    sub, dot, key = rest.rpartition(".")
+    return f"{section.lower()}.{sub}{dot}{key.lower()}"
+
+
 def personal(ask: Callable[..., bytes], name: str) -> str | None:
     """Return a setting as the user's or the system's files or the environment give it, None if they
     do not. What a repository's own files say does not count: a stranger may have written them. Asks

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from gitcp.errors import GitFailed
-from gitcp.git import process
+from gitcp.errors import GitFailed, Refused
+from gitcp.git import config, process
 from gitcp.git.repo import Repository
 from gitcp.model import Oid, path_text
 
 NONE = frozenset({b"", b"unspecified", b"set", b"unset"})
 """Values of the attribute that name no filter."""
+
+PROGRAMS = ("clean", "smudge", "process")
+"""The settings of a filter that name programs."""
 
 ATTRIBUTES = b".gitattributes"
 
@@ -65,6 +69,26 @@ def _index_of(repo: Repository, files: Mapping[bytes, Oid]) -> Iterator[Reposito
         split = ("-c", "core.splitIndex=false")
         other.git(*split, "update-index", "-z", "--index-info", input=lines)
         yield other
+
+
+def require_users_own(repo: Repository, drivers: Iterable[str]) -> None:
+    """Raise Refused if the repository's own configuration names the programs of a filter, which an
+    archive can bring. Those that the user's configuration names as well are run.
+    """
+    for driver in drivers:
+        names = [f"filter.{driver}.{key}" for key in PROGRAMS]
+        values = {name: repo.config.get(config.canonical(name)) for name in names}
+        own = {name: value for name, value in values.items() if value != repo.personal(name)}
+        if own:
+            commands = [
+                shlex.join(("git", "config", "--global", name, value or ""))
+                for name, value in own.items()
+            ]
+            raise Refused(
+                f"the filter {driver} is set in this repository's own configuration, which may be "
+                "a stranger's: it was not run, and no branch was created",
+                hint=f"if it is yours: {' && '.join(commands)}",
+            )
 
 
 def clean(repo: Repository, path: bytes, data: bytes, driver: str) -> Oid:

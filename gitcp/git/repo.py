@@ -311,7 +311,7 @@ class Repository:
         """Return a setting that names a program: from the user's or the system's configuration
         alone (see gitcp.git.config.personal).
         """
-        return config.personal(self.git, name) if name.lower() in self.config else None
+        return config.personal(self.git, name) if config.canonical(name) in self.config else None
 
     @cached_property
     def is_trusted(self) -> bool:

@@ -42,7 +42,8 @@ class Cleaning:
         """Return `files`, of which `tree` has the attributes, as git would commit them. Those that
         git sees unchanged are as in `committed`.
 
-        Runs filters and writes blobs. Raises Refused with the paths of which one failed.
+        Runs filters and writes blobs. Raises Refused with the paths of which one failed, and for a
+        filter that the user's own configuration does not have.
         """
         changed = {
             path: entry
@@ -50,7 +51,9 @@ class Cleaning:
             if entry.mode not in (SYMLINK, GITLINK) and not _is_same(entry, committed.get(path))
         }
         result = dict(files)
-        for path, driver in sorted(self._named(tree, changed).items()):
+        named = self._named(tree, changed)
+        filters.require_users_own(self._store.repo, sorted(set(named.values())))
+        for path, driver in sorted(named.items()):
             oid = self._blob(path, changed[path].oid, committed.get(path), driver)
             result[path] = Entry(changed[path].mode, oid)
         if self._failures:

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(IS_OWN_STORE, reason="without git, nothing is co
 
 def configure(project: Project, clean: str, smudge: str = "cat") -> None:
     """Configure the filter x, for files that end in .x."""
-    project.git("config", "filter.x.clean", clean)
-    project.git("config", "filter.x.smudge", smudge)
+    project.git("config", "--global", "filter.x.clean", clean)
+    project.git("config", "--global", "filter.x.smudge", smudge)
     project.write(".gitattributes", "*.x filter=x\n")
 
 
@@ -91,10 +91,17 @@ def test_no_branch_without_the_filter(crypt: Project, how: str) -> None:
     crypt.write("s.x", f"{PLAIN} two\n")
     crypt.gitcp("save", "two", check=0)
     if how == "not configured":
-        crypt.git("config", "--remove-section", "filter.x")
+        crypt.git("config", "--global", "--remove-section", "filter.x")
     else:
-        crypt.git("config", "filter.x.required", "false" if how == "not required" else "true")
-        crypt.git("config", "filter.x.clean", "no-such-program" if how == "missing" else "false")
+        crypt.git(
+            "config", "--global", "filter.x.required", "false" if how == "not required" else "true"
+        )
+        crypt.git(
+            "config",
+            "--global",
+            "filter.x.clean",
+            "no-such-program" if how == "missing" else "false",
+        )
     with crypt.guard():
         refused = publish(crypt, code=12)
     assert "  s.x  (filter x: " in refused
@@ -118,7 +125,7 @@ def test_attributes_of_the_checkpoint(crypt: Project, where: str) -> None:
     else:
         crypt.git("rm", "--quiet", "--cached", ".gitattributes")
         crypt.remove(".gitattributes")
-        crypt.git("config", "core.attributesFile", str(crypt.root / "mine"))
+        crypt.git("config", "--global", "core.attributesFile", str(crypt.root / "mine"))
         crypt.write("sub/.gitattributes", "*.txt text\n")
     publish(crypt)
     assert PLAIN not in crypt.git("show", "pub:sub/t.y")
@@ -152,8 +159,8 @@ def test_pointers_of_lfs(project: Project) -> None:
     project.write("m.mov", pointer)
     project.git("-c", "filter.lfs.clean=", "add", "m.mov")
     project.write("m.mov", content)
-    project.git("config", "filter.lfs.clean", "false")
-    project.git("config", "filter.lfs.required", "true")
+    project.git("config", "--global", "filter.lfs.clean", "false")
+    project.git("config", "--global", "filter.lfs.required", "true")
     project.gitcp("save", "one", check=0)
     publish(project)
     assert project.git("show", "pub:m.mov") == pointer.strip()
