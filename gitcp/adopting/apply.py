@@ -6,11 +6,9 @@ next run stores again; no ref names an object that is not on disk.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from hashlib import sha256
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +37,7 @@ from gitcp.model import (
     Trigger,
 )
 from gitcp.saving import conversation
+from gitcp.saving import session as session_op
 from gitcp.saving.save import UNKNOWN
 from gitcp.state import numbers, oplog
 from gitcp.store import Store
@@ -47,7 +46,6 @@ from gitcp.value import replace
 BATCH = 48 << 20
 """Bytes of new objects after which a batch ends: another save waits for one batch at most."""
 
-SHORTEST = 8
 ADOPTED = "adopted"
 
 
@@ -262,11 +260,7 @@ class _Share:
 
     def _new_name(self, session_id: str) -> str:
         """Return a name for a new session, as a save would choose it."""
-        plain = re.sub(r"[^A-Za-z0-9]", "", session_id) or "session"
-        lengths = (plain[:length] for length in (SHORTEST, 12, 20, 64))
-        numbered = (f"{plain[:64]}-{number}" for number in count(2))
-        free = (name for names in (lengths, numbered) for name in names)
-        return next(name for name in free if name not in self._held.sessions)
+        return session_op.name_among(self._held.sessions, session_id)
 
     def _first_number(self, name: str) -> int:
         """Return the number after the highest one that any ref has for this name."""

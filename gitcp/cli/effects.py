@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gitcp.cli.output import GREEN, RED, Styled
+from gitcp.cli.output import GREEN, PLAIN, RED, Styled
 from gitcp.state.effects import DONE, FAILED, TIMEOUT, Effect
 
 SAID = {
@@ -18,5 +18,5 @@ SAID = {
 def tell(line: Callable[..., None], effect: Effect) -> None:
     """Print one compensation and its outcome."""
     how = SAID.get(effect.outcome, "interrupted, result unknown; will not run again")
-    colour = GREEN if effect.outcome == DONE else RED if effect.outcome else ""
+    colour = GREEN if effect.outcome == DONE else RED if effect.outcome else PLAIN
     line("  ", effect.key, "  ", effect.command, "  (", Styled(how, colour), ")")

@@ -16,7 +16,7 @@ from gitcp.cli.agent_names import canonical
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import OneOf, argument, flag
-from gitcp.cli.output import BOLD, CYAN, GREEN, RED, YELLOW, Part, Styled
+from gitcp.cli.output import BOLD, CYAN, GREEN, PLAIN, RED, YELLOW, Part, Styled
 from gitcp.errors import BadValue, DiskFull, GitcpError
 from gitcp.wire import Json
 
@@ -115,7 +115,7 @@ def print_plan(context: Context, plan: InstallPlan, line: Callable[..., None]) -
             line("  ", Styled(f"{change.kind:8}", YELLOW), " ", *_where(context, change))
             if change.kind == "changed":
                 for text in _difference(change):
-                    line("    ", Styled(text, COLOURS.get(text[:1], "")))
+                    line("    ", Styled(text, COLOURS.get(text[:1], PLAIN)))
         _print_left(context, step.left, line)
         for note in step.notes:
             line("  note: ", note)

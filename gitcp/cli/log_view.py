@@ -10,7 +10,7 @@ from datetime import datetime
 from gitcp import humanize
 from gitcp.cli import rendering
 from gitcp.cli.context import Context
-from gitcp.cli.output import BOLD, DIM, GREEN, RED, YELLOW, Part, Styled
+from gitcp.cli.output import BOLD, DIM, GREEN, PLAIN, RED, YELLOW, Part, Styled
 from gitcp.history.rows import NO_LABEL, Counted, changed_in, title
 from gitcp.model import Trigger
 from gitcp.store import Summary, is_generated
@@ -62,7 +62,7 @@ def _title(summary: Summary, room: int) -> Styled:
     text = title(summary)
     if text == NO_LABEL:
         return Styled(text, DIM)
-    return Styled(humanize.cut(text, room), "" if is_generated(summary) else BOLD)
+    return Styled(humanize.cut(text, room), PLAIN if is_generated(summary) else BOLD)
 
 
 def _details(counted: Counted, now: datetime) -> Iterator[Part]:

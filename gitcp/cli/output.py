@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, NewType, TextIO
 
 from gitcp import wire
 from gitcp.cli.failure import writing
@@ -20,19 +20,23 @@ from gitcp.safe import is_plain, safe
 if TYPE_CHECKING:
     from gitcp.cli.progress import Bars
 
-BOLD = "1"
-DIM = "2"
-RED = "31"
-GREEN = "32"
-YELLOW = "33"
-CYAN = "36"
+Colour = NewType("Colour", str)
+"""The parameters of the escape sequence. A name of a color would be printed as it is."""
+
+PLAIN = Colour("")
+BOLD = Colour("1")
+DIM = Colour("2")
+RED = Colour("31")
+GREEN = Colour("32")
+YELLOW = Colour("33")
+CYAN = Colour("36")
 
 
 class Styled(NamedTuple):
     """Text and its color, used if colors are enabled."""
 
     text: str
-    colour: str
+    colour: Colour
 
 
 Part = str | Styled

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gitcp import humanize, wire
-from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Output, Styled
+from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Colour, Output, Styled
 from gitcp.model import Claim, FileChange, Handoff, Kind, Note, Run, Skip
 from gitcp.value import EMPTY
 from gitcp.worktree.paths import display
@@ -124,7 +124,7 @@ def changed(
         path = f"{SIGNS[change.kind]}  {display(change.path)}"
         output.line(
             "  ",
-            Styled(path, COLOURS.get(change.kind, "")),
+            Styled(path, COLOURS.get(change.kind, PLAIN)),
             Styled(f"  {by[change.path]}" if change.path in by else "", DIM),
         )
     if most is not None and len(changes) > most:
@@ -157,10 +157,10 @@ def patch(output: Output, text: bytes) -> None:
         output.line(Styled(line, _patch_colour(line, in_hunk=in_hunk)))
 
 
-def _patch_colour(line: str, *, in_hunk: bool) -> str:
+def _patch_colour(line: str, *, in_hunk: bool) -> Colour:
     if not in_hunk:
         return BOLD
-    return {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], "")
+    return {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], PLAIN)
 
 
 def messages(output: Output, shown: Iterable[Message], longest: int | None = None) -> None:

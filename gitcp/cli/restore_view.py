@@ -12,7 +12,7 @@ from gitcp import humanize
 from gitcp.cli import confirm, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Styled
+from gitcp.cli.output import BOLD, GREEN, PLAIN, RED, YELLOW, Styled
 from gitcp.errors import OthersAffected
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
 from gitcp.restoring import others, placing, restore
@@ -216,7 +216,7 @@ def print_others(
         sessions = [each for each in changed_by if each.live is live]
         if sessions:
             merged = ", and merged" if request.mine else ", and undone as well"
-            line(Styled(f"  {title}{merged}", RED if live and not request.mine else ""))
+            line(Styled(f"  {title}{merged}", RED if live and not request.mine else PLAIN))
         for each in sessions:
             agent = f" ({each.agent.name})" if each.agent else ""
             line(f"    {each.session}{agent}")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from gitcp import humanize, wire
 from gitcp.cli import objects
 from gitcp.cli.context import Context
+from gitcp.cli.output import DIM, YELLOW
 from gitcp.history.sessions import Session
 from gitcp.history.worktrees import Presence, Worktree
 from gitcp.worktree.paths import display
@@ -53,8 +54,8 @@ def show(context: Context, trees: Iterable[Worktree]) -> None:
         Column("state"),
         Column("branch", cut=True),
         Column("unsaved", right=True),
-        Column("last", "yellow"),
-        Column("agent", "dim"),
+        Column("last", YELLOW),
+        Column("agent", DIM),
         Column("saved"),
         Column("about", cut=True),
     )

@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ from gitcp import adapters
 from gitcp.adapters import generic
 from gitcp.adapters.base import Found, Running
 from gitcp.errors import (
-    BadValue,
     ConversationUnreadable,
     RevisionAmbiguous,
     RevisionNotFound,
@@ -45,6 +44,8 @@ CURRENT = "current"
 MANUAL = "manual"
 GIVEN = "as given"
 SHORTEST = 8
+NUMBERED = re.compile(r"-[0-9]+\Z")
+"""The end of a name of which another session has the beginning."""
 
 
 class Choice(NamedTuple):
@@ -325,16 +326,19 @@ def free_name(store: Store, session: str) -> str:
 
 def new_name(store: Store, agent_session: str) -> str:
     """Return a short name for a new session: the beginning of the agent's id, as long as needed to
-    be unique.
+    be unique, else that with a number.
+    """
+    return name_among(store.sessions(), agent_session)
+
+
+def name_among(sessions: Collection[str], agent_session: str) -> str:
+    """Return a short name that none of these sessions has. Two agents may use the same id, or ids
+    that differ only late.
     """
     plain = re.sub(r"[^A-Za-z0-9]", "", agent_session) or "session"
-    sessions = store.sessions()
-    for length in (SHORTEST, 12, 20, 64):
-        if plain[:length] not in sessions:
-            return plain[:length]
-    raise BadValue(
-        f"every short name for {agent_session} is in use", hint="gitcp save --session NAME"
-    )
+    lengths = (plain[:length] for length in (SHORTEST, 12, 20, 64))
+    numbered = (f"{plain[:SHORTEST]}-{number}" for number in count(2))
+    return next(name for name in chain(lengths, numbered) if name not in sessions)
 
 
 def write_state(path: Path, text: str) -> None:
@@ -396,6 +400,12 @@ def _by_name(store: Store, cwd: Path, session: str, agent: str | None) -> Choice
     own = [f for f in candidates if _is_prefix(session, f.session_id)]
     if len(own) == 1:
         return _for_agent(store, _agent(own[0]), own[0], GIVEN)
+    if own:
+        raise RevisionAmbiguous(
+            f"more than one conversation matches {session!r}: nothing was saved",
+            tuple(f"{f.session_id}  {f.agent}" for f in own),
+            hint=_save_of(own[0], own),
+        )
     running = adapters.running(store.repo.host)
     match = next(
         (f for f in candidates if running and _is_session(f, running.agent, running.session_id)),
@@ -432,17 +442,27 @@ def _newest_conversation(
     for f in conversations:
         if conversations[0].modified - f.modified < APART:
             name = _session_of(store, Agent(f.agent, f.session_id))
-            candidates.setdefault(name or f.session_id, (f, name))
+            # Two agents can have sessions with one id: they are not one candidate.
+            candidates.setdefault(name or f"{f.agent}/{f.session_id}", (f, name))
     if len(candidates) > 1 and last not in candidates:
         raise RevisionAmbiguous(
             "more than one recent conversation belongs to this directory: nothing was saved",
             tuple(f"{f.session_id}  {f.agent}" for f, _ in candidates.values()),
-            hint=f"gitcp save --session {conversations[0].session_id[:SHORTEST]}",
+            hint=_save_of(conversations[0], [f for f, _ in candidates.values()]),
         )
     if not candidates:
         return None
     chosen, name = candidates.get(last or "") or next(iter(candidates.values()))
     return _preferred_copy(store, chosen, name, conversations), name
+
+
+def _save_of(conversation: Found, every: Sequence[Found]) -> str:
+    """Return the command that saves with one of several conversations."""
+    others = [f.session_id for f in every if f is not conversation]
+    short = conversation.session_id[:SHORTEST]
+    name = conversation.session_id if any(o.startswith(short) for o in others) else short
+    agent = f" --agent {conversation.agent}" * (conversation.session_id in others)
+    return f"gitcp save --session {name}{agent}"
 
 
 def _without_unused_forks(
@@ -530,7 +550,7 @@ def _session_of(store: Store, agent: Agent | None) -> str | None:
     sessions = store.sessions()
     plain = re.sub(r"[^A-Za-z0-9]", "", agent.session_id)
     last = _read(store.repo.state_dir / CURRENT)
-    likely = [name for name in sessions if plain.startswith(name) or name == last]
+    likely = [name for name in sessions if plain.startswith(NUMBERED.sub("", name)) or name == last]
     by_tip = (name for name in (*likely, *sessions) if _is_last_of(store, sessions[name], agent))
     # A fork reaches the checkpoints of the original session, which are not its own.
     by_chain = (

@@ -18,7 +18,7 @@ from terminal import SGR
 
 from gitcp import humanize
 from gitcp.cli import rendering, table
-from gitcp.cli.output import RED, Output, Styled
+from gitcp.cli.output import PLAIN, RED, Output, Styled
 from gitcp.cli.table import Column
 from gitcp.safe import flat, safe
 
@@ -286,7 +286,7 @@ def test_listed() -> None:
 def test_joined_parts_are_shown_part_by_part(parts: list[str], colour: bool) -> None:
     """What parts become does not depend on whether they are written together."""
     output = Output({"FORCE_COLOR": "1" if colour else "0"})
-    styled = [Styled(part, RED if number % 2 else "") for number, part in enumerate(parts)]
-    plain = [Styled("plain", RED), Styled(" text", "")]
+    styled = [Styled(part, RED if number % 2 else PLAIN) for number, part in enumerate(parts)]
+    plain = [Styled("plain", RED), Styled(" text", PLAIN)]
     for each in (styled, plain):
         assert output.joined(each) == "".join(map(output.shown, each))

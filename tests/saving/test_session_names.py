@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from talk import Talk
 
-from gitcp.saving import session
+from gitcp.model import Agent
+from gitcp.saving import save, session
 
 from driver import Project
 from samples import open_store
@@ -109,3 +110,34 @@ def test_mcp_and_watch_are_exact(tenth: Project) -> None:
     assert session.choose(store, tenth.root, session="agent-1").session == "agent-1"
     assert session.named(store, "agent-1") == "agent-1"
     assert session.resolve_prefix(store, "agent-1") == "agent-10"
+
+
+@pytest.mark.parametrize("id", ["abcd1234", "a" * 70, "abcd1234-0000-4000-8000-000000000000"])
+def test_agents_with_one_id(project: Project, id: str) -> None:
+    """Agents that use one id have a session each, and each finds its own again."""
+    store = open_store(project)
+    for number in range(2):
+        for agent in ("claude-code", "gemini", "codex"):
+            name = session.name_of(store, Agent(agent, id))
+            project.write("a.txt", f"{agent} {number}\n")
+            choice = session.of_agent(store, agent, id, None)
+            save.save(store, save.SaveRequest(cwd=project.root, choice=choice))
+            assert session.name_of(store, Agent(agent, id)) == name
+    assert len(names(project)) == 3
+    assert all(name.startswith(id[:8]) for name in names(project))
+
+
+def test_alike_conversations(project: Project) -> None:
+    """Of two conversations whose ids begin alike the hint names one that works."""
+    other = AGENT[:-1] + "1"
+    Talk(project, AGENT).say("Begin.", "I begin.")
+    Talk(project, other).say("Begin too.", "I begin.")
+    project.write("a.txt", "one\n")
+
+    for command in (("save",), ("save", "--session", AGENT[:8])):
+        refused = project.gitcp(*command)
+        assert refused.code != 0
+        hint = refused.err.split("hint: ")[1].split("\n")[0]
+        assert hint in {f"gitcp save --session {id}" for id in (AGENT, other)}
+    project.gitcp(*hint.split()[1:], check=0)
+    assert len(names(project)) == 1
