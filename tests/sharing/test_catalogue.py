@@ -139,7 +139,7 @@ def test_a_clone_gets_nothing(ada: Store, server: GitServer, tmp_path: Path) -> 
 def test_an_older_gitcp(ada: Store, bob: Store, hub: Path) -> None:
     """What it pushed is listed, fetched, and continued where it is."""
     first = ada.tip("alpha")
-    ada.repo.git("push", "--quiet", str(hub), "refs/gitcp/sessions/alpha")
+    ada.repo.git("push", "--quiet", str(hub), "refs/gitcp/sessions/alpha", connects=True)
     assert titles(bob) == {"alpha": "?"}
     assert fetch.fetch(bob, hub_of(bob))[0].tip == first
 
@@ -216,7 +216,7 @@ def test_a_catalogue_that_lies(ada: Store, bob: Store, hub: Path, how: str) -> N
         forge(ada, hub)
     else:
         made = save(ada, "alpha", {b"a.txt": b"two\n"}, label="later")
-        ada.repo.git("push", "--quiet", str(hub), f"{made.commit}:{ALPHA}")
+        ada.repo.git("push", "--quiet", str(hub), f"{made.commit}:{ALPHA}", connects=True)
     assert titles(bob) == {"alpha": "?"}
 
     send(ada, "alpha")
@@ -240,7 +240,7 @@ def forge(store: Store, hub: Path) -> None:
     content = f"tree {tree}\nauthor A <a> 1 +0000\ncommitter A <a> 1 +0000\n\nx\n"
     commit = store.writer.write("commit", content.encode())
     store.writer.flush()
-    store.repo.git("push", "--quiet", "--force", str(hub), f"{commit}:{CATALOGUE}")
+    store.repo.git("push", "--quiet", "--force", str(hub), f"{commit}:{CATALOGUE}", connects=True)
 
 
 def test_a_catalogue_that_is_too_large(
@@ -339,7 +339,13 @@ def test_shards(ada: Store) -> None:
     """
     to = hub_of(ada)
     assert remote_refs.session_ref(to, "alpha") == ALPHA
-    ada.repo.git("push", "--quiet", to.url, "refs/gitcp/sessions/alpha:refs/gitcp/shared/00/alpha")
+    ada.repo.git(
+        "push",
+        "--quiet",
+        to.url,
+        "refs/gitcp/sessions/alpha:refs/gitcp/shared/00/alpha",
+        connects=True,
+    )
 
     assert remote_refs.read(ada, to, to.url).sessions == {}
 
@@ -474,9 +480,9 @@ def test_renamed_in_a_hub(ada: Store, bob: Store, hub: Path, tmp_path: Path) -> 
     """
     save(ada, "beta", {b"b.txt": b"two\n"}, label="the second")
     send(ada, "beta")
-    ada.repo.git("push", "--quiet", str(hub), "refs/gitcp/sessions/alpha")
+    ada.repo.git("push", "--quiet", str(hub), "refs/gitcp/sessions/alpha", connects=True)
     Project(ada.repo.root).commit()
-    ada.repo.git("push", "--quiet", str(hub), "HEAD:refs/heads/main")
+    ada.repo.git("push", "--quiet", str(hub), "HEAD:refs/heads/main", connects=True)
     in_hub(hub, "worktree", "add", "--quiet", str(tmp_path / "tree"), "main")
     worktree = Project(tmp_path / "tree")
 
