@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
-FORMAT = 8
+FORMAT = 9
 """Of what another version kept, nothing is believed: it is one higher when anything that is kept
 changes its form, fingerprints apart (see gitcp.fingerprint).
 """

@@ -23,7 +23,7 @@ from gitcp.value import replace
 from gitcp.worktree.blobs import WrittenFile
 from gitcp.worktree.directories import identity
 from gitcp.worktree.records import Stamp, stamp_of
-from gitcp.worktree.writer import Prepared, Writer
+from gitcp.worktree.writer import SPECIAL, Prepared, Writer
 
 T = TypeVar("T")
 
@@ -80,7 +80,8 @@ def _apply(work: _Work, plan: FilePlan, advance: progress.Advance) -> Done:
     for directory in plan.make_directories:
         work.attempt(directory, partial(tree.make_directory, directory))
     work.remove_directories(emptied)
-    for path, bits in plan.permissions:
+    # from the leaves up: a directory may be shut afterwards
+    for path, bits in sorted(plan.permissions, reverse=True):
         work.attempt(path, partial(_permit, tree, path, bits))
     return work.done
 
@@ -280,8 +281,13 @@ def _permit(tree: Writer, path: bytes, bits: int) -> None:
     status = tree.lstat(path)
     if status is None:
         return
+    if stat.S_ISDIR(status.st_mode) and bits != ORDINARY:
+        if stat.S_IMODE(status.st_mode) != bits & (SPECIAL | 0o777):
+            tree.chmod(path, bits, special=True)
+        return
     if bits == ORDINARY:
-        bits = ordinary(executable=bool(status.st_mode & 0o100))
+        is_executable = stat.S_ISDIR(status.st_mode) or bool(status.st_mode & 0o100)
+        bits = ordinary(executable=is_executable)
     # Checkpoints of users with different umasks record different files: the bits may be these.
     if status.st_mode & 0o777 != bits & 0o777:
         tree.chmod(path, bits)

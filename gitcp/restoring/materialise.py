@@ -83,7 +83,18 @@ def whole(store: Store, snapshot: Snapshot, scope: tuple[bytes, ...]) -> FilePla
         else:
             writes.append(FileStep(path, None, entry, conversion, snapshot.modes.get(path)))
     directories = tuple(path for path in snapshot.empty_directories if within(path, scope))
-    return FilePlan(write=tuple(writes), make_directories=directories, kept=tuple(kept))
+    side = Side(store.reader, snapshot)
+    permissions = tuple(
+        (path, bits)
+        for path, bits in snapshot.modes.items()
+        if within(path, scope) and side.has_directory(path)
+    )
+    return FilePlan(
+        write=tuple(writes),
+        make_directories=directories,
+        permissions=permissions,
+        kept=tuple(kept),
+    )
 
 
 def _check_paths(store: Store, request: RestoreRequest) -> None:

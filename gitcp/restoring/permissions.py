@@ -8,6 +8,7 @@ ones.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 
@@ -31,14 +32,32 @@ def unrecorded(store: Store, files: FilePlan, before: Taken) -> Bits:
     """
     if not store.repo.is_set("core.filemode", default=True):
         return ()
+    root = os.fsencode(store.repo.root)
+    usual = ordinary(executable=True)
+    directories = (
+        (path, bits)
+        for path in files.remove_directories
+        if path not in before.snapshot.modes and (bits := _bits(root, path)) not in (None, usual)
+    )
     default_bits = {
         is_executable: ordinary(executable=is_executable) for is_executable in (True, False)
     }
-    return tuple(
-        (path, bits)
-        for path, bits in _changed(files, before)
-        if path not in before.snapshot.modes and bits != default_bits[bool(bits & 0o100)]
+    return (
+        *(
+            (path, bits)
+            for path, bits in _changed(files, before)
+            if path not in before.snapshot.modes and bits != default_bits[bool(bits & 0o100)]
+        ),
+        *directories,
     )
+
+
+def _bits(root: bytes, path: bytes) -> int | None:
+    """Return the permission bits of a directory, None if it is not there."""
+    try:
+        return stat.S_IMODE(os.lstat(root + b"/" + path).st_mode)
+    except OSError:
+        return None
 
 
 def _changed(files: FilePlan, before: Taken) -> Iterator[tuple[bytes, int]]:
@@ -58,7 +77,9 @@ def completed(reader: TreeReader, wanted: Snapshot, before: Written, tree: Write
     modes = dict(wanted.modes)
     for path in sorted({*before.files, *recorded} - modes.keys()):
         entry = side.entry(path)
-        if entry is not None and entry.mode in {FILE, EXECUTABLE}:
+        if path in recorded and side.has_directory(path):
+            modes[path] = recorded[path]
+        elif entry is not None and entry.mode in {FILE, EXECUTABLE}:
             bits = recorded.get(path, ordinary(executable=entry.mode == EXECUTABLE))
             if not _has_bits(tree, path, bits):
                 modes[path] = bits

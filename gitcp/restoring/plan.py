@@ -170,6 +170,11 @@ class Side:
         entry = self.entry(path)
         return entry is not None and entry.mode != TREE
 
+    def has_directory(self, path: bytes) -> bool:
+        """Return whether the snapshot has a directory at `path`, an empty one included."""
+        entry = self.entry(path)
+        return entry.mode == TREE if entry else path in self.snapshot.empty_directories
+
     def is_absent(self, path: bytes) -> bool:
         """Return whether sparse checkout kept this path out of the working tree. What is not in the
         tree was not kept out, also if everything else in its directory was.
@@ -519,16 +524,16 @@ def _in_order(
 def _permissions(
     now: Side, target: Side, wanted: Callable[[bytes], bool]
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield the files whose content stays and whose permission bits change; -1 stands for the
-    ordinary bits.
+    """Yield the files whose content stays and whose permission bits change, and the directories
+    with recorded bits that are made or had others; -1 stands for the ordinary bits.
     """
     current: Mapping[bytes, int] = now.snapshot.modes
     target_modes: Mapping[bytes, int] = target.snapshot.modes
     for path in sorted(current.keys() | target_modes.keys()):
-        if (
-            current.get(path) != target_modes.get(path)
-            and wanted(path)
-            and now.entry(path)
-            and target.entry(path)
-        ):
+        differs = current.get(path) != target_modes.get(path)
+        if target.has_directory(path):
+            is_changed = differs or (path in target_modes and not now.has_directory(path))
+        else:
+            is_changed = differs and bool(now.entry(path) and target.entry(path))
+        if is_changed and wanted(path):
             yield path, target_modes.get(path, ORDINARY)

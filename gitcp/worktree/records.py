@@ -140,6 +140,7 @@ class Detail(NamedTuple):
     watched: Any
     rules: Any
     attributes: Any
+    mode: int
 
 
 class Line(NamedTuple):
@@ -239,6 +240,7 @@ class Record:
         "included",
         "inode",
         "links",
+        "mode",
         "nested",
         "path",
         "rules",
@@ -264,6 +266,7 @@ class Record:
         self.blocked = False
         self.stamp = GONE
         self.inode = 0
+        self.mode = 0
         self.files: dict[bytes, File] = {}
         self.folders: set[bytes] = set()
         self.links: dict[bytes, tuple[bytes, str | None]] = {}
@@ -280,6 +283,7 @@ class Record:
             self.path, self.folder, self.digest, ignored=self.ignored, included=self.included
         )
         other.blocked, other.stamp, other.inode = self.blocked, self.stamp, self.inode
+        other.mode = self.mode
         other.files, other.folders, other.links = (
             dict(self.files),
             set(self.folders),
@@ -419,6 +423,7 @@ class Record:
             self.watched,
             self.rules,
             self.attributes,
+            self.mode,
         )
 
     def _odd_slots(self) -> dict[bytes, list[tuple[int, bytes, int]]]:
@@ -451,7 +456,7 @@ class Record:
         }
         self.folders, self.links, self.absent = set(detail.folders), detail.links, detail.absent
         self.skipped, self.nested, self.watched = detail.skipped, detail.nested, detail.watched
-        self.rules, self.attributes = detail.rules, detail.attributes
+        self.rules, self.attributes, self.mode = detail.rules, detail.attributes, detail.mode
         untracked, slots_of = set(detail.untracked), folder.files
         for name, file in self.files.items():
             if name not in untracked and name not in detail.odd:
@@ -492,13 +497,20 @@ class Record:
         return {field: values for field, values in every.items() if values}
 
     def _modes(self, umask: int) -> list[tuple[bytes, int]]:
+        """Return the permissions of the files that git does not store, and, with the name b"",
+        those of the directory. A set-gid bit alone is what a new directory has from the one above.
+        """
         usual = USUAL_BITS | {0o666 & ~umask, 0o777 & ~umask}
         bits = (
             (name, file.st_mode) for name, file in self.files.items() if stat.S_ISREG(file.st_mode)
         )
-        return [
+        modes = [
             (name, stat.S_IMODE(mode)) for name, mode in bits if stat.S_IMODE(mode) not in usual
         ]
+        own = stat.S_IMODE(self.mode)
+        if self.path and self.mode and own & ~stat.S_ISGID not in usual:
+            modes.append((b"", own))
+        return modes
 
     def _staged(self) -> list[tuple[bytes, int, bytes, int]]:
         """Return the index entries that differ from the tree."""

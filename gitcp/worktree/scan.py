@@ -211,6 +211,7 @@ class Scan:
         with os.scandir(full) as listing:
             entries = list(listing)
         record.stamp, record.inode = self._stamp(status), status.st_ino
+        record.mode = status.st_mode
         names, prefix = {entry.name for entry in entries}, full + b"/"
         known = self._apply_rules(record, names, old)
         record.files = self._unchanged_files(record, entries, known)

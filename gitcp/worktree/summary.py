@@ -104,7 +104,7 @@ def snapshot_of(memory: Memory, base: Base) -> Snapshot:
         raw=tuple(path for path, _ in values("raw")),
         converted=tuple(Conversion(path, *how) for path, (_, *how) in values("converted")),
         empty_directories=tuple(_empty(memory)),
-        modes={path: bits for path, (_, bits) in values("modes")},
+        modes={path.rstrip(b"/"): bits for path, (_, bits) in values("modes")},
         submodules=tuple(
             Submodule(path, Oid(commit.hex())) for path, (_, commit, _) in values("submodules")
         ),

@@ -41,6 +41,9 @@ CHUNK = 1 << 18
 KEPT = "It was not changed"
 UNSYNCED = "A power loss may undo the changes in it"
 
+SPECIAL = stat.S_ISGID | stat.S_ISVTX
+"""Bits that a restored directory may have besides its permissions. A file never has them."""
+
 _FILE, _LINK, _DIRECTORY = (stat.S_IFREG,), (stat.S_IFLNK,), (stat.S_IFDIR,)
 
 
@@ -265,9 +268,10 @@ class Writer:
                 os.unlink(_name(path), dir_fd=directory)
             self._mark_changed(path)
 
-    def chmod(self, path: bytes, permissions: int) -> None:
-        """Set the rwx bits of a file or directory, which need not be readable. A directory keeps
-        its other bits.
+    def chmod(self, path: bytes, permissions: int, *, special: bool = False) -> None:
+        """Set the rwx bits of a file or directory, which need not be readable. A directory gets the
+        set-gid and sticky bits of `permissions` too with `special`, else it keeps those that it
+        has.
 
         A file with further hard links is rewritten, so that only this name changes. Raises
         PathBlocked for a link.
@@ -278,7 +282,9 @@ class Writer:
             if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
                 self.write(path, self.read(path), permissions)
             else:
-                _change_mode(directory, name, permissions & 0o777, path)
+                is_whole = special and stat.S_ISDIR(status.st_mode)
+                bits = permissions & (SPECIAL | 0o777 if is_whole else 0o777)
+                _change_mode(directory, name, bits, path, special=is_whole)
             self.changed.add(path)
 
     def make_directory(self, path: bytes) -> None:
@@ -441,9 +447,17 @@ class Writer:
         return directory, name
 
 
-def _change_mode(directory: int, name: bytes, permissions: int, path: bytes) -> None:
-    """Change the mode of a file or directory, but not through a link that has just replaced it."""
+def _change_mode(
+    directory: int, name: bytes, permissions: int, path: bytes, *, special: bool
+) -> None:
+    """Change the mode of a file or directory, but not through a link that has just replaced it.
+    Without `special`, a directory keeps its set-gid and sticky bits.
+    """
     if sys.platform != "linux":
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        permissions |= (
+            status.st_mode & 0o7000 if stat.S_ISDIR(status.st_mode) and not special else 0
+        )
         os.chmod(name, permissions, dir_fd=directory, follow_symlinks=False)
         return
     # Linux changes modes only through a name or an open file, and a file of mode 0000 can be
@@ -452,8 +466,11 @@ def _change_mode(directory: int, name: bytes, permissions: int, path: bytes) -> 
     try:
         status = os.fstat(descriptor)
         _require(_FILE + _DIRECTORY, status, path)
-        special_bits = status.st_mode & 0o7000 if stat.S_ISDIR(status.st_mode) else 0
-        os.chmod(f"/proc/self/fd/{descriptor}", special_bits | permissions)
+        if stat.S_ISDIR(status.st_mode):
+            permissions |= 0 if special else status.st_mode & 0o7000
+        elif special:
+            permissions &= 0o777
+        os.chmod(f"/proc/self/fd/{descriptor}", permissions)
     finally:
         os.close(descriptor)
 

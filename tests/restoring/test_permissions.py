@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import stat
+from pathlib import Path
 
 import pytest
 from back import finish, restore, save
@@ -142,3 +145,93 @@ def test_aborted(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     finish(project, forward=False)
 
     assert project.files() == before
+
+
+MODES = {"private": 0o700, "private/below": 0o750, "empty": 0o2770, "open": 0o1777}
+
+
+def make_directories(project: Project) -> None:
+    """Directories with permissions that git does not store, one of them empty."""
+    for name in MODES:
+        (project.root / name).mkdir()
+        if name != "empty":
+            project.write(f"{name}/file", "one\n")
+    for name in reversed(MODES):
+        (project.root / name).chmod(MODES[name])
+
+
+def modes(root: Path) -> dict[str, int]:
+    """The permissions of these directories."""
+    return {name: stat.S_IMODE((root / name).stat().st_mode) for name in MODES}
+
+
+def test_directories(project: Project) -> None:
+    """A directory gets the permissions that it had, set-gid and sticky bits included: by an undo, a
+    redo, a restore after it was removed, and in another place.
+    """
+    project.write("other", "one\n")
+    project.gitcp("save", "--session", "s", check=0)
+    make_directories(project)
+    project.gitcp("save", "--session", "s", check=0)
+    project.gitcp("restore", "s@1", "--yes", check=0)
+    assert not (project.root / "private").exists()
+
+    project.gitcp("undo", "--yes", check=0)
+    assert modes(project.root) == MODES
+    project.gitcp("restore", "s@2", "--to", "../to", check=0)
+    assert modes(project.root.parent / "to") == MODES
+    for name in MODES:
+        shutil.rmtree(project.root / name, ignore_errors=True)
+    project.gitcp("restore", "s@2", "--yes", check=0)
+    assert modes(project.root) == MODES
+    project.gitcp("undo", "--yes", check=0)
+    assert not (project.root / "private").exists()
+    project.gitcp("redo", "--yes", check=0)
+    assert modes(project.root) == MODES
+
+
+def test_directories_that_were_not_saved(project: Project) -> None:
+    """A restore saves before it removes them; and bits that no checkpoint records are those of the
+    directory, not of the umask.
+    """
+    project.write("other", "one\n")
+    project.gitcp("save", "--session", "s", check=0)
+    make_directories(project)
+    (project.root / "group").mkdir()
+    (project.root / "group").chmod(0o775)
+
+    project.gitcp("restore", "s@1", "--yes", check=0)
+    project.gitcp("undo", "--yes", check=0)
+
+    assert modes(project.root) == MODES
+    assert stat.S_IMODE((project.root / "group").stat().st_mode) == 0o775
+
+
+def test_a_mode_of_a_directory_alone(project: Project) -> None:
+    """A directory whose mode alone changed is saved, also with ordinary permissions, and gets each
+    of them back.
+    """
+    project.write("directory/file", "one\n")
+    path = project.root / "directory"
+    project.gitcp("save", "--session", "s", check=0)
+    path.chmod(0o700)
+    assert "saved s@2" in project.gitcp("save", "--session", "s", check=0).out
+    assert "saved s@3" not in project.gitcp("save", "--session", "s", check=0).out
+
+    project.gitcp("restore", "s@1", "--yes", check=0)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+    project.gitcp("restore", "s@2", "--yes", check=0)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_a_directory_without_write_permission(project: Project) -> None:
+    """Its files are written first, then it is shut."""
+    project.write("shut/file", "one\n")
+    (project.root / "shut").chmod(0o555)
+    project.gitcp("save", "--session", "s", check=0)
+
+    project.gitcp("restore", "s@1", "--to", "../to", check=0)
+
+    there = project.root.parent / "to" / "shut"
+    assert stat.S_IMODE(there.stat().st_mode) == 0o555
+    assert there.joinpath("file").read_text() == "one\n"
