@@ -462,6 +462,14 @@ def test_schemas(project: Project) -> None:
     assert "an unknown code is a failure" in text.lower()
 
 
+def _faulty(project: Project) -> str:
+    """What is printed where git's index is broken."""
+    faulty = Project(project.root.parent / "faulty")
+    faulty.commit()
+    faulty.git_dir.joinpath("index").write_bytes(b"")
+    return "".join(faulty.gitcp(command, "--json").out for command in ("save", "status"))
+
+
 def _reviewed(project: Project) -> str:
     """What a review prints, and an export: a branch with two commits, of which one is new; an image
     in the talk.
@@ -660,7 +668,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
     texts.append(project.gitcp("run", "--plan", "--session", "steps", "--json", check=0).out)
     project.write("a.txt", tokens()["npm-token"])
     project.gitcp("save", check=0)
-    texts += [_shared(project), _reviewed(project)]
+    texts += [_shared(project), _reviewed(project), _faulty(project)]
     texts.append(project.gitcp("secrets", "--json", check=15).out)
     texts.append(
         project.gitcp(
@@ -759,7 +767,7 @@ def everything() -> Any:
     oid, odd = Oid("1" * 40), b"caf\xe9"
     snapshot = Snapshot(
         tree=oid,
-        base=Base(oid, "main", "merge"),
+        base=Base(oid, "main", "merge", "empty"),
         total=1,
         skipped=(Skip(b"pipe", SkipReason.SPECIAL, "a FIFO"),),
         raw=(odd,),

@@ -218,9 +218,9 @@ def test_state_of_others(place: Path) -> None:
     one.write("file", "second\n")
     one.gitcp("restore", "work@1", "--yes")
     one.gitcp("run", "check", "--", "true")
-    one.gitcp("note", "--task", "later")
     call = {"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"command": "make"}}
-    one.gitcp("hook", "claude", "PreToolUse", input=event(one, **call))
+    one.gitcp("hook", "claude", "PreToolUse", input=event(one, **call))  # it may save
+    one.gitcp("note", "--task", "later")
     state = one.root / ".git" / "gitcp"
     private = {"worktree-state", "unchanged", "config", "policy"}
     found = {path.name: path.stat() for path in (state, *state.rglob("*"))}
