@@ -223,6 +223,7 @@ def test_state_of_others(place: Path) -> None:
     one.gitcp("note", "--task", "later")
     state = one.root / ".git" / "gitcp"
     private = {"worktree-state", "unchanged", "config", "policy"}
+    private |= set(os.listdir(state / "hooked"))
     found = {path.name: path.stat() for path in (state, *state.rglob("*"))}
     assert {"lock", "current", "oplog", "note", "worktree-state", "tools"} <= found.keys()
     for name, status in found.items():
