@@ -463,11 +463,21 @@ def test_schemas(project: Project) -> None:
 
 
 def _faulty(project: Project) -> str:
-    """What is printed where git's index is broken."""
+    """What is printed where git's index is broken, and a hook could not save."""
     faulty = Project(project.root.parent / "faulty")
     faulty.commit()
     faulty.git_dir.joinpath("index").write_bytes(b"")
-    return "".join(faulty.gitcp(command, "--json").out for command in ("save", "status"))
+    saved = faulty.gitcp("save", "--json").out
+    talk, refs = Talk(faulty, "fa17ed00-0000-4000-8000-000000000000"), faulty.git_dir / "refs/gitcp"
+    talk.say("Go on.", "I go on.")
+    faulty.write("a.txt", "a\n")
+    moved = refs.rename(refs.with_name("moved"))
+    refs.touch()
+    event = {"session_id": talk.session, "transcript_path": str(talk.path), "cwd": str(faulty.root)}
+    faulty.gitcp("hook", "claude", "Stop", input=json.dumps(event))
+    refs.unlink()
+    moved.rename(refs)
+    return saved + faulty.gitcp("status", "--json").out
 
 
 def _reviewed(project: Project) -> str:
