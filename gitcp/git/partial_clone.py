@@ -43,6 +43,13 @@ class Aside(Repository):
         super().__init__(root, git_dir, host)
         self.git_options = (f"--git-dir={git_dir}",)
 
+    @property
+    def borrows(self) -> bool:
+        """Return False: it has the user's own objects as well, but what it lacks is fetched again.
+        To hold what its refs need would fetch every file that it is to do without.
+        """
+        return False
+
     @cached_property
     def is_trusted(self) -> bool:
         """Return whether gitcp made it here for this user: an archive can bring one, with any URL,
