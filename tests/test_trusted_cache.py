@@ -15,7 +15,7 @@ from capturing import Camera
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitcp import trusted_cache
+from gitcp import trusted_cache, user_state
 from gitcp.fastpath.stat_check import Look
 from gitcp.git.fsync import replace_cache
 
@@ -102,6 +102,53 @@ def test_another_python(file: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b"cpython", b"jython2"))
 
     assert trusted_cache.load(str(file)) is None
+
+
+def test_forged(file: Path, tmp_path: Path) -> None:
+    """What is not sealed, or sealed with another key or for another place, is not believed, though
+    this user owns it: whoever unpacks an archive owns what is in it.
+    """
+    whole = file.read_bytes()
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    for path, data in (
+        (file, trusted_cache.dump(VALUE)),
+        (file, trusted_cache.dump(VALUE) + bytes(trusted_cache.SEAL)),
+        (file.with_name("other"), whole),
+        (elsewhere / file.name, whole),
+    ):
+        path.write_bytes(data)
+        path.chmod(0o600)
+
+        assert trusted_cache.load(str(path)) is None
+
+    file.write_bytes(whole)
+    assert trusted_cache.load(str(file)) == VALUE
+    key = Path(user_state.directory(os.environ, os.environ["HOME"])) / user_state.KEY
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    key.write_bytes(os.urandom(user_state.KEY_BYTES))
+    assert trusted_cache.load(str(file)) is None
+
+
+def test_another_directory_in_its_place(file: Path, tmp_path: Path) -> None:
+    """A directory of the same name is another one."""
+    whole = file.read_bytes()
+    file.parent.rename(tmp_path.with_name("before"))
+    tmp_path.mkdir()
+    file.write_bytes(whole)
+    file.chmod(0o600)
+
+    assert trusted_cache.load(str(file)) is None
+
+
+def test_a_key_that_is_damaged(file: Path) -> None:
+    """It is replaced by the next write."""
+    key = Path(user_state.directory(os.environ, os.environ["HOME"])) / user_state.KEY
+    key.write_bytes(b"short")
+    assert trusted_cache.load(str(file)) is None
+
+    replace_cache(str(file), VALUE)
+
+    assert trusted_cache.load(str(file)) == VALUE
 
 
 @pytest.mark.parametrize("name", ["worktree-state", "unchanged", "config"])

@@ -1,9 +1,9 @@
 """What is known of the agents' transcripts: which repository each belongs to, and where it is
 stored.
 
-One file of the user's, since the transcripts are the user's: `<state>/gitcp/transcripts.json`,
-where `<state>` is `~/.local/state` or XDG_STATE_HOME. It has paths and no text of a conversation,
-and nothing is lost with it: the next run reads every transcript again.
+One file of the user's, since the transcripts are the user's: `transcripts.json` in the user's state
+directory (gitcp.user_state). It has paths and no text of a conversation, and nothing is lost with
+it: the next run reads every transcript again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from gitcp import wire
 from gitcp.adapters.base import Listed, Origin
+from gitcp.git import records
 from gitcp.git.fsync import read_own, replace_file
 from gitcp.model import Host
 
@@ -27,8 +28,7 @@ class Memory:
     """
 
     def __init__(self, host: Host) -> None:
-        state = Path(host.env.get("XDG_STATE_HOME") or host.home / ".local" / "state")
-        self._path = state / "gitcp" / NAME
+        self._path = records.state_directory(host) / NAME
         self._entries = _read(self._path)
         self._changed = False
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from gitcp import trusted_cache
+from gitcp import trusted_cache, user_state
 from gitcp.fastpath import answer
 
 TYPE_CHECKING = False
@@ -51,9 +51,9 @@ def places(root: str, git_dir: str, env: Mapping[str, str], home: str) -> tuple[
     """Return the files in which failures in the working tree at `root` may be recorded, the first
     that can be written to is. `git_dir` is "" if it is unknown.
     """
-    state = env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
-    elsewhere = os.path.join(state, "gitcp", NAME, answer.checksum(root))
-    return (os.path.join(git_dir, "gitcp", NAME), elsewhere) if git_dir else (elsewhere,)
+    inside = (os.path.join(git_dir, "gitcp", NAME),) if git_dir else ()
+    state = user_state.directory(env, home)
+    return (*inside, os.path.join(state, NAME, answer.checksum(root))) if state else inside
 
 
 def of(repo: Repository) -> Failing | None:

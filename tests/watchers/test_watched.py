@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 from capturing import git_tree
 
+from gitcp import trusted_cache
 from gitcp.automation import hook
 from gitcp.fastpath import stat_check, watched_look
 from gitcp.fastpath.stat_check import Look
@@ -856,3 +858,30 @@ def test_first_stage(project_: Project, fake: Fake) -> None:
     assert (known(project_).token, known(project_).part) == (b"fake:1:9", part + 1)
     project_.write("d2/new", "new\n")
     assert "1 file changed" in project_.gitcp("save", "--session", "s").out
+
+
+def test_a_forged_address(project: Project, tmp_path: Path) -> None:
+    """Nothing is written to a socket of the user's that a file or a link in the git directory
+    names, even if the file is sealed.
+    """
+    project.write("a", "one\n")
+    project.gitcp("save", "one", "--session", "s", check=0)
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(tmp_path / "agent"))
+    listening.listen(5)
+    listening.setblocking(False)
+    path = str(project.git_dir / "gitcp" / watched.NAME)
+    forged = Watched((1, 2, 3, 4, 5, 6), OWN, str(tmp_path / "agent"), b"\nKILL\n").plain()
+    for data in (trusted_cache.dump(forged), trusted_cache.sealed(path, forged)):
+        Path(path).write_bytes(data)
+        Path(path).chmod(0o600)
+        project.gitcp("save", "--session", "s", check=0)
+    for socket_path in SOCKETS.values():
+        project.git_dir.joinpath(socket_path).symlink_to(tmp_path / "agent")
+        project.gitcp("status")
+        project.gitcp("hook", "claude", "Stop", input="{}")
+        project.git_dir.joinpath(socket_path).unlink()
+
+    with pytest.raises(BlockingIOError):
+        listening.accept()
+    listening.close()
