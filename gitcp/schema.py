@@ -18,14 +18,16 @@ TEXTS = [str]
 PAIRS = {str: str}
 SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 ID = re.compile(rf"{SESSION.pattern}@[1-9][0-9]{{0,17}}")
+OID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+MODE = re.compile(r"[0-7]{1,6}")
 NAMES = [re.compile(rf"(?:{SESSION.pattern})?")]
 SPAN = re.compile(rf"{ID.pattern}\.\.{ID.pattern}")
 
 INDEX = [
     {
         "path": PATH,
-        "mode": str,
-        "oid": str,
+        "mode": MODE,
+        "oid": OID,
         "stage": NATURAL,
         "intent_to_add": bool,
         "skip_worktree": bool,
@@ -40,9 +42,9 @@ FILES = {
         {"path": PATH, "eol": str, "ident": bool, "encoding": str, "lfs": bool, "segments": bool}
     ],
     "empty_directories": [PATH],
-    "modes": [{"path": PATH, "mode": str}],
-    "submodules": [{"path": PATH, "commit": str}],
-    "nested": [{"path": PATH, "head": str}],
+    "modes": [{"path": PATH, "mode": MODE}],
+    "submodules": [{"path": PATH, "commit": OID}],
+    "nested": [{"path": PATH, "head": OID}],
     "absent": [PATH],
     "staged": INDEX,
     "untracked": [PATH],
@@ -56,7 +58,7 @@ CHECKPOINT = {
     "created": str,
     "trigger": str,
     "agent": {"name": str, "session_id": str, "version": str, "model": str},
-    "base": {"commit": str, "branch": str, "operation": str, "unknown": str},
+    "base": {"commit": OID, "branch": str, "operation": str, "unknown": str},
     "files": FILES,
     "changed": NATURAL,
     "conversation": {

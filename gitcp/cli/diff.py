@@ -11,7 +11,7 @@ from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import PATHS, REVISION, argument, flag, json_option, session_option, takes
-from gitcp.cli.output import GREEN, RED, Colour, Styled
+from gitcp.cli.output import GREEN, RED, Color, Styled
 from gitcp.history import authors, diff_now, revisions
 from gitcp.history import diff as op
 from gitcp.model import Capture, Checkpoint, Claim, Conversation
@@ -112,7 +112,7 @@ def _conversation_now(context: Context, a: Checkpoint) -> Conversation | Capture
 
 
 def _print_messages(
-    context: Context, sign: str, colour: Colour, messages: Sequence[Message]
+    context: Context, sign: str, colour: Color, messages: Sequence[Message]
 ) -> None:
     for message in messages:
         who = f"{message.role} ({message.tool})" if message.tool else message.role

@@ -20,23 +20,23 @@ from gitcp.safe import is_plain, safe
 if TYPE_CHECKING:
     from gitcp.cli.progress import Bars
 
-Colour = NewType("Colour", str)
+Color = NewType("Color", str)
 """The parameters of the escape sequence. A name of a color would be printed as it is."""
 
-PLAIN = Colour("")
-BOLD = Colour("1")
-DIM = Colour("2")
-RED = Colour("31")
-GREEN = Colour("32")
-YELLOW = Colour("33")
-CYAN = Colour("36")
+PLAIN = Color("")
+BOLD = Color("1")
+DIM = Color("2")
+RED = Color("31")
+GREEN = Color("32")
+YELLOW = Color("33")
+CYAN = Color("36")
 
 
 class Styled(NamedTuple):
     """Text and its color, used if colors are enabled."""
 
     text: str
-    colour: Colour
+    colour: Color
 
 
 Part = str | Styled

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gitcp import humanize, wire
-from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Colour, Output, Styled
+from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Color, Output, Styled
 from gitcp.model import Claim, FileChange, Handoff, Kind, Note, Run, Skip
 from gitcp.value import EMPTY
 from gitcp.worktree.paths import display
@@ -157,7 +157,7 @@ def patch(output: Output, text: bytes) -> None:
         output.line(Styled(line, _patch_colour(line, in_hunk=in_hunk)))
 
 
-def _patch_colour(line: str, *, in_hunk: bool) -> Colour:
+def _patch_colour(line: str, *, in_hunk: bool) -> Color:
     if not in_hunk:
         return BOLD
     return {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], PLAIN)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from gitcp.cli.output import DIM, PLAIN, Colour, Output, Styled, encoded
+from gitcp.cli.output import DIM, PLAIN, Color, Output, Styled, encoded
 from gitcp.safe import flat
 
 UNLIMITED = 100_000
@@ -25,7 +25,7 @@ class Column(NamedTuple):
     """A column: its heading, its color, whether it is right-aligned, whether it may be cut."""
 
     heading: str
-    colour: Colour = PLAIN
+    colour: Color = PLAIN
     right: bool = False
     cut: bool = False
 

@@ -454,6 +454,19 @@ def test_a_changed_value_is_read_or_is_damage(place: tuple[Any, ...], value: obj
     assert found.id.number > 0
 
 
+OIDS = [place for place in PLACES if place[-1] in ("commit", "head", "oid", "mode")]
+
+
+@pytest.mark.parametrize("value", ["", "x", "--upload-pack=x", "HEAD", "1" * 39, "1" * 41, "1\n"])
+@pytest.mark.parametrize("place", OIDS, ids=lambda place: ".".join(map(str, place)))
+def test_an_oid_that_is_none_is_damage(place: tuple[Any, ...], value: str) -> None:
+    """An object id or a mode that somebody forged never becomes an argument of git's: a base
+    "x" once ended `show` in a ValueError.
+    """
+    with pytest.raises(StoreDamaged):
+        decode(changed(place, value))
+
+
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
 def test_a_missing_value_is_read_or_is_damage(place: tuple[Any, ...]) -> None:
     """Whatever is left out: a checkpoint, or StoreDamaged."""
