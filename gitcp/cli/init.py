@@ -9,7 +9,7 @@ from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import flag, json_option, takes
 from gitcp.cli.output import GREEN, Styled
-from gitcp.errors import BadValue, GitcpError
+from gitcp.errors import BadValue
 from gitcp.git import own_store, records
 from gitcp.git.repo import Repository, refuse_dangerous
 from gitcp.sharing import join as join_op
@@ -57,8 +57,7 @@ def command(context: Context, *, join: bool, trust: bool, as_json: bool) -> None
 def _trusted(repo: Repository) -> Repository:
     """Record a store as this user's, and return it. Raises GitcpError if it cannot be recorded."""
     if repo.is_own and not own_store.trust(repo.git_dir, repo.host):
-        where = records.state_directory(repo.host)
-        raise GitcpError(f"{where} cannot be written: nothing was changed", hint=f"ls -ld {where}")
+        raise records.unwritable(repo.host, "nothing was changed")
     return Repository.open(repo.root, repo.host)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from gitcp.errors import GitcpError, GitFailed, Refused, StoreDamaged
+from gitcp.errors import GitFailed, Refused, StoreDamaged
 from gitcp.git import process, records, refs
 from gitcp.git.fsync import make_own_directory
 from gitcp.git.reader import ObjectReader
@@ -153,11 +153,8 @@ def make(repo: Repository, name: str, url: str) -> Aside:
         try:
             records.write(path, repo.host, records.OWN, b"")
         except OSError as error:
-            where = records.state_directory(repo.host)
-            raise GitcpError(
-                f"{where} cannot be written: {error.strerror}; nothing was fetched",
-                hint=f"ls -ld {where}",
-            ) from None
+            left = f"{error.strerror}; nothing was fetched"
+            raise records.unwritable(repo.host, left) from None
     aside.git("config", "--local", "--replace-all", f"remote.{REMOTE}.url", url)
     return aside
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gitcp import user_state
+from gitcp.errors import GitcpError
 from gitcp.git.fsync import make_own_directory, read_own, replace_file
 from gitcp.model import Host
 
@@ -28,6 +29,12 @@ OWN = "own"
 def state_directory(host: Host) -> Path:
     """Return the user's state directory, existing or not."""
     return Path(user_state.directory(host.env, str(host.home)))
+
+
+def unwritable(host: Host, left: str) -> GitcpError:
+    """Return the error for a state directory that is not writable; `left` is what was not done."""
+    where = state_directory(host)
+    return GitcpError(f"{where} cannot be written: {left}", hint=f"ls -ld {where}")
 
 
 def has(git_dir: Path, host: Host, name: str) -> bool:

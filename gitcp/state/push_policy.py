@@ -135,11 +135,8 @@ def record(repo: Repository, consent: Consent) -> None:
         data = wire.dumps(fields, small=True)
         records.write(repo.common_dir, repo.host, _record(consent.remote), data)
     except OSError as error:
-        where = records.state_directory(repo.host)
-        raise GitcpError(
-            f"{where} cannot be written: {error.strerror}; nothing is pushed in the background",
-            hint=f"ls -ld {where}",
-        ) from None
+        left = f"{error.strerror}; nothing is pushed in the background"
+        raise records.unwritable(repo.host, left) from None
     journal.write_fields(path(repo, consent.remote, CONSENT), fields, private=True)
 
 
