@@ -66,23 +66,26 @@ class BatchStore(Store):
     def _make_durable(self) -> None:
         pass  # `land` does it
 
-    def land(self, checkpoints: list[Checkpoint]) -> list[Checkpoint]:
-        """Make checkpoints durable and move their refs. Return those that could be: another process
-        may have moved a session.
+    def land(self, checkpoints: list[Checkpoint]) -> dict[CheckpointId, str]:
+        """Make checkpoints durable and move their refs. Return why some could not: another process
+        moved the session, or the ref cannot be written.
         """
         self.writer.flush(keep=True)
-        landed = [each for each in checkpoints if self._move(each)]
-        self.repo.refs.sync([refs.SESSIONS + checkpoint.id.session for checkpoint in landed])
+        failures = {each.id: reason for each in checkpoints if (reason := self._move(each))}
+        landed = [each.id.session for each in checkpoints if each.id not in failures]
+        self.repo.refs.sync([refs.SESSIONS + session for session in landed])
         self.writer.release()
-        return landed
+        return failures
 
-    def _move(self, checkpoint: Checkpoint) -> bool:
-        name = refs.SESSIONS + checkpoint.id.session
-        update = refs.Update(name, checkpoint.commit, checkpoint.parent)
+    def _move(self, checkpoint: Checkpoint) -> str:
+        """Move the ref of a session to its checkpoint. Return why it could not, "" if it did."""
+        session = checkpoint.id.session
+        update = refs.Update(refs.SESSIONS + session, checkpoint.commit, checkpoint.parent)
         try:
-            return self.repo.refs.update_all([update], lambda: None)  # `land` syncs it
-        except StoreBusy:
-            return False
+            has_moved = self.repo.refs.update_all([update], lambda: None)  # `land` syncs it
+        except StoreBusy as error:
+            return str(error)
+        return "" if has_moved else f"session {session} moved in the meantime"
 
 
 def apply(host: Host, plan: AdoptPlan, memory: Memory) -> list[Adopted]:
@@ -172,16 +175,16 @@ class _Share:
 
     def _land(self) -> None:
         """End the batch."""
-        landed = {each.id for each in self._store.land([c for _, c in self._waiting])}
+        failures = self._store.land([checkpoint for _, checkpoint in self._waiting])
         for item, checkpoint in self._waiting:
-            if checkpoint.id in landed:
+            reason = failures.get(checkpoint.id)
+            if reason is None:
                 self._held.add(checkpoint.id.session, checkpoint.commit)
                 session = checkpoint.id.session
                 self._memory.store(item.listed, self._store.repo.common_dir, session)
                 self._results.append(Adopted(item, self._path, checkpoint))
             else:
-                busy = f"session {checkpoint.id.session} moved in the meantime"
-                self._results.append(Adopted(item, self._path, None, busy))
+                self._results.append(Adopted(item, self._path, None, reason))
         self._waiting.clear()
 
     # ------------------------------------------------------------ one conversation
