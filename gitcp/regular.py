@@ -36,8 +36,9 @@ def opened(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> BinaryI
 def content(path: str | bytes | os.PathLike[str] | os.PathLike[bytes], most: int = MOST) -> bytes:
     """Return the bytes of a file. Raises OSError as `opened`, and if it has more than `most`."""
     with opened(path) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
+        # read(most + 1) would make a buffer of that size for every file, however small
+        data = file.read() if os.fstat(file.fileno()).st_size <= most else None
+    if data is None:
         raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", os.fsdecode(path))
     return data
 
