@@ -56,9 +56,8 @@ MOVED = "stale info"
 def command(context: Context, /, **given: Any) -> None:
     """Send a session and its tags to a remote
 
-    Pushes files and conversation. New content is scanned for secrets first; if there is one, or a
-    file that git would filter in a commit (git-crypt, nbstripout), nothing is sent. Branches are
-    not pushed, and `git push` does not push checkpoints.
+    Pushes files and conversation, no branches. If new content has secrets, or files
+    that git would filter in a commit (git-crypt), nothing is sent.
 
       gitcp push
       gitcp push private --all

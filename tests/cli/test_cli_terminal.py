@@ -73,7 +73,7 @@ def test_which_pager(worked: Project, pager: str) -> None:
     assert not on_terminal(worked, "--no-pager", "log", env={"PAGER": pager}).out.startswith(
         "paged"
     )
-    worked.git("config", "core.pager", f"echo from git; {pager}")
+    worked.git("config", "--global", "core.pager", f"echo from git; {pager}")
     assert on_terminal(worked, "log", env={"PAGER": "false"}).out.startswith("from git")
     assert on_terminal(worked, "log", env={"GITCP_PAGER": pager, "LESS": "S"}).out.startswith(
         "paged S"

@@ -160,10 +160,16 @@ def test_it_is_deleted_while_the_tree_is_scanned(
     real, takes = snapshot.take, [0]
 
     def interrupted(
-        repo: Repository, objects: Objects, limits: Limits, live: Container[Oid], since: Any
+        repo: Repository,
+        objects: Objects,
+        limits: Limits,
+        live: Container[Oid],
+        since: Any,
+        *,
+        watched: bool,
     ) -> Taken:
         takes[0] += 1
-        taken = real(repo, objects, limits, live, since)
+        taken = real(repo, objects, limits, live, since, watched=watched)
         if takes[0] == 1:
             gone(shared, "one")
         return taken

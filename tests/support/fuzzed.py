@@ -266,7 +266,8 @@ def _text(read: Callable[[str], object]) -> Callable[[bytes], object]:
 
 def _state(data: bytes) -> object:
     with tempfile.NamedTemporaryFile() as file:
-        file.write(data)
+        # sealed, for what is behind the seal is to be read
+        file.write(trusted_cache.beginning(file.name, make=True) + data[trusted_cache.BEGINNING :])
         file.flush()
         try:
             return [path for path, _ in nodes.opened(file.name).walk()]
@@ -293,10 +294,10 @@ def in_memory() -> dict[str, Target]:
     )
     transcripts = {f"transcript of {agent}": Target(_transcript(agent), LINES) for agent in AGENTS}
     node = marshal.dumps((1, 2, [], [], {}, ()))
-    at = len(trusted_cache.MAGIC)
+    at = trusted_cache.BEGINNING
     head = marshal.dumps(((b"/",), b"t", (at, len(node), zlib.crc32(node), 1, 0, 0, b"")))
     docket = docket_of(at + len(node), head)
-    state = trusted_cache.MAGIC + node + head + docket
+    state = trusted_cache.MAGIC + bytes(trusted_cache.SEAL) + node + head + docket
     return {
         "metadata": Target(_metadata, (metadata,)),
         "commit": Target(_commit, (commit,)),

@@ -287,15 +287,16 @@ def test_a_path_of_the_greatest_depth(
     """
     monkeypatch.setattr(directories, "_openable", lambda: descriptors)
     monkeypatch.setattr(directories, "ALWAYS_OPEN", min(descriptors, directories.ALWAYS_OPEN))
-    writer, path = Writer(root), b"/".join([b"d"] * DEEPEST)
-    writer.write(path, [b"at the bottom"], 0o644)
+    path = b"/".join([b"d"] * DEEPEST)
+    with Writer(root) as writer:
+        writer.write(path, [b"at the bottom"], 0o644)
 
-    assert b"".join(writer.read(path)) == b"at the bottom"
-    above = path[: len(path) // 2]
-    writer.write(above + b"/beside", [b"half way"], 0o644)
-    writer.remove(path)
-    assert writer.lstat(path) is None
-    assert writer.remove_directory(path.rpartition(b"/")[0])
+        assert b"".join(writer.read(path)) == b"at the bottom"
+        above = path[: len(path) // 2]
+        writer.write(above + b"/beside", [b"half way"], 0o644)
+        writer.remove(path)
+        assert writer.lstat(path) is None
+        assert writer.remove_directory(path.rpartition(b"/")[0])
     subprocess.run(["rm", "-rf", "--", root / "d"], check=True)  # pytest cannot
 
 
@@ -307,18 +308,19 @@ def test_a_deep_directory_that_was_moved_is_not_reopened(
     """
     monkeypatch.setattr(directories, "_openable", lambda: 4)
     monkeypatch.setattr(directories, "ALWAYS_OPEN", 3)
-    writer, path = Writer(root), b"/".join([b"d"] * 20)
-    writer.write(path + b"/one", [b"1"], 0o644)
-    (root / "d/d/d").rename(root / "aside")
-    (root / "d/d/d").symlink_to(root / "aside")
+    path = b"/".join([b"d"] * 20)
+    with Writer(root) as writer:
+        writer.write(path + b"/one", [b"1"], 0o644)
+        (root / "d/d/d").rename(root / "aside")
+        (root / "d/d/d").symlink_to(root / "aside")
 
-    with pytest.raises(PathBlocked):
+        with pytest.raises(PathBlocked):
+            writer.write(path + b"/two", [b"2"], 0o644)
+        (root / "d/d/d").unlink()
         writer.write(path + b"/two", [b"2"], 0o644)
-    (root / "d/d/d").unlink()
-    writer.write(path + b"/two", [b"2"], 0o644)
 
-    assert os.listdir(root / "aside" / "/".join("d" * 17)) == ["one"]
-    assert os.listdir(root / "/".join("d" * 20)) == ["two"]
+        assert os.listdir(root / "aside" / "/".join("d" * 17)) == ["one"]
+        assert os.listdir(root / "/".join("d" * 20)) == ["two"]
 
 
 @pytest.mark.parametrize(
