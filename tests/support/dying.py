@@ -20,12 +20,13 @@ DYING = """
 import os, shutil, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
+from gitcp import user_state
 from gitcp.git.repo import Repository
 from gitcp.model import Host
 from gitcp.lifecycle import delete, prune, purge
 from gitcp.saving import recorded
 from gitcp.sharing import push_queue
-from gitcp.state import oplog, trash
+from gitcp.state import oplog, push_policy, trash
 from gitcp.retention import Policy
 from gitcp.store import Store
 
@@ -49,6 +50,9 @@ def run(last):
 
     host = Host(os.environ, Path(os.environ["HOME"]), lambda: now)
     store = Store(Repository.open(Path.cwd(), host))
+    if what == "push":  # consent is given to one directory, so to each copy again
+        consent = push_policy.read(Repository.open(Path(original), host), "hub")
+        push_policy.record(store.repo, consent)
     for name in f"{CALLS} symlink utime".split():
         setattr(os, name, dying(getattr(os, name), name))
     if what == "prune":
@@ -87,6 +91,8 @@ def child(last):
     assert os.WIFSIGNALED(status) == bool(last) and bool(count) != bool(last), (last, status, count)
     return int(count or 0)
 
+# of this user, not of a copy: else only the first process would create it
+user_state.make_key(user_state.directory(os.environ, os.environ["HOME"]))
 changes = child(0)
 for last in range(1, changes + 1, max(1, changes // most)) if most else ():
     child(last)
