@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gitcp.errors import DiskFull, GitcpError, GitFailed
 from gitcp.git import process
+
+from driver import Project
 
 
 @pytest.fixture
@@ -48,3 +51,29 @@ def test_a_full_disk_is_one(
     assert type(called.value) is type(read.value) is kind
     assert str(called.value) == str(read.value)
     assert str(called.value).endswith(said or "no message")
+
+
+def test_nothing_is_fetched(project: Project, tmp_path: Path) -> None:
+    """A partial clone that somebody delivered lacks an object, and its URL runs a command: git
+    alone runs it, gitcp's git does so only where the user asked to connect.
+    """
+    project.write("a", "a\n")
+    project.commit()
+    oid, mark = project.git("rev-parse", "HEAD:a"), tmp_path / "mark"
+    project.git_dir.joinpath("objects", oid[:2], oid[2:]).unlink()
+    for name, value in (
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", f"ext::touch {mark}"),
+        ("protocol.ext.allow", "always"),
+    ):
+        project.git("config", name, value)
+    wanted, cwd = ("cat-file", "blob", oid), str(project.root)
+
+    with pytest.raises(GitFailed):
+        process.run(wanted, cwd=cwd, env=os.environ)
+    assert not mark.exists()
+    with pytest.raises(GitFailed):
+        process.run(wanted, cwd=cwd, env=os.environ, connects=True)
+    assert mark.exists()
