@@ -464,8 +464,8 @@ def test_large(project: Project, browser: Browser, tmp_path: Path) -> None:
 def test_many_checkpoints(project: Project, browser: Browser, tmp_path: Path) -> None:
     """Three thousand checkpoints: quickly there, scrolled through and found in, however far away.
 
-    Judged is processor time, several times what it takes: the machine may be busy. How long the
-    browser's own search takes is the browser's business.
+    Judged is processor time, several times what it takes: the machine may be busy. The browser's
+    own search is the browser's business: 8 of 11 seconds were.
     """
     store = open_store(project)
     save(store, "many", {b"a.py": b"one\n"}, {"main": talk("Prompt", "Answer")})
@@ -493,8 +493,8 @@ def test_many_checkpoints(project: Project, browser: Browser, tmp_path: Path) ->
     )
     browser.press("Escape")  # which ends the jump
     browser.run("getSelection().collapse(document.querySelector('main'), 0)")  # after the index
+    assert browser.spent() - before < 10
     assert browser.run("find('subject 1717')")
     browser.until(
         "Math.abs(document.querySelector('#c1717').getBoundingClientRect().top) < innerHeight"
     )
-    assert browser.spent() - before < 10
