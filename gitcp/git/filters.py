@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from gitcp.errors import GitFailed, Refused
-from gitcp.git import config, process
+from gitcp.git import config, index, process
 from gitcp.git.repo import Repository
 from gitcp.model import Oid, path_text
 
@@ -72,22 +71,20 @@ def _index_of(repo: Repository, files: Mapping[bytes, Oid]) -> Iterator[Reposito
 
 
 def require_users_own(repo: Repository, drivers: Iterable[str]) -> None:
-    """Raise Refused if the repository's own configuration names the programs of a filter, which an
-    archive can bring. Those that the user's configuration names as well are run.
+    """Raise Refused if a filter's programs are named by the repository's own configuration alone
+    and git was never used here: all of that can have come in an archive. Where the user's git wrote
+    the index, it has followed this configuration before.
     """
     for driver in drivers:
         names = [f"filter.{driver}.{key}" for key in PROGRAMS]
         values = {name: repo.config.get(config.canonical(name)) for name in names}
-        own = {name: value for name, value in values.items() if value != repo.personal(name)}
-        if own:
-            commands = [
-                shlex.join(("git", "config", "--global", name, value or ""))
-                for name, value in own.items()
-            ]
+        own = [name for name, value in values.items() if value != repo.personal(name)]
+        if own and not index.was_written_here(repo):
             raise Refused(
-                f"the filter {driver} is set in this repository's own configuration, which may be "
-                "a stranger's: it was not run, and no branch was created",
-                hint=f"if it is yours: {' && '.join(commands)}",
+                f"{own[0]} is set in this repository's own configuration, which may be a "
+                "stranger's, for git was not used in this directory before: it was not run, and no "
+                "branch was created",
+                hint="if it is yours: git status, which runs it as well",
             )
 
 

@@ -260,6 +260,29 @@ def read(repo: Opened) -> Index:
         raise unreadable(repo, str(error).rpartition("fatal: ")[2].strip()) from None
 
 
+def was_written_here(repo: Opened) -> bool:
+    """Return whether git itself wrote this index, in this place: an entry has the inode and the
+    time of the last change of its file, which nothing that unpacks or copies files can set. gitcp
+    writes neither into an index. Raises IndexUnreadable.
+    """
+    for directory, folder in read(repo).folders.items():
+        for name, slots in folder.files.items():
+            try:
+                status = os.lstat(os.path.join(os.fsencode(repo.root), directory, name))
+            except OSError:
+                continue
+            if any(_is_of(slot, status) for slot in slots):
+                return True
+    return False
+
+
+def _is_of(slot: Slot, status: os.stat_result) -> bool:
+    if not slot[3]:
+        return False
+    ctime, ctime_ns, _, _, _, inode, *_ = _STAT.unpack(slot[3])
+    return bool(ctime * 10**9 + ctime_ns == status.st_ctime_ns and inode == status.st_ino & _LOW)
+
+
 def unreadable(repo: Opened, why: str) -> IndexUnreadable:
     """Return the error for an index that cannot be read."""
     error = IndexUnreadable(f"git's index {repo.index} cannot be read: {why}; nothing was changed")

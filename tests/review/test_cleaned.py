@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from kinds import IS_OWN_STORE
@@ -71,6 +74,33 @@ def test_unchanged_for_git(project: Project) -> None:
     publish(project)
     assert project.git("diff", "--name-only", "main", "pub") == "a.txt"
     assert project.git("rev-list", "--count", "main..pub") == "1"
+
+
+def test_set_in_the_repository(project: Project, tmp_path: Path) -> None:
+    """A filter in .git/config, as git-crypt and nbstripout put it there, is run where the user's
+    git has followed it, and not in a copy: an archive has such a file as well.
+    """
+    project.git("config", "filter.x.clean", f"tee {tmp_path}/ran | sed s/output.*/output/")
+    project.write(".gitattributes", "*.x filter=x\n")
+    project.write("n.x", "cell\noutput 1\n")
+    project.write("a.txt", "one\n")
+    project.commit()
+    project.write("n.x", "cell\noutput 2\n")
+    project.write("a.txt", "two\n")
+    project.gitcp("save", "two", check=0)
+    ran = tmp_path / "ran"
+    ran.unlink()
+    shutil.copytree(project.root, tmp_path / "copy", symlinks=True)
+    copy = Project(tmp_path / "copy")
+    refused = publish(copy, code=12)
+    assert "filter.x.clean is set in this repository's own configuration" in refused
+    assert "git was not used in this directory before" in refused
+    assert not ran.exists()
+    assert "pub" not in copy.git("branch")
+    subprocess.run(["git", "status"], cwd=copy.root, check=True, capture_output=True)  # the hint
+    for where in project, copy:
+        publish(where)
+        assert where.git("diff", "--name-only", "main", "pub") == "a.txt"
 
 
 def test_another_result_each_time(project: Project) -> None:
