@@ -8,8 +8,6 @@ have git's fields (gitcp.git.index), and the state file stores four fields for a
 from __future__ import annotations
 
 import os
-import sys
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +22,6 @@ SIZE, MTIME, CTIME = 3, -2, -1
 """Where in a fingerprint these are. What an earlier version wrote had fewer fields, and is equal to
 none of now; the times were at its end too.
 """
-
-
-COARSE = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
-"""CLOCK_REALTIME_COARSE of Linux, by which it stamps files."""
 
 
 def of(status: os.stat_result) -> Fingerprint:
@@ -60,10 +54,3 @@ def each(paths: Iterable[str]) -> list[tuple[str, Fingerprint | None]]:
 def are_unchanged(files: Iterable[tuple[str, Fingerprint | None]]) -> bool:
     """Return whether each file has this fingerprint still."""
     return all(at(path) == before for path, before in files)
-
-
-def clock() -> int:
-    """Return the file system's clock in nanoseconds: later changes get no earlier timestamp. It
-    lags behind the exact one by a tick of the kernel. Python has no name for Linux's.
-    """
-    return time.clock_gettime_ns(COARSE)

@@ -801,7 +801,8 @@ def signature(repo: Repository, time: datetime) -> str:
     first, second = clean
     offset = int((time.utcoffset() or timedelta()).total_seconds()) // 60
     zone = f"{'-' if offset < 0 else '+'}{abs(offset) // 60:02d}{abs(offset) % 60:02d}"
-    return f"{first or FALLBACK_NAME} <{second or FALLBACK_EMAIL}> {int(time.timestamp())} {zone}"
+    seconds = max(int(time.timestamp()), 0)  # git has no time before 1970
+    return f"{first or FALLBACK_NAME} <{second or FALLBACK_EMAIL}> {seconds} {zone}"
 
 
 def time_of(author: bytes) -> datetime:

@@ -68,12 +68,3 @@ def test_no_file(tmp_path: Path, path: str) -> None:
     (tmp_path / "file").write_bytes(b"bytes")
 
     assert fingerprint.at(f"{tmp_path}/{path}") is None
-
-
-def test_clock(tmp_path: Path) -> None:
-    """What is changed after the clock was read has no earlier time: the exact clock is ahead."""
-    for number in range(200):
-        before = fingerprint.clock()
-        path = tmp_path / str(number)
-        path.touch()
-        assert path.stat().st_ctime_ns >= before

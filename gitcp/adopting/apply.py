@@ -7,12 +7,11 @@ next run stores again; no ref names an object that is not on disk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from gitcp import progress, readme
+from gitcp import clock, progress, readme
 from gitcp.adopting import personal
 from gitcp.adopting.base_commit import base_of
 from gitcp.adopting.holdings import Holdings
@@ -228,9 +227,7 @@ class _Share:
         agent: Agent | None,
         tree: Tree | None,
     ) -> Checkpoint:
-        time = datetime.fromtimestamp(
-            item.listed.found.modified, self._store.repo.host.now().tzinfo
-        )
+        time = clock.local(item.listed.found.modified)
         name = parent.id.session if parent else self._new_name(item.listed.found.session_id)
         own = tree if tree and tree.common_dir == str(self._store.repo.common_dir) else None
         base = base_of(self._store, own, item.origin, item.listed.found.modified)

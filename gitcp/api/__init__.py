@@ -7,9 +7,9 @@ can be shared between threads, and other processes can work in the same reposito
 from __future__ import annotations
 
 import os
-from datetime import datetime
 from pathlib import Path
 
+from gitcp import clock
 from gitcp.api.asynchronous import AsyncCheckpoints
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.model import Host
@@ -21,9 +21,7 @@ def open(path: str | os.PathLike[str] = ".", *, host: Host | None = None) -> Che
     `host` overrides this process's environment, home and clock. Raises RepositoryNotFound, and
     Refused for a repository that gitcp does not support. Writes nothing.
     """
-    actual_host = host or Host(
-        os.environ, Path(os.path.expanduser("~")), lambda: datetime.now().astimezone()
-    )
+    actual_host = host or Host(os.environ, Path(os.path.expanduser("~")), clock.now)
     return Checkpoints(Path(os.path.realpath(path)), actual_host)
 
 

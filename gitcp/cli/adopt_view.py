@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
 
-from gitcp import humanize
+from gitcp import clock, humanize
 from gitcp.adopting.apply import Adopted
 from gitcp.adopting.plan import AdoptPlan, Item, Share, pending
 from gitcp.cli import deletions, objects
@@ -88,14 +87,10 @@ def _row(context: Context, share: Share, agent: str, items: list[Item]) -> tuple
         agent,
         f"{len(new):,}",
         humanize.size(sum(item.listed.bytes for item in new)) if new else "",
-        humanize.ago(_time(oldest, now), now) if oldest is not None else "",
+        humanize.ago(clock.local(oldest), now) if oldest is not None else "",
         deletions.when(swept, now) if swept is not None else "",
         f"{len(items) - len(new):,}" if len(items) > len(new) else "",
     )
-
-
-def _time(seconds: float, now: datetime) -> datetime:
-    return datetime.fromtimestamp(seconds, now.tzinfo)
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
@@ -156,8 +151,8 @@ def _item_fields(item: Item) -> Json:
         "agent": conversation.agent,
         "agent_session": conversation.session_id,
         "bytes": item.listed.bytes,
-        "modified": encode_time(datetime.fromtimestamp(conversation.modified).astimezone()),
-        "deleted": encode_time(datetime.fromtimestamp(deleted).astimezone()) if deleted else None,
+        "modified": encode_time(clock.local(conversation.modified)),
+        "deleted": encode_time(clock.local(deleted)) if deleted else None,
         "directories": list(item.origin.directories),
         "reason": item.reason,
         "state": item.state,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gitcp import clock
 from gitcp.cli.output import Output
 from gitcp.errors import BadValue, GitcpError, RevisionAmbiguous, RevisionNotFound, StoreDamaged
 from gitcp.model import Checkpoint, CheckpointId, Host, Oid
@@ -29,9 +29,7 @@ class Context:
     def __init__(self, arguments: Sequence[str], look: Look | None = None) -> None:
         self.arguments = tuple(arguments)
         self.look = look
-        self.host = Host(
-            os.environ, Path(os.path.expanduser("~")), lambda: datetime.now().astimezone()
-        )
+        self.host = Host(os.environ, Path(os.path.expanduser("~")), clock.now)
         self.output = Output(os.environ)
         self.directory = ""
         self.finishing = False

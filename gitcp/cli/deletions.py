@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from gitcp import humanize
+from gitcp import clock, humanize
 from gitcp.adopting.sweeps import Sweep
 from gitcp.wire import Json, encode_time
 
@@ -31,13 +31,13 @@ def when(seconds: float, now: datetime) -> str:
     return f"in {humanize.count(days, 'day')}" if days > 0 else "at its next start"
 
 
-def fields(sweeps: tuple[Sweep, ...], now: datetime) -> list[Json]:
+def fields(sweeps: tuple[Sweep, ...]) -> list[Json]:
     """Return the fields of each warning."""
     return [
         {
             "agent": sweep.agent,
             "conversations": sweep.conversations,
-            "first": encode_time(datetime.fromtimestamp(sweep.first, now.tzinfo)),
+            "first": encode_time(clock.local(sweep.first)),
         }
         for sweep in sweeps
     ]

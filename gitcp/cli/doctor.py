@@ -32,7 +32,7 @@ def command(context: Context, *, as_json: bool) -> None:
     health = examine(store, context.host, _failing(context), error)
     soon = _due(context, store)
     if as_json:
-        deleted = deletions.fields(soon, context.host.now())
+        deleted = deletions.fields(soon)
         fields = {**_fields(health), "deleted_soon": deleted}
         context.output.document(objects.document("doctor", fields))
     else:

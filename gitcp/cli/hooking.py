@@ -12,7 +12,7 @@ import os
 import sys
 import time
 
-from gitcp import discovery, fingerprint, regular
+from gitcp import clock, discovery, fingerprint, regular
 from gitcp.cli import bounded
 from gitcp.cli.background import apart
 from gitcp.fastpath import answer, hook_memo, watched_look
@@ -161,7 +161,7 @@ def _answer(called: Sequence[_Called], until: float) -> None:
         else:
             each.note_asked()
             words = apart(each.worker(telling=telling), each.fail, until, overdue=each.is_overdue)
-            each.note_begin(fingerprint.clock())
+            each.note_begin(clock.of_files())
             told = told or bool(words)
             if words:
                 os.write(1, words)
@@ -197,10 +197,10 @@ class _Telling:
         from gitcp.cli.failure import describe
 
         if not isinstance(error, Exception):
-            hook_failures.record(self.files, type(error).__name__, "", time.time())
+            hook_failures.record(self.files, type(error).__name__, "", clock.seconds())
             return
         failure = describe(error)
-        hook_failures.record(self.files, failure.message, failure.hint, time.time())
+        hook_failures.record(self.files, failure.message, failure.hint, clock.seconds())
 
     def tell(self, notices: Sequence[str]) -> bool:
         """Print these notices for the agent, and what failed if that is due. Return whether
@@ -237,7 +237,7 @@ class _Called:
 
     def __init__(self, event: Event, root: str, git_dir: str) -> None:
         self.event, self.root, self.git_dir = event, root, git_dir
-        self.began = fingerprint.clock()
+        self.began = clock.of_files()
         self.settings = hook_memo.settings(git_dir)
         self.last = hook_memo.last(git_dir, event.agent, event.session_id)
         self.look = answer.look_at(root, git_dir)
@@ -302,7 +302,7 @@ class _Called:
         """Record that the process that saves has not finished in time. It goes on, and forgets that
         if it succeeds.
         """
-        now = time.time()
+        now = clock.seconds()
         hook_failures.record(self.telling.files, hook_failures.OVERDUE, "gitcp doctor", now)
         if os.waitpid(child, os.WNOHANG)[0] == child:  # just now
             hook_failures.clear(self.telling.files, reason=hook_failures.OVERDUE)
@@ -314,7 +314,7 @@ class _Called:
         return trigger
 
     def _decided(self, settings: Settings) -> str | None:
-        age = time.time() - self.last.created if self.last else None
+        age = clock.seconds() - self.last.created if self.last else None
         return triggers.decide(self.event, settings, age, self._size)
 
     def _calls_for_a_save(self, settings: Settings) -> bool:
@@ -621,7 +621,7 @@ class _Busy:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.utime(self._descriptor)
         except (BlockingIOError, PermissionError):
-            if self._descriptor is not None and time.time() - since > bounded.OVERDUE:
+            if self._descriptor is not None and clock.seconds() - since > bounded.OVERDUE:
                 _wait_less()
         except OSError:
             pass  # the mark spares a wait, and nothing depends on it

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitcp import wire
+from gitcp import clock, wire
 from gitcp.model import (
     MAIN,
     NOBODY,
@@ -61,7 +60,7 @@ def failing(failures: Failing | None) -> Json | None:
     """Return the failed saves of hooks."""
     if failures is None:
         return None
-    times = (datetime.fromtimestamp(at, UTC) for at in (failures.since, failures.last))
+    times = map(clock.local, (failures.since, failures.last))
     since, last = map(wire.encode_time, times)
     fields = {"count": failures.count, "reason": failures.reason, "hint": failures.hint}
     return {"since": since, "last": last, **fields}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gitcp import humanize, wire
+from gitcp import clock, humanize, wire
 from gitcp.git import refs
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _summary(state: PushState, now: datetime) -> str:
         return f"pushing {what}" if what else "pushing"
     if what:
         return f"{what} not pushed yet"
-    pushed = datetime.fromtimestamp(state.queue.pushed, UTC)
+    pushed = clock.local(state.queue.pushed)
     return f"pushed {humanize.ago(pushed, now)}" if state.queue.pushed else "nothing to push yet"
 
 
@@ -75,4 +75,4 @@ def _troubles(items: Sequence[Item]) -> Iterator[str]:
 
 
 def _time(seconds: float) -> str | None:
-    return wire.encode_time(datetime.fromtimestamp(seconds, UTC)) if seconds else None
+    return wire.encode_time(clock.local(seconds)) if seconds else None

@@ -114,7 +114,7 @@ def _fields(context: Context, current: Status) -> wire.Json:
         "watched": {"by": current.watcher, "trusted": current.missed is None}
         if current.watcher
         else None,
-        "deleted_soon": deletions.fields(_due(context), context.host.now()),
+        "deleted_soon": deletions.fields(_due(context)),
     }
 
 

@@ -13,7 +13,7 @@ import marshal
 import os
 import sys
 
-from gitcp import fingerprint
+from gitcp import clock, fingerprint
 from gitcp.fastpath import nodes
 
 TYPE_CHECKING = False
@@ -70,7 +70,7 @@ class Look:
         self.root, self.state = root, state
         self.only: frozenset[bytes] | None = None
         self.watch: Any = None
-        self.started = fingerprint.clock()
+        self.started = clock.of_files()
         self._children: list[tuple[int, int]] = []
         self._answer: tuple[Fingerprint, list[Change]] | None = None
         self._loaded: State | None = None

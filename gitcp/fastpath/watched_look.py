@@ -8,8 +8,8 @@ tells of mounts, so what is or was mounted inside is always looked at.
 from __future__ import annotations
 
 import os
-import time
 
+from gitcp import clock
 from gitcp.fastpath import stat_check
 from gitcp.watchers import watched
 from gitcp.watchers.watched import OWN, SOCKETS, Watched
@@ -109,7 +109,7 @@ class Watch:
 
 def watch(known: Watched, answer: Answer | None) -> Watch | None:
     """Return a look with this answer, None without one."""
-    return Watch(known, answer, time.time_ns()) if answer is not None else None
+    return Watch(known, answer, clock.nanoseconds()) if answer is not None else None
 
 
 def begin(look: Look, *, whole: bool = False) -> None:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import time
 from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from gitcp import fingerprint, regular, trusted_cache
+from gitcp import clock, fingerprint, regular, trusted_cache
 from gitcp.errors import Refused
 from gitcp.fingerprint import CTIME, Fingerprint
 from gitcp.git import shared
@@ -262,7 +261,7 @@ def _remembered(path: Path) -> tuple[list[str], Files, dict[str, str]] | None:
 
 
 def _remember(repo: ConfigScope, key: list[str], files: Files, settings: dict[str, str]) -> None:
-    newest_allowed = time.time_ns() - SETTLED_NS
+    newest_allowed = clock.nanoseconds() - SETTLED_NS
     if any(seen is not None and seen[CTIME] > newest_allowed for _, seen in files):
         return
     directory = repo.git_dir / "gitcp"

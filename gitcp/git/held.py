@@ -11,12 +11,12 @@ a copy of the whole tree is what the user saved by borrowing.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from gitcp import clock
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import shared
 from gitcp.git.fsync import sync_directory, sync_paths
@@ -166,7 +166,7 @@ def _settled(repo: Repository) -> list[Path]:
     settled = []
     for pack in _packs(repo):
         with suppress(OSError):
-            if time.time() - pack.with_suffix(".keep").stat().st_mtime > SETTLED:
+            if clock.seconds() - pack.with_suffix(".keep").stat().st_mtime > SETTLED:
                 settled.append(pack)
     return settled
 

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from gitcp import discovery
+from gitcp import clock, discovery
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused, StoreBusy, StoreDamaged
 from gitcp.git import shared
 from gitcp.git.fsync import FULL, make_directories, sync_directory, sync_paths, write_new
@@ -505,7 +505,7 @@ def _sync(directory: Path, name: str) -> None:
 def _heal(lock: str) -> None:
     with suppress(FileNotFoundError, NotADirectoryError):
         status = os.lstat(lock)
-        lost = time.time() - status.st_mtime > STALE and status.st_size in GIT_LOCK_SIZES
+        lost = clock.seconds() - status.st_mtime > STALE and status.st_size in GIT_LOCK_SIZES
         if stat.S_IMODE(status.st_mode) == OURS or lost:
             os.unlink(lock)
 

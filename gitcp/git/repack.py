@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gitcp import clock
 from gitcp.git import loose
 from gitcp.git.fsync import make_own_directory, open_shared, read_own, replace_file, sync_directory
 from gitcp.git.packs import FORM, LARGE, PackIndex, is_kept, release
@@ -148,7 +148,7 @@ def _is_large(path: Path) -> bool:
 
 
 def _is_settled(path: Path) -> bool:
-    return time.time() - path.stat().st_mtime > SETTLED
+    return clock.seconds() - path.stat().st_mtime > SETTLED
 
 
 def _join_packs(repo: Repository) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
+from gitcp import clock
 from gitcp.git.loose import with_alternates
 from gitcp.git.object_format import ObjectFormat
 from gitcp.git.packs import PackIndex, indexes, pack_times
@@ -101,7 +102,7 @@ class StoredObjects:
 
     @cached_property
     def _indexes(self) -> list[PackIndex]:
-        self._listed_at = time.time()
+        self._listed_at = clock.seconds()
         self._listed = pack_times(self.directories)
         return [
             index for directory in self.directories for index in indexes(directory, self._format)

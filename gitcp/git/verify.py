@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 import struct
-import time
 import zlib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from gitcp import clock
 from gitcp.errors import GitFailed
 from gitcp.git import shared
 from gitcp.git.object_format import FULL_NAME, ObjectFormat
@@ -79,7 +79,7 @@ def _read_tables(repo: Repository, prefix: str) -> Refs:
     for path in dict.fromkeys(repo.refs.files()):  # a linked working tree has one of its own
         for lock in sorted(Path(path).parent.glob("*.lock")):
             with suppress(FileNotFoundError):
-                if time.time() - lock.stat().st_mtime > STALE:
+                if clock.seconds() - lock.stat().st_mtime > STALE:
                     name = os.path.relpath(lock, repo.common_dir)
                     effect = LEFT_LOCK if lock.stem == Path(path).name else LEFT_TABLE_LOCK
                     result.faults.append(Fault(name, effect))

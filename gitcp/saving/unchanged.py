@@ -9,12 +9,11 @@ takes longer.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gitcp import adapters, fingerprint
+from gitcp import adapters, clock, fingerprint
 from gitcp.fastpath import answer, hook_memo
 from gitcp.fingerprint import CTIME
 from gitcp.git import config, fsync, refs, shared
@@ -80,7 +79,7 @@ def remember_settings(store: Store, settings: Settings) -> None:
     own = config.fingerprints(repo.git_dir)
     other_paths = [str(repo.root / TEAM), *repo.refs.files()]
     files = [*own, *fingerprint.each(other_paths)]
-    newest_allowed = time.time_ns() - SETTLED_NS
+    newest_allowed = clock.nanoseconds() - SETTLED_NS
     if own and not any(seen is not None and seen[CTIME] > newest_allowed for _, seen in files):
         _write(
             os.path.join(repo.git_dir, "gitcp", hook_memo.POLICY),
@@ -144,7 +143,7 @@ def forget_old_hooks(git_dir: str) -> None:
     for name in hook_memo.names(git_dir):
         path = os.path.join(git_dir, "gitcp", events.HOOKED, name)
         try:
-            if os.stat(path).st_mtime < time.time() - FORGOTTEN:
+            if os.stat(path).st_mtime < clock.seconds() - FORGOTTEN:
                 os.unlink(path)
         except OSError:
             continue

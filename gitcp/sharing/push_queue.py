@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from gitcp import humanize
+from gitcp import clock, humanize
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Oid
@@ -196,7 +196,7 @@ class _Worker:
     def step(self) -> None:
         """Try to send the next items, as many as fit into one push."""
         self._save(self._queue)
-        time.sleep(max(0.0, self._due() - time.time()))
+        time.sleep(max(0.0, self._due() - clock.seconds()))
         consent = push_policy.read(self._store.repo, self._remote)  # it may be withdrawn by now
         to = _destination(self._store, consent)[0] if consent else None
         if consent is None or to is None:
@@ -215,7 +215,7 @@ class _Worker:
     def _due(self) -> float:
         """Return when the next push may begin, in seconds since 1970."""
         wait = self._timing.wait * 2 ** (self._failures - 1) if self._failures else 0.0
-        return max(self._queue.tried + self._timing.apart, time.time() + wait)
+        return max(self._queue.tried + self._timing.apart, clock.seconds() + wait)
 
     def _next(self) -> tuple[Item, ...]:
         """Return the items of the next attempt, those that failed least first. Each failure halves
@@ -277,8 +277,8 @@ class _Worker:
 
     def _pace(self) -> None:
         """Wait until the last push is long enough ago, and note that one begins."""
-        time.sleep(max(0.0, self._queue.tried + self._timing.apart - time.time()))
-        self._save(replace(self._queue, tried=time.time()))
+        time.sleep(max(0.0, self._queue.tried + self._timing.apart - clock.seconds()))
+        self._save(replace(self._queue, tried=clock.seconds()))
 
     def _settle(self, consent: Consent, batch: tuple[Item, ...], left: Mapping[str, Item]) -> None:
         """Write what became of a batch: what was sent goes, the rest to the back."""
@@ -297,7 +297,7 @@ class _Worker:
         ]
         tried = {item.ref for item in batch}
         rest = [item for item in self._queue.items if item.ref not in tried]
-        pushed = time.time() if len(back) < len(batch) else self._queue.pushed
+        pushed = clock.seconds() if len(back) < len(batch) else self._queue.pushed
         self._save(replace(self._queue, items=(*rest, *back), pushed=pushed))
 
     def _save(self, queue: Queue) -> None:

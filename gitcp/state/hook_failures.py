@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from gitcp import trusted_cache, user_state
+from gitcp import clock, trusted_cache, user_state
 from gitcp.fastpath import answer
 
 TYPE_CHECKING = False
@@ -38,11 +38,9 @@ class Failing:
 
     def __str__(self) -> str:
         """Return one sentence: what failed, since when, and why."""
-        from datetime import datetime
-
         from gitcp import humanize
 
-        since = humanize.moment(datetime.fromtimestamp(self.since).astimezone())
+        since = humanize.moment(clock.local(self.since))
         times = humanize.count(self.count, "time")
         return f"hooks could not save {times} since {since}: {self.reason}"
 

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from gitcp import fingerprint
+from gitcp import clock, fingerprint
 from gitcp.errors import GitcpError
 from gitcp.fastpath.stat_check import UNSETTLED
 
@@ -95,7 +95,7 @@ def settled_ctime(status: os.stat_result, started: int) -> int:
 
 def tick() -> int:
     """Return the file system clock in nanoseconds: later changes get no earlier timestamp."""
-    return fingerprint.clock()
+    return clock.of_files()
 
 
 def reason(error: OSError, path: bytes) -> str:

@@ -92,8 +92,8 @@ def test_what_is_loaded() -> None:
     packages = {name.removeprefix("gitcp.") for name in loaded if name.startswith("gitcp.")}
     assert not {"re", "socket", "struct", "subprocess", "typing"} & loaded
     assert {name for name in packages if not name.startswith(("fastpath", "policy"))} == {
-        *("discovery", "fingerprint", "regular", "trusted_cache", "user_state", "watchers"),
-        "watchers.watched",
+        *("clock", "discovery", "fingerprint", "regular", "trusted_cache", "user_state"),
+        *("watchers", "watchers.watched"),
     }
 
 

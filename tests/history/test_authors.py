@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gitcp import fingerprint
+from gitcp import clock
 from gitcp.errors import Refused
 from gitcp.history import authors
 from gitcp.history.live import is_live
@@ -100,7 +100,7 @@ def test_live_by_hooks(project: Project) -> None:
     for name, live in (("UserPromptSubmit", True), ("SessionEnd", False)):
         event = events.read("claude", name, {"session_id": made.agent.session_id})
         assert event is not None
-        tool_log.note(str(store.repo.git_dir), str(project.root), event, fingerprint.clock())
+        tool_log.note(str(store.repo.git_dir), str(project.root), event, clock.of_files())
         assert is_live(store, "alpha", now) is live
     for trigger, live in ((Trigger.SESSION_END, False), (Trigger.TURN, True)):
         later = now + timedelta(seconds=30)

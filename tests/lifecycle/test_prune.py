@@ -426,7 +426,7 @@ def test_a_journal_that_reaches_out(project: Project, ref: str, new: str | None,
     commit = project.commit()
     operation = {"number": 0, "time": "2026-11-02T09:00:00+00:00", "what": "prune", "said": ""}
     moves = {"operation": operation, "moves": [[ref, commit, new]]}
-    Path(project.git_dir, "gitcp").mkdir()
+    Path(project.git_dir, "gitcp").mkdir(exist_ok=True)
     Path(project.git_dir, "gitcp/moves.json").write_text(json.dumps(moves))
 
     store = open_store(project)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitcp import fingerprint
+from gitcp import clock
 from gitcp.history.authors import Line
 from gitcp.model import NOBODY, Agent, Trigger
 from gitcp.policy import events
@@ -112,7 +112,7 @@ class World:
         read = events.read("claude", event, {**fields, "cwd": str(self.project.root)})
         assert read is not None
         git_dir = str(self.store.repo.git_dir)
-        tool_log.note(git_dir, str(self.project.root), read, fingerprint.clock())
+        tool_log.note(git_dir, str(self.project.root), read, clock.of_files())
 
     def save(self, agent: str, unknown: frozenset[str] = frozenset()) -> None:
         """Save, and compare what is recorded with what was done, or is `unknown`."""

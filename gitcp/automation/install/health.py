@@ -12,10 +12,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
-from gitcp import adapters
+from gitcp import adapters, clock
 from gitcp.automation.install import command, plan
 from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
@@ -249,7 +249,7 @@ def _last_hook(target: Target, store: Store | None) -> datetime | None:
         for path in directory.iterdir():
             if path.name.startswith(f"{events.AGENTS.get(target.name, target.name)}."):
                 times.append(path.stat().st_mtime)
-    return datetime.fromtimestamp(max(times), UTC) if max(times) else None
+    return clock.local(max(times)) if max(times) else None
 
 
 def _transcript_problems(store: Store, newest: tuple[sessions.Session, ...]) -> Iterator[Problem]:
