@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -113,14 +114,32 @@ def command(context: Context, /, **given: Any) -> None:
     )
     made = op.export(context.store, request, fields)
     if path is None:
-        context.output.data(made.data)
+        for chunk in made.chunks():
+            context.output.data(chunk)
         _say_changes(context, made)
         return
-    output_file.write(path, made.data, force=given["force"])
+    written = _Counted(made.chunks())
+    output_file.write(path, written, force=given["force"])
     if given["as_json"]:
-        context.output.document(objects.document("exported", _fields(request, path, made)))
+        fields = _fields(request, path, made, written)
+        context.output.document(objects.document("exported", fields))
     else:
-        _print(context, checkpoint, given["output"], made)
+        _print(context, checkpoint, given["output"], made, written.bytes)
+
+
+class _Counted:
+    """Chunks, with their size and hash once they were read."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self.bytes = 0
+        self.hash = sha256()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self.bytes += len(chunk)
+            self.hash.update(chunk)
+            yield chunk
 
 
 def _format(given: dict[str, Any], path: Path | None, *, terminal: bool) -> Format:
@@ -146,25 +165,23 @@ def _format(given: dict[str, Any], path: Path | None, *, terminal: bool) -> Form
     return form
 
 
-def _fields(request: ExportRequest, path: Path, made: Exported) -> wire.Json:
+def _fields(request: ExportRequest, path: Path, made: Exported, written: _Counted) -> wire.Json:
     return {
         "checkpoint": str(request.checkpoint.id),
         "format": request.format.value,
         "path": wire.encode_path(os.fsencode(path)),
-        "bytes": len(made.data),
-        "sha256": sha256(made.data).hexdigest(),
+        "bytes": written.bytes,
+        "sha256": written.hash.hexdigest(),
         "checkpoints": made.checkpoints,
         "redacted": len({finding.id for finding in made.redacted}),
         "converted": conversion_view.fields(made.converted) if made.converted else None,
     }
 
 
-def _print(context: Context, checkpoint: Checkpoint, name: str, made: Exported) -> None:
+def _print(context: Context, checkpoint: Checkpoint, name: str, made: Exported, size: int) -> None:
     many = f"{humanize.count(made.checkpoints, 'checkpoint')}, " if made.checkpoints > 1 else ""
     what = Styled(str(checkpoint.id), BOLD)
-    context.output.line(
-        Styled("exported", GREEN), " ", what, f" to {name}  ({many}{len(made.data):,} bytes)"
-    )
+    context.output.line(Styled("exported", GREEN), " ", what, f" to {name}  ({many}{size:,} bytes)")
     _say_changes(context, made)
 
 

@@ -5,6 +5,7 @@ unless told so.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,15 +25,16 @@ def require_free(path: Path, *, force: bool) -> None:
         raise Refused(f"{path} exists already: nothing was written", hint="--force replaces it")
 
 
-def write(path: Path, data: bytes, *, force: bool) -> None:
-    """Write `data` to a temporary file beside `path`, and give it that name. Raises Refused,
-    DiskFull, GitcpError.
+def write(path: Path, chunks: Iterable[bytes], *, force: bool) -> None:
+    """Write `chunks` to a temporary file beside `path`, and give it that name. Raises Refused,
+    DiskFull, GitcpError, and what `chunks` raises.
     """
     _tidy(path)
     temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}")
     try:
         with replacing(path, temporary=temporary, private=True, overwrite=force) as descriptor:
-            write_all(descriptor, data)
+            for chunk in chunks:
+                write_all(descriptor, chunk)
     except FileExistsError:
         raise Refused(
             f"{path} exists already: nothing was written", hint="--force replaces it"

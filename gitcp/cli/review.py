@@ -93,7 +93,7 @@ def command(context: Context, /, **given: Any) -> None:
     story = _clean(context, _told(context, given, thread), given)
     for name in given["files"]:
         output_file.write(
-            context.cwd / name, _made(story, name, given["max_bytes"]), force=given["force"]
+            context.cwd / name, [_made(story, name, given["max_bytes"])], force=given["force"]
         )
         context.output.say(f"wrote {name}")
     if thread is not None:

@@ -45,7 +45,7 @@ def command(context: Context, /, **given: Any) -> None:
     if path is not None:
         from gitcp.review.pages.stats import render  # jinja2: only for the page
 
-        output_file.write(path, render(statistics).encode("utf-8"), force=given["force"])
+        output_file.write(path, [render(statistics).encode("utf-8")], force=given["force"])
         context.output.say(f"wrote {given['file']}")
     elif given["as_json"]:
         context.output.document(objects.document("stats", _fields(statistics)))

@@ -245,7 +245,7 @@ class _Branch:
         page = markdown.render(
             checkpoint, show.messages(self.store, checkpoint.conversation), self.clean
         )
-        data = page.encode("utf-8", "backslashreplace")
+        data = b"".join(page)
         pages = {
             b".gitattributes": FOLDED,
             session.encode("ascii") + b"/conversation.md": checkpoint_scan.redacted(
@@ -372,7 +372,8 @@ class _Branch:
 def _conversation(store: Store, checkpoint: Checkpoint) -> bytes:
     """Return the text of the conversation, unredacted; empty if there is none."""
     conversation = checkpoint.conversation
-    return markdown.texts(checkpoint, show.messages(store, conversation)) if conversation else b""
+    messages = show.messages(store, conversation) if conversation else None
+    return b"" if messages is None else b"".join(markdown.texts(checkpoint, messages))
 
 
 def _subject(checkpoint: Checkpoint) -> bytes:

@@ -20,11 +20,14 @@ from gitcp.secrets import scan, scan_cache
 from gitcp.secrets.external_scanner import ExternalFinding, Pieces, pieces
 from gitcp.state import settings
 from gitcp.store import CONVERSATION, OUTPUTS, Store, Summary, parse_summary
-from gitcp.value import Value
+from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
 OVERLAP = 4096
 """Bytes on each side of a segment boundary that are scanned together."""
+
+WINDOW = 1 << 20
+"""Bytes of a long text that are scanned at a time."""
 
 TOGETHER = 1000
 """Number of checkpoints that are read together: their new trees are held in memory meanwhile."""
@@ -158,6 +161,32 @@ def in_text(text: bytes, kind: str, path: bytes = b"", sieve: Sieve = OURS) -> t
         for finding, _ in _locate(text, kind, path, None, sieve)
         if finding.id not in sieve.allowed
     )
+
+
+def windows(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield a long text in parts that are scanned one by one, each with the number of lines before
+    it. A part begins with the end of the one before; no chunk is divided.
+    """
+    window, lines = b"", 0
+    pending: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        pending.append(chunk)
+        size += len(chunk)
+        if size >= WINDOW:
+            window += b"".join(pending)
+            yield lines, window
+            lines += window.count(b"\n", 0, -OVERLAP)
+            window, pending, size = window[-OVERLAP:], [], 0
+    if pending:
+        yield lines, window + b"".join(pending)
+
+
+def in_chunks(chunks: Iterable[bytes], kind: str, path: bytes, sieve: Sieve) -> Iterator[Finding]:
+    """Yield the secrets in a long text that is about to leave; one in an overlap, twice."""
+    for lines, window in windows(chunks):
+        for each in in_text(window, kind, path, sieve):
+            yield replace(each, line=each.line + lines)
 
 
 def of_tags(store: Store, tags: Mapping[str, Oid]) -> dict[str, bytes]:

@@ -29,6 +29,9 @@ from gitcp.value import Value
 Clean = Callable[[str], str]
 """Redacts a text."""
 
+Chunks = Callable[[], Iterable[bytes]]
+"""Gives the parts of a long text: a conversation of a GB need not be in memory."""
+
 
 class Format(StrEnum):
     """Output formats."""
@@ -56,18 +59,18 @@ class ExportRequest(Value):
 
 
 class Exported(Value):
-    """The exported bytes, the number of checkpoints in it, the secrets that were replaced, and the
-    conversion of a transcript for another agent.
+    """What gives the exported bytes, as often as it is called; the number of checkpoints in them,
+    the secrets that were replaced, and the conversion of a transcript for another agent.
     """
 
-    data: bytes
+    chunks: Chunks
     checkpoints: int
     redacted: tuple[Finding, ...]
     converted: Converted | None = None
 
 
 def export(store: Store, request: ExportRequest, fields: wire.Json) -> Exported:
-    """Return the exported bytes. `fields` is the checkpoint as `--json` prints it.
+    """Return what gives the exported bytes. `fields` is the checkpoint as `--json` prints it.
 
     Writes no ref; with `redact`, unreferenced objects. Raises SecretsFound, FilteredFiles, and
     RevisionNotFound if the checkpoint has no conversation to export.
@@ -76,19 +79,34 @@ def export(store: Store, request: ExportRequest, fields: wire.Json) -> Exported:
         return _bundle(store, request)
     if request.agent is not None:
         return _converted(store, request, request.agent)
-    data, unescaped = _render(store, request, fields)
-    sieve = checkpoint_scan.sieve(store, (), request.allowed, [data, unescaped])
+    chunks = _rendered(store, request, fields)
+    unescaped = _unescaped(store, request)
+    texts = (
+        window for each in (unescaped, chunks) for _, window in checkpoint_scan.windows(each())
+    )
+    sieve = checkpoint_scan.sieve(store, (), request.allowed, texts)
     stream = request.stream.encode("utf-8", "replace")
     findings = _once(
-        [
-            *checkpoint_scan.in_text(unescaped, "conversation", stream, sieve),
-            *checkpoint_scan.in_text(data, "conversation", stream, sieve),
-        ]
+        finding
+        for each in (unescaped, chunks)
+        for finding in checkpoint_scan.in_chunks(each(), "conversation", stream, sieve)
     )
     _require_allowed(request, sieve, findings)
     if findings:
-        data = _render(store, request, fields, checkpoint_scan.Cleaner(sieve, [unescaped, data]))[0]
-    return Exported(checkpoint_scan.redacted(data, sieve) if findings else data, 1, findings)
+        whole = [b"".join(unescaped()), b"".join(chunks())]
+        cleaner = checkpoint_scan.Cleaner(sieve, whole)
+        data = b"".join(_rendered(store, request, fields, cleaner)())
+        return _exported(checkpoint_scan.redacted(data, sieve), 1, findings)
+    return Exported(chunks, 1, ())
+
+
+def _exported(
+    data: bytes,
+    checkpoints: int,
+    findings: tuple[Finding, ...],
+    converted: Converted | None = None,
+) -> Exported:
+    return Exported(lambda: (data,), checkpoints, findings, converted)
 
 
 def _converted(store: Store, request: ExportRequest, agent: str) -> Exported:
@@ -100,7 +118,7 @@ def _converted(store: Store, request: ExportRequest, agent: str) -> Exported:
     findings = _once(checkpoint_scan.in_text(data, "conversation", b"main", sieve))
     _require_allowed(request, sieve, findings)
     clean = checkpoint_scan.redacted(data, sieve) if findings else data
-    return Exported(clean, 1, findings, converted)
+    return _exported(clean, 1, findings, converted)
 
 
 def _require_allowed(request: ExportRequest, sieve: Sieve, findings: tuple[Finding, ...]) -> None:
@@ -114,32 +132,38 @@ def _once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple({each.id: each for each in reversed(list(findings))}.values())
 
 
-def _render(
-    store: Store, request: ExportRequest, fields: wire.Json, clean: Clean = str
-) -> tuple[bytes, bytes]:
-    """Return the conversation in the requested format, and its text before any escaping, for the
-    scanner.
+def _unescaped(store: Store, request: ExportRequest) -> Chunks:
+    """Return the text of a conversation before any escaping, for the scanner; nothing if the format
+    is what the agent wrote.
     """
-    checkpoint = request.checkpoint
+    checkpoint, conversation = request.checkpoint, request.checkpoint.conversation
+    if request.format is Format.TRANSCRIPT or conversation is None:
+        return tuple
+    return lambda: markdown.texts(checkpoint, show.messages(store, conversation))
+
+
+def _rendered(
+    store: Store, request: ExportRequest, fields: wire.Json, clean: Clean = str
+) -> Chunks:
+    """Return the conversation in the requested format."""
+    checkpoint, conversation = request.checkpoint, request.checkpoint.conversation
     if request.format is Format.TRANSCRIPT:
-        return b"".join(show.stream(store, checkpoint, request.stream)), b""
-    if checkpoint.conversation is None:
+        return lambda: show.stream(store, checkpoint, request.stream)
+    if conversation is None:
         raise RevisionNotFound(
             f"checkpoint {checkpoint.id} has no conversation; nothing was exported",
             hint=f"gitcp export {checkpoint.id} --format bundle -o FILE",
         )
-    messages = list(show.messages(store, checkpoint.conversation))
-    unescaped = markdown.texts(checkpoint, messages)
     if request.format is Format.MARKDOWN:
-        return markdown.render(checkpoint, messages, clean).encode(
-            "utf-8", "backslashreplace"
-        ), unescaped
+        return lambda: markdown.render(checkpoint, show.messages(store, conversation), clean)
+    messages = list(show.messages(store, conversation))
     document = (
         trajectory.render(checkpoint, messages)
         if request.format is Format.ATIF
         else _document(fields, messages)
     )
-    return wire.dumps(_cleaned(document, clean)) + b"\n", unescaped
+    data = wire.dumps(_cleaned(document, clean)) + b"\n"
+    return lambda: (data,)
 
 
 def _cleaned(value: Any, clean: Clean) -> Any:
@@ -204,7 +228,7 @@ def _bundle(store: Store, request: ExportRequest) -> Exported:
         store.writer.flush(keep=True)
         _require_clean(store, list(editor.becomes.values()), _tag_refs(names), request.allowed)
     try:
-        return Exported(bundle.write(store.repo, names), len(chain), findings)
+        return _exported(bundle.write(store.repo, names), len(chain), findings)
     finally:
         store.writer.release()
 

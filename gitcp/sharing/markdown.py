@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from gitcp import wire
 from gitcp.adapters.base import Message
@@ -27,22 +28,23 @@ NAMES = {
 FOLDED = 20_000
 """Maximum characters of a collapsed block."""
 
-SIGNS = re.compile(r"([\\`*_{}\[\]<>#|~&@$^])")
+SIGNS = str.maketrans({sign: f"\\{sign}" for sign in r"\`*_{}[]<>#|~&@$^"})
 GUESSED = re.compile(r"(?i)(?<=[a-z])(?=://)|(?<=\bwww)(?=\.)")
 """Where forges autolink."""
 OPENS = re.compile(r"^(\s*)(\d+)([.)])|^(\s*)([-+=:])")
 FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
 
-def texts(checkpoint: Checkpoint, messages: Iterable[Message]) -> bytes:
-    """Return all text of a page, unescaped, for a scanner: escaping would hide secrets from it."""
+def texts(checkpoint: Checkpoint, messages: Iterable[Message]) -> Iterator[bytes]:
+    """Yield all text of a page in lines, unescaped, for a scanner: escaping would hide secrets from
+    it.
+    """
     note, agent = checkpoint.note, checkpoint.agent
     parts = [subject(checkpoint), note.label, note.phase, note.objective]
     parts += [agent.name, agent.version, agent.model] if agent else []
-    messages_text = (
-        part for message in messages for part in (message.role, message.tool, message.text)
-    )
-    return "\n".join(filter(None, [*parts, *messages_text])).encode("utf-8", "surrogatepass")
+    said = ((message.role, message.tool, message.text) for message in messages)
+    for each in chain([parts], said):
+        yield "".join(f"{part}\n" for part in each if part).encode("utf-8", "surrogatepass")
 
 
 def title(checkpoint: Checkpoint, clean: Callable[[str], str] = str) -> str:
@@ -67,8 +69,8 @@ def cleaned(message: Message, clean: Callable[[str], str]) -> Message:
 
 def render(
     checkpoint: Checkpoint, messages: Iterable[Message], clean: Callable[[str], str] = str
-) -> str:
-    """Return the page: the checkpoint's description and its conversation. `clean` is applied to
+) -> Iterator[bytes]:
+    """Yield the page: the checkpoint's description and its conversation. `clean` is applied to
     every text before it is escaped.
     """
     note, agent = checkpoint.note, checkpoint.agent
@@ -85,7 +87,10 @@ def render(
             ]
         ),
     ]
-    return "\n\n".join([*head, *body(cleaned(message, clean) for message in messages)]) + "\n"
+    yield "\n\n".join(head).encode("utf-8", "backslashreplace")
+    for block in body(cleaned(message, clean) for message in messages):
+        yield b"\n\n" + block.encode("utf-8", "backslashreplace")
+    yield b"\n"
 
 
 def body(messages: Iterable[Message]) -> Iterator[str]:
@@ -156,6 +161,9 @@ def escaped(line: str) -> str:
     """Escape one line so that Markdown shows it verbatim."""
     text = printable(line.rstrip())
     indent = len(text) - len(text.lstrip(" "))
-    body = GUESSED.sub(r"\\", SIGNS.sub(r"\\\1", text[indent:]))
-    body = OPENS.sub(lambda m: f"{m[2]}\\{m[3]}" if m[2] else f"\\{m[5]}", body)
+    body = text[indent:].translate(SIGNS)
+    if "://" in body or "www" in body.lower():
+        body = GUESSED.sub(r"\\", body)
+    if not body[:1].isalpha():
+        body = OPENS.sub(lambda m: f"{m[2]}\\{m[3]}" if m[2] else f"\\{m[5]}", body)
     return "&nbsp;" * indent + body

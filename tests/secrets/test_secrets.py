@@ -340,3 +340,15 @@ def test_encoded(project: Project, tmp_path: Path) -> None:
     assert "no secrets found" in project.gitcp("secrets", "--all", check=0).out
     for number in range(3):
         assert "[PURGED]" in project.gitcp("show", f"@:f{number}", check=0).out
+
+
+def test_a_long_text_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the chunks of a long text end: found once or twice, in its line."""
+    monkeypatch.setattr(checkpoint_scan, "WINDOW", 1 << 14)
+    token = tokens()["github-token"].encode()
+    for place in range(0, 60_000, 977):
+        text = b"x\n" * (place // 2) + token + b"\n" + b"x\n" * 10_000
+        for size in (333, 5000, 20_000):
+            chunks = [text[at : at + size] for at in range(0, len(text), size)]
+            found = set(checkpoint_scan.in_chunks(chunks, "conversation", b"main", Sieve()))
+            assert found == set(checkpoint_scan.in_text(text, "conversation", b"main"))

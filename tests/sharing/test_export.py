@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from gitcp.model import Agent
 from gitcp.secrets.scan import fingerprint
 from gitcp.sharing import markdown, trajectory
 
-from driver import Project
+from driver import SOURCE, Project
 from samples import open_store, plain, save
 
 TOKEN = tokens()["github-token"]
@@ -717,7 +718,7 @@ def test_hostile_markdown(role: str) -> None:
     said = [
         Message(role, text, tool=tool) for text in HOSTILE for tool in (None, "<script>x</script>")
     ]
-    page = markdown.render(plain(), said)
+    page = b"".join(markdown.render(plain(), said)).decode()
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(page)
     shown = re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", html, flags=re.DOTALL)
 
@@ -735,7 +736,7 @@ def test_markdown_reads_well() -> None:
         Message("user", "Make it work, please (soon)."),
         Message("assistant", "Done:\n\n```py\nx = 1 < 2\n```\nEnd."),
     ]
-    page = markdown.render(plain(), said)
+    page = b"".join(markdown.render(plain(), said)).decode()
 
     assert page.endswith(
         "## User\n\nMake it work, please (soon).\n\n## Agent\n\nDone:\n\n```text\nx = 1 < "
@@ -792,3 +793,36 @@ def test_what_cannot_be_converted(spoken: Project) -> None:
         spoken.gitcp("export", "--as", "codex", "-f", "atif", check=2)
     save(open_store(spoken), "alone")
     spoken.gitcp("export", "alone", "--as", "codex", check=16)
+
+
+PEAK = """
+import resource, subprocess, sys
+subprocess.run([sys.executable, *sys.argv[1:]], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+"""A small process between, because a fork of a large one counts as large."""
+
+
+@pytest.mark.parametrize("form", ["markdown", "transcript"])
+def test_little_memory(project: Project, form: str) -> None:
+    """A long conversation is read, scanned and written part by part."""
+    peaks = []
+    content = "words of a person, and some more of them than a line of a page usually has\n" * 1500
+    line = {"type": "user", "message": {"role": "user", "content": content}}
+    for name, prompts in (("short", 1), ("long", 160)):
+        lines = (json.dumps({**line, "uuid": f"{n}", "sessionId": name}) for n in range(prompts))
+        (project.root / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+        given = ("--session", name, "--conversation", f"{name}.jsonl", "--agent", "claude-code")
+        project.gitcp("save", name, *given, check=0)
+        args = ["-P", "-m", "gitcp", "export", f"{name}@1", "-f", form, "-o", f"{name}.{form}"]
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, *args],
+            cwd=project.root,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+            capture_output=True,
+            check=True,
+        )
+        peaks.append(int(done.stdout.split()[-1]) << 10)
+    size = (project.root / f"long.{form}").stat().st_size
+    assert size > 16 << 20
+    assert peaks[1] - peaks[0] < size
