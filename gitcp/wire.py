@@ -55,6 +55,11 @@ LISTS = ("decisions", "failed", "next", "active")
 NO_HANDOFF = Handoff()
 MARKS = ("intent_to_add", "skip_worktree", "assume_unchanged")
 
+NESTED, DEEPEST = 200, 250
+"""How often lists and dicts may be nested in a value that is given, and in a document around it:
+whoever walks through one may call itself.
+"""
+
 Json = dict[str, Any]
 
 
@@ -79,25 +84,52 @@ def canonical(value: object) -> bytes:
 
 def is_json(value: object) -> bool:
     """Return whether a value is what JSON has: null, numbers, text, lists (or tuples), and dicts
-    with text keys.
+    with text keys, nested at most NESTED times.
     """
+    level: list[object] = [value]
+    for _ in range(NESTED + 1):
+        if not all(map(_is_of_json, level)):
+            return False
+        level = _inside(level)
+        if not level:
+            return True
+    return False
+
+
+def _is_of_json(value: object) -> bool:
     if isinstance(value, dict):
-        return all(type(key) is str for key in value) and all(map(is_json, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(is_json, value))
-    return (
-        value is None
-        or type(value) in (bool, int, str)
-        or (type(value) is float and isfinite(value))
-    )
+        return all(type(key) is str for key in value)
+    if isinstance(value, list | tuple) or value is None or type(value) in (bool, int, str):
+        return True
+    return type(value) is float and isfinite(value)
+
+
+def _inside(level: Iterable[object]) -> list[object]:
+    """Return what is in the lists and dicts among these values."""
+    found: list[object] = []
+    for value in level:
+        if isinstance(value, dict):
+            found += value.values()
+        elif isinstance(value, list | tuple):
+            found += value
+    return found
 
 
 def loads(data: bytes) -> Any:
-    """Decode a JSON document. Raises ValueError."""
+    """Decode a JSON document. Raises ValueError, also for one that is nested more than DEEPEST
+    times.
+    """
     try:
-        return json.loads(data)
+        value = json.loads(data)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    if data.count(b"[") + data.count(b"{") > DEEPEST:  # few have so many
+        level = [value]
+        for _ in range(DEEPEST + 1):
+            level = _inside(level)
+        if level:
+            raise ValueError("nested too deeply")
+    return value
 
 
 def parse_line(line: bytes) -> Json | None:

@@ -226,9 +226,10 @@ def _position(given: Mapping[str, object]) -> dict[str, Any]:
     for name, value in given.items():
         if type(name) is not str or not wire.is_json(value):
             raise BadValue(
-                f"position {name!r} is a {type(value).__name__} that JSON does not have; nothing "
+                f"position {name!r} is a {type(value).__name__} that is not a JSON value; nothing "
                 "was saved",
-                hint="pass None, numbers, text, lists, or dicts with text keys",
+                hint="pass None, numbers, text, lists, or dicts with text keys, nested at most "
+                f"{wire.NESTED} times",
             )
     position: dict[str, Any] = wire.loads(wire.dumps(dict(given)))
     return position

@@ -67,7 +67,8 @@ def encode(step: StepName, result: Any) -> Result:
         raise BadValue(
             f"the result of step {str(step)!r} is not a JSON value: the step was done, but its "
             "result is not recorded",
-            hint="return None, numbers, text, lists, or dicts with text keys",
+            hint="return None, numbers, text, lists, or dicts with text keys, nested at most "
+            f"{wire.NESTED} times",
         )
     return Result(step, wire.dumps(result))
 

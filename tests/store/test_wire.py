@@ -580,3 +580,25 @@ def test_unknown_is_no_oid() -> None:
 
     assert UNKNOWN.encode() not in data
     assert decode(data).commit == COMMIT
+
+
+@pytest.mark.parametrize("key", [None, "a"], ids=["lists", "dicts"])
+def test_nested(key: str | None) -> None:
+    """A value may be nested as often as it says, a document around it a few times more. What is
+    deeper is refused, however deep it is.
+    """
+
+    def nested(times: int) -> Any:
+        value: Any = 1
+        for _ in range(times):
+            value = [value] if key is None else {key: value}
+        return value
+
+    assert wire.is_json(nested(wire.NESTED))
+    assert wire.loads(wire.dumps(nested(wire.DEEPEST))) == nested(wire.DEEPEST)
+    for times in (wire.NESTED + 1, 2000, 100_000):
+        assert not wire.is_json(nested(times))
+    for times in (wire.DEEPEST + 1, 100_000):
+        opens, closes = (b"[", b"]") if key is None else (b'{"a":', b"}")
+        with pytest.raises(ValueError, match="nested too deeply"):
+            wire.loads(opens * times + b"1" + closes * times)
