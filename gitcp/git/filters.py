@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from gitcp import regular
 from gitcp.errors import GitFailed, Refused
 from gitcp.git import config, index, process
+from gitcp.git.index import Noted
 from gitcp.git.repo import Repository
 from gitcp.model import Oid, path_text
 
@@ -23,6 +26,12 @@ NONE = frozenset({b"", b"unspecified", b"set", b"unset"})
 
 PROGRAMS = ("clean", "smudge", "process")
 """The settings of a filter that name programs."""
+
+CONVERTING = ("text", "crlf", "eol", "ident", "working-tree-encoding")
+"""The attributes by which git itself converts a file."""
+
+NEVER = ("false", "no", "off", "0", "")
+"""Values of core.autocrlf by which it converts nothing."""
 
 ATTRIBUTES = b".gitattributes"
 
@@ -71,21 +80,64 @@ def _index_of(repo: Repository, files: Mapping[bytes, Oid]) -> Iterator[Reposito
 
 
 def require_users_own(repo: Repository, drivers: Iterable[str]) -> None:
-    """Raise Refused if a filter's programs are named by the repository's own configuration alone
-    and git was never used here: all of that can have come in an archive. Where the user's git wrote
-    the index, it has followed this configuration before.
+    """Raise Refused if a filter's programs are named by the repository's own configuration alone,
+    which an archive can bring, unless the user's git has run the filter here before.
     """
     for driver in drivers:
         names = [f"filter.{driver}.{key}" for key in PROGRAMS]
         values = {name: repo.config.get(config.canonical(name)) for name in names}
-        own = [name for name, value in values.items() if value != repo.personal(name)]
-        if own and not index.was_written_here(repo):
+        own = {name: value for name, value in values.items() if value != repo.personal(name)}
+        if own and not _has_run(repo, driver):
+            commands = [
+                shlex.join(("git", "config", "--global", name, value or ""))
+                for name, value in own.items()
+            ]
             raise Refused(
-                f"{own[0]} is set in this repository's own configuration, which may be a "
-                "stranger's, for git was not used in this directory before: it was not run, and no "
+                f"the filter {driver} is set in this repository's own configuration, which may be "
+                "a stranger's, and no file here shows that git has used it: it was not run, and no "
                 "branch was created",
-                hint="if it is yours: git status, which runs it as well",
+                hint=f"if it is yours: {' && '.join(commands)}",
             )
+
+
+def _has_run(repo: Repository, driver: str) -> bool:
+    """Return whether the index shows that git has run a filter in this place: git wrote it here,
+    and the blob of a file that nothing else converts is not the file as it was.
+    """
+    noted = index.noted(repo)
+    if not any(each.is_current for each in noted.values()):
+        return False  # it came with the files
+    if repo.config.get("core.autocrlf", "false") not in NEVER:
+        return False
+    request = b"\0".join(noted) + b"\0"
+    output = repo.git("check-attr", "-z", "--stdin", "filter", *CONVERTING, input=request)
+    attributes: dict[bytes, set[bytes]] = {}
+    fields = output.split(b"\0")
+    for path, name, value in zip(fields[0:-1:3], fields[1::3], fields[2::3], strict=True):
+        if value not in NONE:
+            attributes.setdefault(path, set()).add(name + b"=" + value)
+    filtered = [path for path, set_here in attributes.items() if set_here == {_filter(driver)}]
+    blobs = "\n".join(noted[path].blob for path in filtered).encode("ascii")
+    sizes = repo.git("cat-file", "--batch-check=%(objectsize)", input=blobs).split(b"\n")
+    return any(
+        size.isdigit() and (int(size) != noted[path].size or _differs(repo, path, noted[path]))
+        for path, size in zip(filtered, sizes, strict=False)
+    )
+
+
+def _filter(driver: str) -> bytes:
+    return b"filter=" + os.fsencode(driver)
+
+
+def _differs(repo: Repository, path: bytes, noted: Noted) -> bool:
+    """Return whether a file, unchanged since git looked at it, has other bytes than its blob."""
+    if not noted.is_current:
+        return False
+    try:
+        data = regular.content(os.path.join(os.fsencode(repo.root), path))
+    except OSError:
+        return False
+    return repo.object_format.oid_of("blob", data) != noted.blob
 
 
 def clean(repo: Repository, path: bytes, data: bytes, driver: str) -> Oid:

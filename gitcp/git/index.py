@@ -13,6 +13,7 @@ import os
 import stat
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gitcp import fingerprint, regular
@@ -260,27 +261,38 @@ def read(repo: Opened) -> Index:
         raise unreadable(repo, str(error).rpartition("fatal: ")[2].strip()) from None
 
 
-def was_written_here(repo: Opened) -> bool:
-    """Return whether git itself wrote this index, in this place: an entry has the inode and the
-    time of the last change of its file, which nothing that unpacks or copies files can set. gitcp
-    writes neither into an index. Raises IndexUnreadable.
+class Noted(NamedTuple):
+    """What git noted of a file when it last looked at it: the blob that it would commit, the bytes
+    of the file, and whether the file is the same still. That takes its inode and the time of its
+    last change, which nothing that unpacks or copies files can set; gitcp writes neither into an
+    index.
     """
+
+    blob: Oid
+    size: int
+    is_current: bool
+
+
+def noted(repo: Opened) -> dict[bytes, Noted]:
+    """Return what the index of this working tree says of each file that exists. Raises
+    IndexUnreadable.
+    """
+    found = {}
     for directory, folder in read(repo).folders.items():
         for name, slots in folder.files.items():
-            try:
-                status = os.lstat(os.path.join(os.fsencode(repo.root), directory, name))
-            except OSError:
-                continue
-            if any(_is_of(slot, status) for slot in slots):
-                return True
-    return False
+            path = directory + b"/" + name if directory else name
+            with suppress(OSError):
+                status = os.lstat(os.path.join(os.fsencode(repo.root), path))
+                _, oid, flags, data = slots[0]
+                if data and not flags & (STAGE | INTENT_TO_ADD):
+                    found[path] = _noted(oid, data, status)
+    return found
 
 
-def _is_of(slot: Slot, status: os.stat_result) -> bool:
-    if not slot[3]:
-        return False
-    ctime, ctime_ns, _, _, _, inode, *_ = _STAT.unpack(slot[3])
-    return bool(ctime * 10**9 + ctime_ns == status.st_ctime_ns and inode == status.st_ino & _LOW)
+def _noted(oid: bytes, data: bytes, status: os.stat_result) -> Noted:
+    ctime, ctime_ns, _, _, _, inode, _, _, _, size = _STAT.unpack(data)
+    is_same = ctime * 10**9 + ctime_ns == status.st_ctime_ns and inode == status.st_ino & _LOW
+    return Noted(Oid(oid.hex()), size, is_same)
 
 
 def unreadable(repo: Opened, why: str) -> IndexUnreadable:

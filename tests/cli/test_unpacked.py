@@ -267,7 +267,7 @@ def test_nothing_is_run(delivered: Delivered) -> None:
         done = project.gitcp(*typed.split(), env={"EDITOR": "true", "GIT_EDITOR": ""})
         assert not marks.left(), typed
         if "publish" in typed and not project.where:
-            assert "filter.evil.clean is set in this repository's own configuration" in done.err
+            assert "the filter evil is set in this repository's own configuration" in done.err
         else:
             assert done.code == ENDED.get(typed, 0), (typed, done.err)
         assert "Traceback" not in done.err, (typed, done.err)

@@ -93,14 +93,51 @@ def test_set_in_the_repository(project: Project, tmp_path: Path) -> None:
     shutil.copytree(project.root, tmp_path / "copy", symlinks=True)
     copy = Project(tmp_path / "copy")
     refused = publish(copy, code=12)
-    assert "filter.x.clean is set in this repository's own configuration" in refused
-    assert "git was not used in this directory before" in refused
+    assert "the filter x is set in this repository's own configuration" in refused
+    assert "no file here shows that git has used it" in refused
     assert not ran.exists()
     assert "pub" not in copy.git("branch")
-    subprocess.run(["git", "status"], cwd=copy.root, check=True, capture_output=True)  # the hint
+    subprocess.run(["git", "status"], cwd=copy.root, check=True, capture_output=True)
     for where in project, copy:
         publish(where)
         assert where.git("diff", "--name-only", "main", "pub") == "a.txt"
+
+
+def test_set_in_the_repository_and_of_one_size(crypt: Project) -> None:
+    """What a filter encrypts to as many bytes shows that it has run, too."""
+    crypt.git("config", "--global", "--remove-section", "filter.x")
+    crypt.git("config", "filter.x.clean", "tr a-z n-za-m")
+    crypt.write("new.x", f"{PLAIN}\n")
+    crypt.gitcp("save", "new", check=0)
+    publish(crypt)
+    assert crypt.git("show", "pub:new.x") == "gbcfrperg"
+
+
+@pytest.mark.parametrize("how", ["set since", "changes nothing", "converted", "autocrlf"])
+def test_no_sign_of_a_run(project: Project, tmp_path: Path, how: str) -> None:
+    """Where the index does not show that git has run the repository's filter, it is not run: also
+    if git converted the files itself.
+    """
+    clean = f"touch {tmp_path}/ran; cat"
+    project.write(".gitattributes", "*.x filter=x" + " text eol=crlf\n" * (how == "converted"))
+    project.write("a.txt", "one\n")
+    project.write("n.x", "one\r\n")
+    if how == "autocrlf":
+        project.git("config", "core.autocrlf", "true")
+    if how == "changes nothing":
+        project.git("config", "filter.x.clean", clean)
+    project.commit()
+    project.git("config", "filter.x.clean", clean)
+    (tmp_path / "ran").unlink(missing_ok=True)
+    project.write("n.x", "two\r\n")
+    project.gitcp("save", "two", check=0)
+    refused = publish(project, code=12)
+    assert "no file here shows that git has used it" in refused
+    assert not (tmp_path / "ran").exists()
+    set_globally = refused.partition("if it is yours: ")[2].strip()
+    subprocess.run(["sh", "-c", set_globally], cwd=project.root, check=True)
+    publish(project)
+    assert (tmp_path / "ran").exists()
 
 
 def test_another_result_each_time(project: Project) -> None:
