@@ -97,6 +97,23 @@ def test_commits(work: Work) -> None:
     assert found == {"first": ("tree", ["1"]), "second": ("tree", ["2", "3"]), "third": (None, [])}
 
 
+def test_restored_by_another_session(work: Work) -> None:
+    """A session that only restored another one's files did not write them, though it is older."""
+    project = work.project
+    project.write("elsewhere", "beta's\n")
+    project.gitcp("save", "--session", "beta", check=0)
+    work.step("one", a_py=text(l3="one"))
+    project.write("a.py", text())
+    beta = {"GITCP_SESSION": "beta"}
+    project.gitcp("save", env=beta, check=0)
+    project.gitcp("restore", "e7baae82@1", "--yes", "--", "a.py", env=beta, check=0)
+    project.git("add", "a.py")
+    project.git("commit", "--quiet", "-m", "first")
+
+    (told,) = project.json("review")["commits"]
+    assert told["checkpoints"] == ["e7baae82@1"]
+
+
 def test_rebased_and_squashed(work: Work) -> None:
     """Three rebased commits and a squashed one, on files that changed below them too, are all
     linked.
