@@ -106,6 +106,8 @@ def examine(
     agents = tuple(_agents(store, host))
     for agent in agents:
         problems += _agent_problems(agent, store, host)
+    root = None if store is None else store.repo.root
+    problems += (Problem(off.what, off.hint) for off in plan.switched_off(root, host))
     problems += (Problem(what, hint) for what, hint in adapters.problems(host))
     notes: list[str] = []
     store_health = None if store is None else _in_store(store, agents, problems, notes)
@@ -192,7 +194,7 @@ def _agents(store: Store | None, host: Host) -> Iterator[AgentHealth]:
 
 def _state(target: Target, scope: Scope, host: Host) -> str:
     """Return whether an agent is enabled in a scope, and with this version's files."""
-    if not plan.disable((target,), scope, host).changes:
+    if not plan.is_enabled(target, scope, host):
         return NO
     return OLD if plan.enable((target,), scope, host).changes else CURRENT
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from gitcp.automation.install import command, merging, scripts, shipped, trust
-from gitcp.automation.install.agents import GIT, Piece, Target, home, program
+from gitcp.automation.install import command, merging, scripts, shipped, switches, trust
+from gitcp.automation.install.agents import GIT, TARGETS, Piece, Target, home, program
 from gitcp.automation.install.appending import appended, cut
 from gitcp.automation.install.files import (
     FileState,
@@ -17,6 +18,7 @@ from gitcp.automation.install.files import (
     read_state,
     replace,
 )
+from gitcp.automation.install.switches import Off
 from gitcp.errors import BadValue
 from gitcp.model import Host
 from gitcp.value import Value
@@ -107,6 +109,22 @@ def disable(targets: tuple[Target, ...], scope: Scope, host: Host) -> InstallPla
     return InstallPlan(scope, tuple(step for step in steps if step.changes or step.left))
 
 
+def is_enabled(target: Target, scope: Scope, host: Host) -> bool:
+    """Return whether anything of gitcp's is set up for an agent."""
+    return bool(disable((target,), scope, host).changes)
+
+
+def switched_off(root: Path | None, host: Host) -> Iterator[Off]:
+    """Yield the switches of the agents that are enabled, for the project at `root` or for the user,
+    and run no hooks. Of other agents only the settings are read.
+    """
+    scopes = [Scope(None, user=True), *([Scope(root, user=False)] if root is not None else [])]
+    for target in TARGETS:
+        off = switches.off(target, root, host)
+        if off is not None and any(is_enabled(target, scope, host) for scope in scopes):
+            yield off
+
+
 def directory(target: Target, scope: Scope, host: Host) -> Path:
     """Return the agent's directory in a scope. Raises BadValue if it has none."""
     if scope.user:
@@ -147,6 +165,7 @@ class _Planner:
             self._notes.append(self._target.note)
         if self._on:
             self._note_program()
+            self._note_switch()
         return AgentPlan(self._target, tuple(self._changes), tuple(self._left), tuple(self._notes))
 
     def _plan(self, piece: Piece, name: str) -> None:
@@ -240,6 +259,11 @@ class _Planner:
     def _note_taken(self, path: Path) -> None:
         if self._on:
             self._notes.append(f"kept your own /{path.stem}; gitcp's has the prefix gitcp")
+
+    def _note_switch(self) -> None:
+        off = switches.off(self._target, self._scope.root, self._host)
+        if off is not None:
+            self._notes.append(off.reason)
 
     def _note_program(self) -> None:
         if self._target.program and program(self._target, self._host) is None:
