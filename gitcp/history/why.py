@@ -7,19 +7,21 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from gitcp.errors import BadValue, GitFailed
-from gitcp.git import trees
+from gitcp.git import scratch, trees
 from gitcp.history import authors, history
 from gitcp.model import GITLINK, RESERVED, TREE, Checkpoint, Claim, Oid, Trigger
 from gitcp.store import Store, Summary
 from gitcp.value import Value
-from gitcp.worktree import rules
+from gitcp.worktree import convert, rules
 from gitcp.worktree.paths import display
 from gitcp.worktree.view import WorktreeView
 from gitcp.worktree.writer import Writer
 
-BLAME = ("blame", "--porcelain", "--no-textconv", "--first-parent", "--ignore-revs-file=")
+BLAME = ("blame", "--porcelain", "--no-textconv", "--first-parent")
 
 
 class LineOrigin(Value):
@@ -49,15 +51,18 @@ def line(store: Store, last: Checkpoint, path: bytes, number: int) -> LineOrigin
     Raises BadValue if there is no such file or line.
     """
     entry = trees.lookup(store.reader, last.root, path)
-    if any(each.path == path and each.segments for each in last.snapshot.converted):
+    conversion = next((each for each in last.snapshot.converted if each.path == path), None)
+    if conversion is not None and (conversion.segments or conversion.lfs):
+        kind = "a large file that a program appends to" if conversion.segments else "in Git LFS"
         raise BadValue(
-            f"{display(path)} is a large file that a program appends to: who added its lines is "
-            "not known",
+            f"{display(path)} is {kind}: who added its lines is not known",
             hint=f"gitcp why {shlex.quote(display(path))}",
         )
     stored = _lines(store.reader.read_blob(entry.oid)) if entry and is_file(entry.mode) else None
     with Writer(store.repo.root) as tree:
         data = WorktreeView(tree).read(path)
+    if data is not None and conversion is not None:
+        data = convert.blob_of(data, conversion)
     current = stored if data is None else _lines(data)
     if current is None:
         raise BadValue(
@@ -188,10 +193,16 @@ def _stored_position(stored: list[bytes], current: list[bytes], number: int) -> 
 
 
 def _blame(store: Store, last: Checkpoint, name: bytes, number: int) -> tuple[Oid, int]:
-    """Return the checkpoint of the session that added a line, and the line's index there."""
+    """Return the checkpoint of the session that added a line, and the line's index there.
+
+    git runs without the user's settings: it stops where `blame.ignoreRevsFile` names a file that
+    this repository does not have, and no option overrides that.
+    """
     span = f"{number},{number}"
     try:
-        output = store.repo.git(*BLAME, "-L", span, last.commit, "--", name)
+        with TemporaryDirectory(prefix="gitcp-") as directory:
+            git = scratch.git_in(scratch.alone(scratch.create(store.repo, Path(directory))))
+            output = git(*BLAME, "-L", span, last.commit, "--", name)
     except GitFailed as error:
         raise BadValue(
             f"git cannot find the origin of line {number} of {display(name)}: {error}"

@@ -186,10 +186,10 @@ def _objects(store: Store, request: RestoreRequest) -> Iterator[Objects]:
         return
     from tempfile import TemporaryDirectory  # only for a merge
 
-    from gitcp.history.diff_now import scratch
+    from gitcp.git import scratch
 
     with TemporaryDirectory(prefix="gitcp-") as directory:
-        yield Objects(scratch(store.repo, Path(directory)))
+        yield Objects(scratch.create(store.repo, Path(directory)))
 
 
 def transitions(

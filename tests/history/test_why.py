@@ -154,3 +154,60 @@ def test_restored_from_another_session(worked: Project) -> None:
 
     told = worked.json("why", "--session", "beta", "app.py:2")
     assert (told["text"], told["checkpoint"]) == ("TWO", "e7baae82@2")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "blame.ignoreRevsFile=.git-blame-ignore-revs",
+        "blame.date=unknown",
+        "blame.blankBoundary=true",
+        "blame.coloring=repeatedLines",
+        "color.blame.highlightRecent=unknown",
+        "color.ui=always",
+        "diff.algorithm=unknown",
+        "diff.external=false",
+        "diff.noprefix=true",
+        "diff.orderFile=.order",
+        "diff.renames=false",
+        "diff.text.textconv=false",
+        "log.date=unknown",
+        "log.follow=true",
+        "log.showSignature=true",
+    ],
+)
+def test_whatever_the_settings(worked: Project, setting: str) -> None:
+    """The user's settings for blame, diff and log change no answer: those that name a file which
+    this repository does not have stopped git.
+    """
+    worked.write(".git/info/attributes", "*.py diff=text\n")
+    before = worked.json("why", "app.py:3")
+
+    name, _, value = setting.partition("=")
+    worked.git("config", "--global", name, value)
+
+    assert worked.json("why", "app.py:3") == before
+    assert worked.json("why", "app.py")["changed"][0] == "e7baae82@3"
+
+
+def test_converted(project: Project) -> None:
+    """Lines of a file that git converts are counted as they are read, and compared as stored."""
+    project.write(".gitattributes", "*.u text working-tree-encoding=UTF-16\n*.id ident\n")
+    talk = Talk(project)
+    for number in range(2):
+        talk.say(f"Step {number}.", "Done.")
+        project.write("v.u", f"first\nstep {number}\n".encode("utf-16"))
+        project.write("x.id", f"first\n$Id$\nstep {number}\n")
+        project.commit()
+        project.remove("x.id")
+        project.git("checkout", "--", "x.id")
+        project.gitcp("save", f"step {number}", check=0)
+
+    line = project.json("why", "v.u:2")
+    assert (line["text"], line["checkpoint"]) == ("step 1", "e7baae82@2")
+    assert b"$Id: " in project.read("x.id")
+    assert project.json("why", "x.id:2")["checkpoint"] == "e7baae82@1"
+    assert project.json("why", "x.id:3")["checkpoint"] == "e7baae82@2"
+
+    project.write("v.u", b"no UTF-16\n")
+    assert project.json("why", "v.u:1")["checkpoint"] is None
