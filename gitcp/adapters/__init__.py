@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp import wire
 from gitcp.adapters import base, installed
@@ -220,26 +220,29 @@ def recognise(lines: Iterable[bytes]) -> Running | None:
     unknown.
     """
     for line in lines:
-        fields = wire.parse_line(line) or {}
-        nested = {
-            name: value
-            for name in ("payload", "data")
-            if isinstance(value := fields.get(name), dict)
-        }
-        session = fields.get("sessionId")
-        marks = (
-            ("codex", fields.get("type") == "session_meta", nested.get("payload", {}).get("id")),
-            (
-                "copilot",
-                fields.get("type") == "session.start",
-                nested.get("data", {}).get("sessionId"),
-            ),
-            ("gemini", "projectHash" in fields, session),
-            ("claude-code", "uuid" in fields and "message" in fields, session),
-        )
-        for agent, is_marked, session_id in marks:
-            if is_marked and isinstance(session_id, str) and base.SESSION_ID.fullmatch(session_id):
-                return Running(agent, session_id)
+        running = recognise_fields(wire.parse_line(line) or {})
+        if running is not None:
+            return running
+    return None
+
+
+def recognise_fields(fields: Mapping[str, Any]) -> Running | None:
+    """Return the agent and session that a record of a transcript names, or a transcript that is one
+    document; None if unknown.
+    """
+    nested = {
+        name: value for name in ("payload", "data") if isinstance(value := fields.get(name), dict)
+    }
+    session = fields.get("sessionId")
+    marks = (
+        ("codex", fields.get("type") == "session_meta", nested.get("payload", {}).get("id")),
+        ("copilot", fields.get("type") == "session.start", nested.get("data", {}).get("sessionId")),
+        ("gemini", "projectHash" in fields, session),
+        ("claude-code", "uuid" in fields and "message" in fields, session),
+    )
+    for agent, is_marked, session_id in marks:
+        if is_marked and isinstance(session_id, str) and base.SESSION_ID.fullmatch(session_id):
+            return Running(agent, session_id)
     return None
 
 
