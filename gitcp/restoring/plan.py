@@ -7,6 +7,7 @@ written only where nothing uncaptured is in the way. Everything else is kept, wi
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Protocol
@@ -380,6 +381,9 @@ def _reason_to_keep(
     """Return why a path that differs must be kept; None if it may be changed."""
     path, wanted = change.path, change.new is not None
     if GITLINK in (change.old and change.old.mode, change.new and change.new.mode):
+        if change.old is None:
+            typed = shlex.quote(display(path))
+            return Kept(path, f"a submodule, restored by: git submodule update --init -- {typed}")
         return Kept(path, "a submodule: kept as it is")
     if now.is_absent(path) or target.is_absent(path):
         return Kept(path, "outside the sparse checkout")

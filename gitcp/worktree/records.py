@@ -310,16 +310,18 @@ class Record:
         self.skipped[name] = (reason.value, detail)
 
     def keep_absent(self, names: Iterable[bytes]) -> None:
-        """Keep index entries that sparse checkout removed from disk, directories of a sparse index
-        too, and submodules.
+        """Keep index entries that sparse checkout removed from disk: files, submodules, directories
+        of a sparse index. A submodule whose directory is gone otherwise is deleted, as git has it.
         """
         for name in names:
             slots = self.folder.files[name]
             if name == RESERVED and not self.path:
                 continue
+            if not is_absent(slots):
+                continue
             if slots[0][0] == GITLINK:
                 self.links[name] = (slots[0][1], None)
-            elif is_absent(slots):
+            else:
                 self.absent.append(name)
 
     @property

@@ -732,6 +732,23 @@ def test_submodule(project: Project) -> None:
     assert sub.read("untracked") == b"mine\n"
 
 
+def test_a_removed_submodule(project: Project) -> None:
+    """A submodule that was removed is a change, and a restore says how git brings it back."""
+    library = Project(project.root.parent / "library", own_store=False)
+    library.write("file", "one\n")
+    library.commit()
+    project.git(
+        *("-c", "protocol.file.allow=always", "submodule", "--quiet", "add"),
+        *(str(library.root), "vendor/sub"),
+    )
+    project.commit()
+    target = save(project)
+    project.remove("vendor")
+
+    hint = "a submodule, restored by: git submodule update --init -- vendor/sub"
+    assert bring_back(project, target) == {b"vendor/sub": hint}
+
+
 def test_files_where_a_submodule_was(project: Project) -> None:
     """Where a submodule was then, files of now are not removed: then nobody looked inside it."""
     library = Project(project.root.parent / "library", own_store=False)
