@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gitcp import adapters, clock
-from gitcp.automation.install import command, plan
+from gitcp.automation.install import command, outside, plan
 from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
 from gitcp.errors import GitcpError, Refused
@@ -145,6 +145,8 @@ def _in_store(
         notes += _uncovered(agents, store, store.repo.host)
     with _listing(problems):
         notes += _watched(store)
+    with _listing(problems):
+        problems += (Problem(what, hint) for what, hint in outside.checkpoints(store))
     problems += (Problem(fault.what, fault.hint) for fault in store.repo.faults)
     return health
 
