@@ -184,7 +184,14 @@ class _Replay:
             return
         self._add_extent(operation)
         source.remove(meant)
-        goal.append(replace(meant, trash=operation.trash or meant.trash, safety=operation.safety))
+        goal.append(
+            replace(
+                meant,
+                trash=operation.trash or meant.trash,
+                safety=operation.safety,
+                checkpoints=operation.checkpoints if operation.safety else meant.checkpoints,
+            )
+        )
         _trim(goal)
 
     def _is_here(self, operation: Operation) -> bool:

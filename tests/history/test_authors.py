@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -138,10 +139,10 @@ def test_restores_are_transparent(project: Project) -> None:
     first = save(store, "alpha", {b"a": b"1", b"m": b"1"}, authors=Authors(2))
     by_beta = Authors(2, previous=first.id)
     second = save(store, "beta", {b"a": b"2", b"b": b"1", b"m": b"1"}, authors=by_beta)
-    gone = {"trigger": Trigger.RESTORE, "restored_from": first.id}
+    gone: dict[str, Any] = {"trigger": Trigger.RESTORE, "restored_from": first.id}
     files = {b"a": b"1", b"m": b"1"}
     third = save(store, "gamma", files, authors=Authors(2, previous=second.id), **gone)
-    back = {"trigger": Trigger.RESTORE, "restored_from": second.id}
+    back: dict[str, Any] = {"trigger": Trigger.RESTORE, "restored_from": second.id}
     files = {b"a": b"2", b"b": b"1", b"m": b"merged"}
     fourth = save(store, "gamma", files, authors=Authors(3), **back)
 
