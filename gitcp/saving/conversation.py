@@ -58,8 +58,8 @@ def store_capture(
     nested = trees.nest({name.encode(): entry for name, (_, entry) in stored_streams.items()})
     main = next((cut for source, cut in cuts if source.name == MAIN), None)
     digest = _digest(store, capture, previous, main)
-    if parent and main and _is_behind(store, capture, main, digest, parent):
-        return previous, parent.agent
+    if parent and previous and main and _is_behind(store, capture, main, digest, parent):
+        return _kept(store, capture, parent, previous)
     streams = tuple(
         stored_streams[source.name][0]
         for source in capture.sources
@@ -78,6 +78,17 @@ def store_capture(
     )
 
 
+def _kept(
+    store: Store, capture: Capture, parent: Checkpoint, previous: Conversation
+) -> tuple[Conversation | None, Agent | None]:
+    """Return the parent's conversation, with the streams of the captured one that it has not."""
+    names = [stream.name for stream in previous.streams]
+    new = [source for source in capture.sources if source.name not in names]
+    if not new:
+        return previous, parent.agent
+    return store_capture(store, replace(capture, sources=(*map(Source, names), *new)), parent)
+
+
 def _is_behind(
     store: Store, capture: Capture, main: Cut, digest: Digest, parent: Checkpoint
 ) -> bool:
@@ -90,6 +101,8 @@ def _is_behind(
     previous, whose = parent.conversation, (parent.agent, capture.agent)
     ids = {(each.name, each.session_id) for each in whose if each and each.session_id}
     if previous is None or None in whose or len(ids) != 1 or previous.format != capture.format:
+        return False
+    if capture.format in adapters.PLAIN_FORMATS:  # a program says what its conversation is
         return False
     size = next((stream.bytes for stream in previous.streams if stream.name == MAIN), 0)
     if main.kept or (main.bytes >= size and digest.messages >= previous.digest.messages):

@@ -9,6 +9,10 @@ import shutil
 import pytest
 from talk import SESSION, Talk
 
+from gitcp import api
+from gitcp.integrations.thread import StreamContent, Thread
+from gitcp.model import MAIN, Agent
+
 from driver import Project
 
 KEPT = "the one in e7baae82@1 was kept, since it is longer"
@@ -87,6 +91,20 @@ def test_lines_differ(project: Project, behind: Talk) -> None:
     assert messages(project) == 4
 
 
+def test_new_stream(project: Project, behind: Talk) -> None:
+    """What only the agent's files have of the session is stored with the longer conversation."""
+    agents = behind.path.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    (agents / "agent-x.jsonl").write_bytes(behind.path.read_bytes())
+    project.gitcp("save", check=0)
+    streams = project.json("show", "@")["conversation"]["streams"]
+    assert [each["name"] for each in streams] == ["main", "agents/x"]
+    assert messages(project) == 4
+    project.write("a.txt", "three\n")
+    project.gitcp("save", check=0)
+    assert project.json("show", "@")["conversation"]["streams"] == streams
+
+
 def test_other_messages(project: Project, behind: Talk) -> None:
     """A shorter conversation with other messages is no beginning: it is what there is now."""
     behind.path.write_bytes(behind.path.read_bytes().replace(b'"a"', b'"other"'))
@@ -121,3 +139,13 @@ def test_renamed_directory(project: Project, env: dict[str, str], ends: bytes) -
     project.write("a.txt", "two\n")
     project.gitcp("save", "--session", "e7baae82", env=env, check=0)
     assert messages(project) == 4
+
+
+def test_programs(project: Project) -> None:
+    """A program's own conversation is what the program says, if it takes messages back."""
+    thread = Thread(api.open(project.root), "talk", Agent("my-agent", "talk"))
+    for texts in (["a", "b", "c"], ["a", "b"]):
+        lines = "".join(json.dumps({"role": "user", "content": text}) + "\n" for text in texts)
+        content = StreamContent(lines.encode())
+        thread.change(lambda _, content=content: {MAIN: content})  # type: ignore[misc]
+    assert messages(project) == 2
