@@ -19,7 +19,7 @@ from gitcp.fastpath.stat_check import GONE, UNSETTLED
 from gitcp.git.index import INTENT_TO_ADD, SKIP_WORKTREE, STAGE, Folder, Slot
 from gitcp.git.object_format import FORMATS
 from gitcp.git.trees import TreeEntry
-from gitcp.model import GITLINK, RESERVED, TREE, Oid, SkipReason
+from gitcp.model import GITLINK, RESERVED, SYMLINK, TREE, Oid, SkipReason
 
 if TYPE_CHECKING:
     from gitcp.fastpath.nodes import Node
@@ -504,7 +504,9 @@ class Record:
         """
         usual = USUAL_BITS | {0o666 & ~umask, 0o777 & ~umask}
         bits = (
-            (name, file.st_mode) for name, file in self.files.items() if stat.S_ISREG(file.st_mode)
+            (name, file.st_mode)
+            for name, file in self.files.items()
+            if stat.S_ISREG(file.st_mode) and file.mode != SYMLINK
         )
         modes = [
             (name, stat.S_IMODE(mode)) for name, mode in bits if stat.S_IMODE(mode) not in usual

@@ -732,6 +732,30 @@ def test_submodule(project: Project) -> None:
     assert sub.read("untracked") == b"mine\n"
 
 
+def test_a_file_that_stands_for_a_link(project: Project) -> None:
+    """Where git has no links, one is restored as the file that stands for it; where there are
+    links, as a link.
+    """
+    project.symlink("link", "target")
+    project.commit()
+    project.git("config", "core.symlinks", "false")
+    project.remove("link")
+    project.write("link", "target")
+    target = save(project)
+    project.write("link", "another")
+    other = save(project)
+
+    assert bring_back(project, target) == {}
+    assert project.files()[b"link"].kind == "file"
+    assert project.read("link") == b"target"
+    project.remove("link")
+    assert bring_back(project, other) == {}
+    assert project.read("link") == b"another"
+    project.git("config", "core.symlinks", "true")
+    assert bring_back(project, target) == {}
+    assert os.readlink(project.path("link")) == b"target"
+
+
 def test_a_removed_submodule(project: Project) -> None:
     """A submodule that was removed is a change, and a restore says how git brings it back."""
     library = Project(project.root.parent / "library", own_store=False)

@@ -907,6 +907,40 @@ def test_submodule(camera: Camera, tmp_path: Path) -> None:
     assert shot.snapshot.tree == git_tree(camera.project)
 
 
+@pytest.mark.parametrize("attributes", ["", "* text eol=crlf\n"])
+def test_files_that_stand_for_links(camera: Camera, attributes: str) -> None:
+    """Where git has no links (core.symlinks=false), a text file stands for a tracked one: it is
+    the link, as for `git status`, whatever attributes text files have; and is a file, if the index
+    has a file there.
+    """
+    project = camera.project
+    project.symlink("link", "target")
+    project.write(".gitattributes", attributes)
+    project.commit()
+    assert camera.take().entries[b"link"].mode == SYMLINK
+    project.git("config", "core.symlinks", "false")
+    project.remove("link")
+    project.write("link", "target")
+    project.write("other", "target")
+    assert project.git("status", "--porcelain") == "?? other"
+
+    link = Entry(SYMLINK, Oid(project.git("rev-parse", "HEAD:link")))
+    for _ in range(2):
+        shot = camera.take()
+        assert shot.entries[b"link"] == link
+        assert shot.entries[b"other"].mode == FILE
+        assert b"link" in shot.snapshot.raw
+        assert not shot.snapshot.staged
+        assert b"link" not in {each.path for each in shot.snapshot.converted}
+
+    project.git("rm", "--quiet", "--cached", "link")
+    assert camera.take().entries[b"link"].mode == FILE
+    project.git("reset", "--quiet")
+    assert camera.take().entries[b"link"] == link
+    project.git("config", "core.symlinks", "true")
+    assert camera.take().entries[b"link"].mode == FILE
+
+
 @pytest.mark.parametrize("above", ["", "vendor"])
 def test_submodule_removed(camera: Camera, tmp_path: Path, above: str) -> None:
     """A submodule whose directory is gone is deleted, as `git status` says, and is back with its
