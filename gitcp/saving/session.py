@@ -37,6 +37,9 @@ something to save decides, and if that does not, they are ambiguous.
 COPYING = 5.0
 """Seconds after a fork within which its copy of the conversation is written."""
 
+TICK = 0.02
+"""More than a tick of the clock that stamps files, in seconds."""
+
 PAUSE = 0.02
 SESSION = "GITCP_SESSION"
 """Environment variable in which `gitcp run` passes the session to its command."""
@@ -524,7 +527,7 @@ def _last_scan(store: Store, session: str | None) -> float:
     """
     known = latest.read(store.repo)
     if known is not None:
-        return known.scanned / 1e9
+        return known.scanned / 1e9 - TICK
     tip = store.tip(session) if session else None
     last = last_summary(store, tip) if tip else None
     return last.created.timestamp() if last else 0.0
