@@ -16,7 +16,7 @@ from gitcp.model import Checkpoint
 from gitcp.state import hook_failures
 
 if TYPE_CHECKING:
-    from gitcp.automation.install.switches import Off
+    from gitcp.automation.install.plan import Silent
     from gitcp.restoring.placing import Placed
     from gitcp.sharing.push_queue import PushState
 
@@ -45,9 +45,9 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:
     else:
         _print(context, current)
         _print_failing(context)
-        for off in _switched_off(context):
-            context.output.line(Styled("Hooks         ", BOLD), off.what)
-            context.output.line("  to repair it: ", Styled(off.hint, BOLD))
+        for each in _silent(context):
+            context.output.line(Styled("Hooks         ", BOLD), each.what)
+            context.output.line("  to repair it: ", Styled(each.hint, BOLD))
         for number, line in enumerate(pushes.lines(_pushes(context), context.host.now())):
             title = "" if number else "Pushes"
             context.output.line(Styled(f"{title:14}", BOLD), line)
@@ -63,10 +63,10 @@ def _print_failing(context: Context) -> None:
             context.output.line("  to repair it: ", Styled(failing.hint, BOLD))
 
 
-def _switched_off(context: Context) -> tuple[Off, ...]:
+def _silent(context: Context) -> tuple[Silent, ...]:
     from gitcp.automation.install import plan  # rarely needed
 
-    return tuple(plan.switched_off(context.store.repo.root, context.host))
+    return tuple(plan.silent(context.store.repo.root, context.cwd, context.host))
 
 
 def _pushes(context: Context) -> tuple[PushState, ...]:
@@ -106,7 +106,7 @@ def _fields(context: Context, current: Status) -> wire.Json:
         "operation": current.base.operation,
         "faults": objects.faults(current.faults),
         "failing": objects.failing(hook_failures.of(context.store.repo)),
-        "switched_off": [{"what": off.what, "hint": off.hint} for off in _switched_off(context)],
+        "silent": [{"what": each.what, "hint": each.hint} for each in _silent(context)],
         "changes": [objects.change(change) for change in current.changes],
         "skipped": objects.skipped(current.skipped),
         "conversation": {

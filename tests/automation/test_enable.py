@@ -34,10 +34,11 @@ MINE = '{\n\t// mine\n\t"model": "opus",\n\t"hooks": {"Stop": [ {"hooks": []} ],
 
 
 def everything(directory: Path) -> dict[bytes, File]:
-    """Every file below a directory that is no repository's own."""
+    """Every file below a directory that is no repository's own, nor gitcp's own state."""
     found = Project.__new__(Project)
     found.root, found.git_dir = directory, directory / ".git"
-    return {path: file for path, file in found.files().items() if b".git/" not in path}
+    files = found.files().items()
+    return {path: file for path, file in files if not {b".git", b".local"} & {*path.split(b"/")}}
 
 
 def fields(project: Project, *args: str, code: int = 0) -> Any:

@@ -51,7 +51,7 @@ def test_said(project: Project, agent: str, name: str, text: str, *, off: bool) 
         assert not off or str(path) in said
     if off:
         assert doctor.code == 1
-        [told] = json.loads(project.gitcp("status", "--json", check=0).out)["switched_off"]
+        [told] = json.loads(project.gitcp("status", "--json", check=0).out)["silent"]
         assert told["what"] in status
 
 
@@ -72,3 +72,28 @@ def test_hints(project: Project) -> None:
     put(project, "~/.claude/remote-settings.json", '{"allowManagedHooksOnly": true}')
     assert "an administrator decides about hooks" in project.gitcp("doctor").out
     assert os.environ["HOME"] in project.gitcp("doctor").out
+
+
+@pytest.mark.parametrize("agent", ["claude", "gemini"])
+def test_started_in_a_subdirectory(project: Project, agent: str) -> None:
+    """An agent that reads settings where it is started saves nothing in a subdirectory: said there,
+    until it is enabled for the user.
+    """
+    project.write("sub/a", "a")
+    done = project.gitcp("enable", agent, "--yes", check=0)
+    assert f"if started in a subdirectory: gitcp enable {agent} --user" in done.out
+    below = project.root / "sub"
+    for typed in ("status", "doctor"):
+        said = project.gitcp(typed, cwd=below).out
+        assert f"saves nothing if it is started in {below}: it reads a project's settings" in said
+        assert f"gitcp enable {agent} --user" in said
+        assert "saves nothing" not in project.gitcp(typed).out
+    project.gitcp("enable", agent, "--yes", "--user", check=0)
+    assert "saves nothing" not in project.gitcp("status", cwd=below).out
+
+
+def test_that_reads_settings_above(project: Project) -> None:
+    """Codex looks for a project's settings in the directories above as well."""
+    project.write("sub/a", "a")
+    project.gitcp("enable", "codex", "--yes", check=0)
+    assert "saves nothing" not in project.gitcp("status", cwd=project.root / "sub").out

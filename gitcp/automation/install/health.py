@@ -91,11 +91,13 @@ class Health(Value):
 
 def examine(
     store: Store | None,
+    cwd: Path,
     host: Host,
     failing: Failing | None = None,
     error: GitcpError | None = None,
 ) -> Health:
-    """Check everything. Expected failures are not raised but listed as problems.
+    """Check everything, for an agent started in `cwd`. Expected failures are not raised but listed
+    as problems.
 
     `failing` are the failed saves of hooks, `error` is why the repository cannot be opened.
     """
@@ -107,7 +109,7 @@ def examine(
     for agent in agents:
         problems += _agent_problems(agent, store, host)
     root = None if store is None else store.repo.root
-    problems += (Problem(off.what, off.hint) for off in plan.switched_off(root, host))
+    problems += (Problem(each.what, each.hint) for each in plan.silent(root, cwd, host))
     problems += (Problem(what, hint) for what, hint in adapters.problems(host))
     notes: list[str] = []
     store_health = None if store is None else _in_store(store, agents, problems, notes)

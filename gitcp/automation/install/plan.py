@@ -18,7 +18,6 @@ from gitcp.automation.install.files import (
     read_state,
     replace,
 )
-from gitcp.automation.install.switches import Off
 from gitcp.errors import BadValue
 from gitcp.model import Host
 from gitcp.value import Value
@@ -114,15 +113,38 @@ def is_enabled(target: Target, scope: Scope, host: Host) -> bool:
     return bool(disable((target,), scope, host).changes)
 
 
-def switched_off(root: Path | None, host: Host) -> Iterator[Off]:
-    """Yield the switches of the agents that are enabled, for the project at `root` or for the user,
-    and run no hooks. Of other agents only the settings are read.
+class Silent(Value):
+    """Why an agent that is enabled saves nothing where somebody works, and what helps."""
+
+    what: str
+    hint: str
+
+
+def silent(root: Path | None, cwd: Path, host: Host) -> Iterator[Silent]:
+    """Yield the agents that are enabled, for the project at `root` or for the user, and would run
+    no hooks if they were started in `cwd`. Of other agents only the settings are read.
     """
-    scopes = [Scope(None, user=True), *([Scope(root, user=False)] if root is not None else [])]
+    user = Scope(None, user=True)
     for target in TARGETS:
         off = switches.off(target, root, host)
-        if off is not None and any(is_enabled(target, scope, host) for scope in scopes):
-            yield off
+        below = root is not None and target.reads_start and cwd != root
+        if off is None and not below:
+            continue
+        for_user = is_enabled(target, user, host)
+        in_project = root is not None and is_enabled(target, Scope(root, user=False), host)
+        if off is not None and (for_user or in_project):
+            yield Silent(f"{target.title} {off.reason}", off.hint)
+        elif (
+            below
+            and in_project
+            and not for_user
+            and not is_enabled(target, Scope(cwd, user=False), host)
+        ):
+            yield Silent(
+                f"{target.title} saves nothing if it is started in {cwd}: it reads a project's "
+                f"settings only where it is started, and they are in {root}",
+                f"gitcp enable {target.name} --user",
+            )
 
 
 def directory(target: Target, scope: Scope, host: Host) -> Path:
@@ -163,6 +185,11 @@ class _Planner:
                     self._plan(piece, name)
         if self._on and self._target.note and not self._scope.user:
             self._notes.append(self._target.note)
+        if self._on and self._target.reads_start and not self._scope.user:
+            name = self._target.name
+            self._notes.append(
+                f"does not read this if started in a subdirectory: gitcp enable {name} --user"
+            )
         if self._on:
             self._note_program()
             self._note_switch()

@@ -35,11 +35,10 @@ Setting = tuple[Path, str, bool]
 
 
 class Off(Value):
-    """A switch that is off: whose, the file that says so, and the setting in it; `managed` if it is
-    an administrator's.
+    """A switch that is off: the file that says so, and the setting in it; `managed` if it is an
+    administrator's.
     """
 
-    target: Target
     path: Path
     setting: str
     managed: bool = False
@@ -48,11 +47,6 @@ class Off(Value):
     def reason(self) -> str:
         """Return why nothing is saved."""
         return f"runs no hooks, so nothing is saved: {self.setting} in {self.path}"
-
-    @property
-    def what(self) -> str:
-        """Return the agent, and why nothing is saved."""
-        return f"{self.target.title} {self.reason}"
 
     @property
     def hint(self) -> str:
@@ -76,7 +70,7 @@ def off(target: Target, root: Path | None, host: Host) -> Off | None:
         found = _codex(user, root)
     else:
         found = _copilot(user, root) if target.name == "copilot" else None
-    return Off(target, *found) if found else None
+    return Off(*found) if found else None
 
 
 def _claude(user: Path, root: Path | None) -> Setting | None:
