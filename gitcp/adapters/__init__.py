@@ -73,7 +73,7 @@ CONVERTIBLE = tuple(known.name for known in BUILTIN)
 LINE_FORMATS = ("claude-code", "codex", "copilot", "opencode")
 """Formats in which the texts of a line's messages do not depend on other lines."""
 
-TAIL = 1 << 16
+TAIL = 1 << 14
 """Bytes at the end of a transcript in which its last message is looked for first."""
 
 PLAIN_FORMATS = ("json", "jsonl", "text")
@@ -207,7 +207,8 @@ def has_messages(found: Found, start: int) -> bool:
 
 
 def _main(found: Found) -> Source:
-    return next(each for each in load(found.agent).capture(found).sources if each.name == MAIN)
+    sources = load(found.agent).capture(found).sources
+    return next((each for each in sources if each.name == MAIN), Source(MAIN))
 
 
 def _last_messages(found: Found) -> list[Message]:
