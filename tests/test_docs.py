@@ -653,6 +653,8 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("tag",),
         ("check",),
         ("enable", "claude", "codex", "--yes"),
+        ("save",),
+        ("why", ".codex/hooks.json:1"),
         ("save", "--force"),
         ("save", "--force"),
         ("prune", "--keep-last", "1", "--dry-run"),

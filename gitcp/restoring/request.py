@@ -41,7 +41,8 @@ class RestoreRequest(Value):
     (default: the target's, see gitcp.restoring.others.viewer), by the same merge; `whole_tree` also
     undoes those of live sessions, which is refused otherwise. `name_others`: the report names the
     sessions whose changes are undone. `markers` writes conflict markers. `undoing` makes the
-    request an undo that keeps what changed since the restore.
+    request an undo that keeps what changed since the restore. `keeps_installed`: what `gitcp
+    enable` installed since the target stays, unless `paths` name it.
     `merged` is the snapshot of a merge, and `conflicts` what it could not merge, once known.
     """
 
@@ -57,6 +58,7 @@ class RestoreRequest(Value):
     trust: bool = False
     reverted: Checkpoint | None = None
     undoing: Undoing | None = None
+    keeps_installed: bool = True
     markers: bool = False
     mine: bool = False
     whole_tree: bool = False

@@ -22,6 +22,7 @@ from gitcp.history.authors import Transition
 from gitcp.model import Checkpoint, CheckpointId, Note, Snapshot, Trigger, path_text
 from gitcp.restoring import index as index_op
 from gitcp.restoring import (
+    installed,
     merge,
     others,
     permissions,
@@ -336,6 +337,7 @@ def limited_to_extent(store: Store, request: RestoreRequest) -> RestoreRequest:
         session=recorded.session if recorded else None,
         mine=request.mine and undoing is None,
         undoing=undoing,
+        keeps_installed=False,
     )
 
 
@@ -695,6 +697,7 @@ def _continued(
         paths=extent.paths,
         force=True,
         rewound=rewound,
+        keeps_installed=False,
     )
 
 
@@ -857,6 +860,8 @@ def _plan_files(
         before = now.written
         facts = SnapshotFacts(frozenset(before.made), now.recovered, before.existing, before.rules)
         files = plan_files(store.repo, objects.reader, sides, scope, disk, facts)
+        if request.keeps_installed and not request.paths:
+            files = installed.kept(files, objects.reader, disk)
     kept = {one.path for one in files.kept}
     changed = [one for one in now.changed if one.path not in kept and within(one.path, scope)]
     return (
@@ -874,7 +879,7 @@ def _still_different(
         return ()
     is_merge = begun.reverted is not None or begun.merged is not None
     scope = () if is_merge else request.paths
-    request = replace(request, files=True)
+    request = replace(request, files=True, keeps_installed=True)
     whole = _plan_files(store, store.objects, request, state.snapshot, contents, scope)
     wanted = (*(step.path for step in whole.write), *(path for path, _ in whole.permissions))
     edited = () if is_merge else (Kept(path, EDITED, missing=True) for path in wanted)

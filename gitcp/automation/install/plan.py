@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from gitcp import value
 from gitcp.automation.install import command, merging, scripts, shipped, switches, trust
 from gitcp.automation.install.agents import GIT, TARGETS, Piece, Target, home, program
 from gitcp.automation.install.appending import appended, cut
@@ -111,6 +112,22 @@ def disable(targets: tuple[Target, ...], scope: Scope, host: Host) -> InstallPla
 def is_enabled(target: Target, scope: Scope, host: Host) -> bool:
     """Return whether anything of gitcp's is set up for an agent."""
     return bool(disable((target,), scope, host).changes)
+
+
+def enabled(root: Path | None, host: Host) -> tuple[Target, ...]:
+    """Return the agents whose hooks are installed, in the project at `root` or for the user."""
+    scopes = [Scope(None, user=True), *([Scope(root, user=False)] if root is not None else [])]
+    with_hooks = (target for target in TARGETS if not target.asked)
+    return tuple(
+        target
+        for target in with_hooks
+        # the first piece has the hooks; to look for all takes 50 ms
+        if any(is_enabled(_only_hooks(target), scope, host) for scope in scopes)
+    )
+
+
+def _only_hooks(target: Target) -> Target:
+    return value.replace(target, pieces=target.pieces[:1])
 
 
 class Silent(Value):
