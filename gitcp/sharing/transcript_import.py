@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import UUID
 
 from gitcp import adapters, readme, wire
 from gitcp.adapters import conversion, generic, names
-from gitcp.adapters.base import Found, place_parts
+from gitcp.adapters.base import Found, Running, place_parts
 from gitcp.adapters.conversion import Target
 from gitcp.dialogue import Dialogue
 from gitcp.errors import BadValue
@@ -61,15 +61,11 @@ def read(path: Path, name: str, agent: str | None) -> ImportedTranscript:
     """
     if path.stat().st_size > LARGEST:
         raise BadValue(f"{name} is larger than {LARGEST >> 30} GiB; nothing was imported")
+    whole = _parsed(path)
     with path.open("rb") as file:
-        detected = adapters.recognise(
-            islice(iter(lambda: file.readline(LONGEST_LINE), b""), HEAD_LINES)
-        )
+        detected = _detected(file, whole)
         file.seek(0)
         digest = _sha256(file)
-    whole = _parsed(path)
-    if detected is None and isinstance(whole, dict):
-        detected = adapters.recognise_fields(whole)
     if agent is None and detected is not None:
         agent = detected.agent
     label = Note(label=f"imported from {name}")
@@ -158,6 +154,15 @@ def _capture(path: Path, name: str, agent: str, session_id: str | None) -> Captu
     result = replace(result, agent=Agent(agent, session_id))
     _require_messages(result, path, name)
     return result
+
+
+def _detected(file: BinaryIO, whole: Any) -> Running | None:
+    """Return the agent and session that a transcript names in its first lines, or as a document."""
+    lines = islice(iter(lambda: file.readline(LONGEST_LINE), b""), HEAD_LINES)
+    detected = adapters.recognise(lines)
+    if detected is None and isinstance(whole, dict):
+        return adapters.recognise_fields(whole)
+    return detected
 
 
 def _parsed(path: Path) -> Any:
