@@ -452,7 +452,7 @@ def prompt(fields: dict[str, Any]) -> str:
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
     """Yield the parts of turns in file order, from all branches of the conversation."""
     tools: dict[str, str] = {}
-    for line in lines:
+    for line, _ in base.records(lines):
         fields = wire.parse_line(line) or {}
         if fields.get("type") in TURNS and not fields.get("isMeta"):
             content = base.message_of(fields).get("content")
