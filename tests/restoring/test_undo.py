@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,35 @@ def test_undo_after_its_checkpoint_is_gone(
         undo(project)
     undo(project, whole_tree=True)
     assert contents(project) == was_second
+
+
+def test_copied_worktree(project: Project) -> None:
+    """A copy of a linked working tree shares its git directory: each undoes its own restores only.
+    One that was moved undoes what it did before.
+    """
+    project.write("a", "1\n")
+    project.commit()
+    project.git("worktree", "add", "--quiet", "../linked")
+    linked = Project(project.root.parent / "linked")
+    linked.gitcp("save", check=0)
+    linked.write("b", "2\n")
+    linked.gitcp("save", check=0)
+    shutil.copytree(linked.root, project.root.parent / "copy")
+    copy = Project(project.root.parent / "copy")
+    copy.write("only-copy", "x\n")
+    copy.gitcp("restore", "1", "--yes", check=0)
+    before = linked.files()
+
+    assert "no restore to undo" in linked.gitcp("undo", "--yes", check=12).err
+    assert linked.files() == before
+    linked.gitcp("restore", "1", "--yes", check=0)
+    copy.gitcp("undo", "--yes", check=0)
+    assert copy.read("only-copy") == b"x\n"
+    assert b"b" not in linked.files()
+    shutil.rmtree(copy.root)
+    linked.root.rename(copy.root)
+    copy.gitcp("undo", "--yes", check=0)
+    assert copy.read("b") == b"2\n"
 
 
 def test_two_restores_from_one_state(project: Project) -> None:
