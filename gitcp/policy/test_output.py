@@ -42,7 +42,7 @@ SUMMARIES: tuple[tuple[int, str], ...] = (
     (END, r"(?<=\n\n) +(?P<good>\d+) passed \([\d.]+m?[smh]\)$"),
     (LINE, r"^Running (?P<good>\d+) tests? using [^\0]*?^ +(?P=good) passed \([\d.]+m?[smh]\)$"),
     (LINE, r"^ *\S? *All specs passed! +\S+ +(?P<good>\d+)\b"),
-    (LINE, r"^.*Executed (?P<good>\d+) of (?P=good) SUCCESS\b"),
+    (LINE, r"\bExecuted (?P<good>\d+) of (?P=good) SUCCESS\b"),
     # go test: one line for each package, and `FAIL` at the end
     (END, r"^ok  \t\S+\t(?:[\d.]+s|\(cached\))(?:\tcoverage: .*)?$"),
     (LINE, r"^DONE (?P<good>\d+) tests?(?:, (?P<list>.*))? in [\d.]+s$"),
@@ -71,7 +71,7 @@ SUMMARIES: tuple[tuple[int, str], ...] = (
     # swift, xcodebuild, dart, sbt, zig
     (
         LINE,
-        r"^\s*Executed (?P<good>\d+) tests?, with (?:\d+ tests? skipped and )?(?P<bad>\d+) fail",
+        r"^[ \t]*Executed (?P<good>\d+) tests?, with (?:\d+ tests? skipped and )?(?P<bad>\d+) fail",
     ),
     (LINE, r"^\S+ Test run with (?P<good>\d+) tests?.* passed after [\d.]+ seconds\.$"),
     (LINE, r"^\*\* TEST SUCCEEDED \*\*"),
@@ -105,10 +105,10 @@ FAILURES = (
     r"^ *[1-9]\d* (?:uncaught exceptions?|unhandled rejections?)$",
     r"^[#ℹ] (?:fail|cancelled) +[1-9]",
     r"^Jest: .*threshold .* not met",
-    r"Executed \d+ of \d+ .*\b[1-9]\d* FAILED",
+    r"\bExecuted \d+ of \d+ [^\n]{0,80}\b[1-9]\d* FAILED",
     r"^ *\S? *[1-9]\d* of \d+ failed \(\d+%\)",
     # go, cargo
-    r"^\s*--- FAIL: ",
+    r"^[ \t]*--- FAIL: ",
     r"^panic: ",
     r"^test result: FAILED\.",
     r"^ *Summary \[ *[\d.]+s\] \d+/\d+ tests? run: ",
@@ -140,7 +140,7 @@ FAILURES = (
     r"^\[error\] (?:Failed tests:|Failed: Total )",
     r"^\[info\] \*\*\* [1-9]\d* TESTS? FAILED \*\*\*$",
     # a program of Node.js that ended with an exception
-    r"^\W*[Ff]ail(?:ing|ed) tests:$",
+    r"^(?:\S )?[Ff]ail(?:ing|ed) tests:$",
     r"^SyntaxError: ",
     r"^Node\.js v\d+\.\d+\.\d+$",
     # what runs a runner

@@ -4,6 +4,8 @@ those of the programs themselves.
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from gitcp.policy import outcome
@@ -215,6 +217,16 @@ def test_exit_codes(command: str, success: str, failure: str) -> None:
         assert told(command, output.format(1)) == failure
     assert told(command, {"output": "x", "metadata": {"exit": 1}}) == failure
     assert told(command, "x", failed=True) == failure
+
+
+@pytest.mark.parametrize(
+    "text", ["\n", "1 a, ", "Executed 1 of 1 ", "ok 1\n", " \n\t", "Tests: 1 "]
+)
+def test_long_outputs(text: str) -> None:
+    """Reading any output takes a moment: a hook waits for it."""
+    start = time.process_time()
+    told("pytest | tail", text * (outcome.TAIL // len(text)))
+    assert time.process_time() - start < 3
 
 
 def test_no_run() -> None:
