@@ -106,13 +106,13 @@ def _is_of_json(value: object) -> bool:
 
 def _inside(level: Iterable[object]) -> list[object]:
     """Return what is in the lists and dicts among these values."""
-    found: list[object] = []
+    values: list[object] = []
     for value in level:
         if isinstance(value, dict):
-            found += value.values()
+            values += value.values()
         elif isinstance(value, list | tuple):
-            found += value
-    return found
+            values += value
+    return values
 
 
 def loads(data: bytes) -> Any:

@@ -53,6 +53,7 @@ def test_beyond_all_years(seconds: int) -> None:
 
 
 def test_local() -> None:
+    """The local time is the one that Python gives."""
     assert clock.local(86_400.5) == datetime(1970, 1, 2, 0, 0, 0, 500_000, UTC)
     assert abs(clock.now().timestamp() - datetime.now(UTC).timestamp()) < 60
 

@@ -277,7 +277,7 @@ def noted(repo: Opened) -> dict[bytes, Noted]:
     """Return what the index of this working tree says of each file that exists. Raises
     IndexUnreadable.
     """
-    found = {}
+    by_path = {}
     for directory, folder in read(repo).folders.items():
         for name, slots in folder.files.items():
             path = directory + b"/" + name if directory else name
@@ -285,8 +285,8 @@ def noted(repo: Opened) -> dict[bytes, Noted]:
                 status = os.lstat(os.path.join(os.fsencode(repo.root), path))
                 _, oid, flags, data = slots[0]
                 if data and not flags & (STAGE | INTENT_TO_ADD):
-                    found[path] = _noted(oid, data, status)
-    return found
+                    by_path[path] = _noted(oid, data, status)
+    return by_path
 
 
 def _noted(oid: bytes, data: bytes, status: os.stat_result) -> Noted:

@@ -42,8 +42,8 @@ def texts(checkpoint: Checkpoint, messages: Iterable[Message]) -> Iterator[bytes
     note, agent = checkpoint.note, checkpoint.agent
     parts = [subject(checkpoint), note.label, note.phase, note.objective]
     parts += [agent.name, agent.version, agent.model] if agent else []
-    said = ((message.role, message.tool, message.text) for message in messages)
-    for each in chain([parts], said):
+    spoken = ((message.role, message.tool, message.text) for message in messages)
+    for each in chain([parts], spoken):
         yield "".join(f"{part}\n" for part in each if part).encode("utf-8", "surrogatepass")
 
 

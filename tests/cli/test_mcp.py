@@ -620,7 +620,7 @@ def test_requests_that_the_library_cannot_read(project: Project) -> None:
         '{"jsonrpc":"2.0","params":3}',
         '{"half": ',
     )
-    answers = {}
+    answers: dict[Any, Any] = {}
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "gitcp", "mcp"],
         cwd=project.root,

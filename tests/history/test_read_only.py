@@ -54,7 +54,7 @@ done
 def test_reading(project: Project, is_indexed: bool) -> None:
     """Every command that only reads works, with an index of words and without."""
     alone = ["unshare", "--map-root-user", "--mount", "--propagation", "private"]
-    mounting = [*alone, "mount", "--bind", project.root, project.root]
+    mounting = [*alone, "mount", "--bind", str(project.root), str(project.root)]
     if subprocess.run(mounting, check=False, capture_output=True).returncode != 0:
         pytest.skip("this user may not mount, not even in a namespace of its own")
     project.write("app.py", "one\n")

@@ -140,10 +140,10 @@ def test_a_filter(project: Project, wanted: dict[str, Any]) -> None:
     for saver in (graphs.saver(project), InMemorySaver()):
         config = thread()
         config["configurable"]["checkpoint_ns"] = ""
-        for number, metadata in enumerate(
-            ({"step": 0, "a": None}, {"step": 1, "a": 0}, {"step": 2})
-        ):
-            checkpoint = {**empty_checkpoint(), "id": f"id{number}"}
+        each_metadata: list[Any] = [{"step": 0, "a": None}, {"step": 1, "a": 0}, {"step": 2}]
+        for number, metadata in enumerate(each_metadata):
+            checkpoint = empty_checkpoint()
+            checkpoint["id"] = f"id{number}"
             config = saver.put(config, checkpoint, metadata, {})
         listed = saver.list(thread(), filter=wanted)
         found.append(sorted(each.config["configurable"]["checkpoint_id"] for each in listed))

@@ -291,8 +291,8 @@ def test_tests_of_a_commit(work: Work) -> None:
 
     def edit(call: Hooks, path: str, content: str) -> None:
         given = {"file_path": str(project.root / path), "content": content}
-        used = {"type": "tool_use", "id": content, "name": "Write", "input": given}
-        work.append("assistant", [used])
+        used: dict[str, object] = {"type": "tool_use", "id": content, "name": "Write"}
+        work.append("assistant", [{**used, "input": given}])
         project.write(path, content)
         call(work.session, "PostToolUse", tool_name="Write", tool_input=given, tool_use_id=content)
 

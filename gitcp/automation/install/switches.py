@@ -62,15 +62,15 @@ def off(target: Target, root: Path | None, host: Host) -> Off | None:
     """
     user = home(target, host)
     if target.name == "claude":
-        found = _claude(user, root)
+        setting = _claude(user, root)
     elif target.name == "gemini":
         own = host.env.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH")
-        found = _gemini(user, root, Path(own) if own else None)
+        setting = _gemini(user, root, Path(own) if own else None)
     elif target.name == "codex":
-        found = _codex(user, root)
+        setting = _codex(user, root)
     else:
-        found = _copilot(user, root) if target.name == "copilot" else None
-    return Off(*found) if found else None
+        setting = _copilot(user, root) if target.name == "copilot" else None
+    return Off(*setting) if setting else None
 
 
 def _claude(user: Path, root: Path | None) -> Setting | None:
@@ -79,9 +79,9 @@ def _claude(user: Path, root: Path | None) -> Setting | None:
     managed += sorted((directory / "managed-settings.d").glob("*.json"))
     managed.append(user / "remote-settings.json")
     for path in managed:
-        found = _json(path)
+        settings = _json(path)
         for name in ("allowManagedHooksOnly", "disableAllHooks"):
-            if found.get(name) is True:
+            if settings.get(name) is True:
                 return path, f'"{name}": true', True
     paths = [user / "settings.json"]
     if root is not None:
