@@ -254,7 +254,7 @@ def changes(files: FilePlan, line: Callable[..., None]) -> None:
         [s.path for s in files.write],
     )
     group(line, humanize.count(len(removed), "file") + " would be removed", removed)
-    group(line, "permissions would be set", [path for path, _ in files.permissions])
+    group(line, "permissions would be set", [each.path for each in files.permissions])
     group(line, "directories would be created", files.make_directories)
     group(line, "directories would be removed, if empty", files.remove_directories)
 

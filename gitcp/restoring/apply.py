@@ -17,7 +17,7 @@ from gitcp import progress
 from gitcp.errors import DiskFull, GitcpError
 from gitcp.model import EXECUTABLE, SYMLINK, TREE, Checkpoint
 from gitcp.restoring.contents import Contents
-from gitcp.restoring.plan import ORDINARY, FilePlan, FileStep, Kept, Side
+from gitcp.restoring.plan import ORDINARY, FilePlan, FileStep, Kept, Permission, Side
 from gitcp.store import Store
 from gitcp.value import replace
 from gitcp.worktree.blobs import WrittenFile
@@ -81,8 +81,8 @@ def _apply(work: _Work, plan: FilePlan, advance: progress.Advance) -> Done:
         work.attempt(directory, partial(tree.make_directory, directory))
     work.remove_directories(emptied)
     # from the leaves up: a directory may be shut afterwards
-    for path, bits in sorted(plan.permissions, reverse=True):
-        work.attempt(path, partial(_permit, tree, path, bits))
+    for each in sorted(plan.permissions, reverse=True):
+        work.attempt(each.path, partial(_permit, tree, each))
     return work.done
 
 
@@ -277,9 +277,11 @@ def ordinary(*, executable: bool) -> int:
     return (0o777 if executable else 0o666) & ~mask
 
 
-def _permit(tree: Writer, path: bytes, bits: int) -> None:
+def _permit(tree: Writer, permission: Permission) -> None:
+    path, bits, is_directory = permission
     status = tree.lstat(path)
-    if status is None:
+    # What was in the way of a directory is kept, with its bits.
+    if status is None or stat.S_ISDIR(status.st_mode) != is_directory:
         return
     if stat.S_ISDIR(status.st_mode) and bits != ORDINARY:
         if stat.S_IMODE(status.st_mode) != bits & (SPECIAL | 0o777):

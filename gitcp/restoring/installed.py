@@ -41,7 +41,7 @@ def kept(files: FilePlan, reader: Reader, disk: Disk) -> FilePlan:
         write=tuple(step for step in files.write if step.path not in steps),
         remove=tuple(step for step in files.remove if step.path not in steps),
         remove_directories=tuple(p for p in files.remove_directories if p not in needed),
-        permissions=tuple(each for each in files.permissions if each[0] not in steps),
+        permissions=tuple(each for each in files.permissions if each.path not in steps),
         kept=tuple(sorted((*files.kept, *(Kept(path, REASON) for path in steps)), key=_path)),
     )
 

@@ -13,7 +13,7 @@ from gitcp.model import GITLINK, Snapshot
 from gitcp.restoring import placing, trust
 from gitcp.restoring.apply import apply_files
 from gitcp.restoring.contents import Contents
-from gitcp.restoring.plan import FilePlan, FileStep, Kept, Side, absence, within
+from gitcp.restoring.plan import FilePlan, FileStep, Kept, Permission, Side, absence, within
 from gitcp.restoring.restore import Report, RestoreRequest
 from gitcp.store import Store, require_files
 from gitcp.worktree.paths import display
@@ -85,7 +85,7 @@ def whole(store: Store, snapshot: Snapshot, scope: tuple[bytes, ...]) -> FilePla
     directories = tuple(path for path in snapshot.empty_directories if within(path, scope))
     side = Side(store.reader, snapshot)
     permissions = tuple(
-        (path, bits)
+        Permission(path, bits, is_directory=True)
         for path, bits in snapshot.modes.items()
         if within(path, scope) and side.has_directory(path)
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gitcp.errors import Refused
 from gitcp.git.repo import Repository
@@ -51,6 +51,14 @@ class FileStep(AtPath):
     permissions: int | None = None
 
 
+class Permission(NamedTuple):
+    """The permission bits that a file, or a directory, gets; -1 stands for the ordinary ones."""
+
+    path: bytes
+    bits: int
+    is_directory: bool
+
+
 class Kept(AtPath):
     """A path that differs from the target and is kept. `missing`: it should have been restored."""
 
@@ -66,7 +74,7 @@ class FilePlan(Value):
     remove: tuple[FileStep, ...] = ()
     make_directories: tuple[bytes, ...] = ()
     remove_directories: tuple[bytes, ...] = ()
-    permissions: tuple[tuple[bytes, int], ...] = ()
+    permissions: tuple[Permission, ...] = ()
     kept: tuple[Kept, ...] = ()
 
     def __bool__(self) -> bool:
@@ -87,7 +95,7 @@ class FilePlan(Value):
     def files(self) -> tuple[bytes, ...]:
         """Every file and link that the plan changes."""
         steps = (step.path for step in (*self.clear, *self.write, *self.remove))
-        return (*steps, *(path for path, _ in self.permissions))
+        return (*steps, *(each.path for each in self.permissions))
 
     @property
     def created(self) -> tuple[bytes, ...]:
@@ -531,11 +539,9 @@ def _in_order(
     )
 
 
-def _permissions(
-    now: Side, target: Side, wanted: Callable[[bytes], bool]
-) -> Iterator[tuple[bytes, int]]:
+def _permissions(now: Side, target: Side, wanted: Callable[[bytes], bool]) -> Iterator[Permission]:
     """Yield the files whose content stays and whose permission bits change, and the directories
-    with recorded bits that are made or had others; -1 stands for the ordinary bits.
+    with recorded bits that are made or had others.
     """
     current: Mapping[bytes, int] = now.snapshot.modes
     target_modes: Mapping[bytes, int] = target.snapshot.modes
@@ -546,4 +552,5 @@ def _permissions(
         else:
             is_changed = differs and bool(now.entry(path) and target.entry(path))
         if is_changed and wanted(path):
-            yield path, target_modes.get(path, ORDINARY)
+            bits = target_modes.get(path, ORDINARY)
+            yield Permission(path, bits, target.has_directory(path))

@@ -881,7 +881,7 @@ def _still_different(
     scope = () if is_merge else request.paths
     request = replace(request, files=True, keeps_installed=True)
     whole = _plan_files(store, store.objects, request, state.snapshot, contents, scope)
-    wanted = (*(step.path for step in whole.write), *(path for path, _ in whole.permissions))
+    wanted = (*(step.path for step in whole.write), *(each.path for each in whole.permissions))
     edited = () if is_merge else (Kept(path, EDITED, missing=True) for path in wanted)
     return tuple(
         one

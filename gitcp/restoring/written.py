@@ -114,7 +114,8 @@ def written_by(
     What the plan kept was not written. `before` is the snapshot of the safety checkpoint.
     """
     wanted, kept = Side(store.reader, request.wanted), {one.path for one in files.kept}
-    changed = (path for path, _ in files.permissions if path in tree.changed and path not in kept)
+    paths = (each.path for each in files.permissions)
+    changed = (path for path in paths if path in tree.changed and path not in kept)
     on_disk = files_on_disk(wanted, changed, tree)
     for step in files.write:
         if step.new is not None and step.path in done.written and step.path not in kept:

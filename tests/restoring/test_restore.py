@@ -531,6 +531,19 @@ def test_ignored_file_in_the_way_of_a_directory(project: Project) -> None:
     assert project.read("other") == b"old\n"
 
 
+def test_what_is_in_the_way_keeps_its_permissions(project: Project) -> None:
+    """An ignored file where the checkpoint has a directory does not get the directory's."""
+    project.write("e/k", "k\n")
+    os.chmod(project.path("e"), 0o711)
+    project.gitcp("save", "one", check=0)
+    project.remove("e")
+    project.write("e", "mine\n", 0o640)
+    project.write(project.git_dir / "info/exclude", "e\n")
+    done = project.gitcp("restore", "1", "--yes", check=3)
+    assert "e/k  (e is in the way and not captured)" in done.out
+    assert os.stat(project.path("e")).st_mode & 0o777 == 0o640
+
+
 def test_ignored_symlink_in_the_way_of_a_directory(project: Project) -> None:
     """An ignored link that leads outside is not followed and not replaced."""
     away = outside(project, "away/file")
