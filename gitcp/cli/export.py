@@ -11,7 +11,6 @@ from typing import Any
 from gitcp import humanize, wire
 from gitcp.adapters import CONVERTIBLE
 from gitcp.cli import conversion_view, objects, output_file
-from gitcp.cli.agent_names import OneRecorded
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
@@ -57,7 +56,7 @@ FORMATS = [each.value for each in Format]
         "--as",
         target="agent",
         metavar="AGENT",
-        kind=OneRecorded(CONVERTIBLE),
+        kind=OneOf(CONVERTIBLE),
         help="convert the transcript for another agent",
     ),
     option(

@@ -76,10 +76,11 @@ class TextIndex:
         wanted = {bytes.fromhex(oid) for oid in oids}
         known: dict[bytes, int] = {}
         possible: set[int] | None = None
-        # none yet, damaged, or being written to: everything is read
-        with suppress(sqlite3.Error), self._open() as database:
-            known = dict(database.execute("select oid, id from segment"))
-            possible = _with_words(database, words)
+        if self.path.exists():
+            # damaged, or being written to: everything is read
+            with suppress(sqlite3.Error), self._open() as database:
+                known = dict(database.execute("select oid, id from segment"))
+                possible = _with_words(database, words)
         self.missing += len(wanted - known.keys())
         if possible is None:
             return frozenset()
@@ -95,7 +96,6 @@ class TextIndex:
 
         wanted = {bytes.fromhex(oid): oid for oid in oids}
         unlike = set[bytes]()
-        # none yet, or damaged: all of them may
         with suppress(sqlite3.Error), self._open() as database:
             ids: set[int] = set()
             for words in texts:
@@ -124,7 +124,6 @@ class TextIndex:
         """Index segments, each with its text. Commits batch by batch, so an interruption loses
         little.
         """
-        self._create()
         with self._open() as database:
             batch: list[tuple[Oid, bytes]] = []
             for each in segments:
@@ -134,26 +133,19 @@ class TextIndex:
                     batch.clear()
             _insert(database, batch)
 
-    def _create(self) -> None:
-        """Make the file, unless it exists. Only what adds to the index does: a search writes
-        nothing, also where nothing can be written.
-        """
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        import sqlite3
+
         if not self.path.exists():  # SQLite would go by the umask
             make_own_directory(self._store_dir / DIRECTORY)
             for former in self._directory.glob("words-*"):
                 former.unlink(missing_ok=True)
             os.close(open_shared(self.path, os.O_RDWR))
-        with self._open() as database:
-            database.executescript(SCHEMA)
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """Open the file. Raises sqlite3.Error where there is none."""
-        import sqlite3
-
-        if not (os.path.exists(self.path) and regular.is_regular(self.path)):
-            raise sqlite3.OperationalError("no regular file")
+        if not regular.is_regular(self.path):
+            raise sqlite3.OperationalError("not a regular file")
         with closing(sqlite3.connect(self.path, timeout=0.2, isolation_level=None)) as database:
+            database.executescript(SCHEMA)
             yield database
 
 
