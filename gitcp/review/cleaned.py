@@ -1,8 +1,9 @@
 """The files of a published branch as git would commit them: git runs the filters that the
 attributes name, such as one that encrypts, or one that removes a notebook's output.
 
-The filters are those of the user's configuration, and only a `publish` that the user typed runs
-them. One that is missing or fails stops it, also where git itself would commit the plain text.
+The filters are the user's, or the repository's where git has run them before, and only a `publish`
+that the user typed runs them. One that is missing or fails stops it, also where git itself would
+commit the plain text.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Cleaning:
         git sees unchanged are as in `committed`.
 
         Runs filters and writes blobs. Raises Refused with the paths of which one failed, and for a
-        filter that the user's own configuration does not have.
+        filter that may be a stranger's (gitcp.git.filters.require_users_own).
         """
         changed = {
             path: entry

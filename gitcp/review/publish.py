@@ -372,8 +372,9 @@ class _Branch:
 def _conversation(store: Store, checkpoint: Checkpoint) -> bytes:
     """Return the text of the conversation, unredacted; empty if there is none."""
     conversation = checkpoint.conversation
-    messages = show.messages(store, conversation) if conversation else None
-    return b"" if messages is None else b"".join(markdown.texts(checkpoint, messages))
+    if conversation is None:
+        return b""
+    return b"".join(markdown.texts(checkpoint, show.messages(store, conversation)))
 
 
 def _subject(checkpoint: Checkpoint) -> bytes:

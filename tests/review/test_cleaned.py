@@ -60,15 +60,20 @@ def test_encrypted(crypt: Project) -> None:
     assert crypt.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""
 
 
-def test_unchanged_for_git(project: Project) -> None:
-    """A filter that drops output: what git sees unchanged is unchanged in the branch."""
-    configure(project, "sed s/output.*/output/")
+def with_output(project: Project) -> None:
+    """Commit a notebook and a text, and save both changed, the notebook in its output alone."""
     project.write("n.x", "cell\noutput 1\n")
     project.write("a.txt", "one\n")
     project.commit()
     project.write("n.x", "cell\noutput 2\n")
     project.write("a.txt", "two\n")
     project.gitcp("save", "two", check=0)
+
+
+def test_unchanged_for_git(project: Project) -> None:
+    """A filter that drops output: what git sees unchanged is unchanged in the branch."""
+    configure(project, "sed s/output.*/output/")
+    with_output(project)
     project.write("n.x", "cell\noutput 3\n")
     project.gitcp("save", "only output", check=0)
     publish(project)
@@ -82,12 +87,7 @@ def test_set_in_the_repository(project: Project, tmp_path: Path) -> None:
     """
     project.git("config", "filter.x.clean", f"tee {tmp_path}/ran | sed s/output.*/output/")
     project.write(".gitattributes", "*.x filter=x\n")
-    project.write("n.x", "cell\noutput 1\n")
-    project.write("a.txt", "one\n")
-    project.commit()
-    project.write("n.x", "cell\noutput 2\n")
-    project.write("a.txt", "two\n")
-    project.gitcp("save", "two", check=0)
+    with_output(project)
     ran = tmp_path / "ran"
     ran.unlink()
     shutil.copytree(project.root, tmp_path / "copy", symlinks=True)
