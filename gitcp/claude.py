@@ -260,9 +260,7 @@ class GitSessionStore(SessionStore):
     def _undo(self, session_id: str) -> Report:
         with self._open_session(session_id) as (opened, _):
             store = opened.store()
-            return restore.undo(
-                store, lambda id: opened.request(store, numbered(store, id), whole_tree=True)
-            )
+            return restore.undo(store, lambda id: opened.request(store, numbered(store, id)))
 
     @contextmanager
     def _open_session(self, session_id: str) -> Iterator[tuple[Opened, str]]:

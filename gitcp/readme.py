@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gitcp.model import Checkpoint, Conversation, FileChange, Handoff, Kind, Skip, Snapshot
+from gitcp.safe import is_joiner
 from gitcp.store import subject
 from gitcp.wire import encode_time, position_texts
 
@@ -219,9 +220,10 @@ def _longest_run(text: str) -> int:
 
 
 def printable(text: str) -> str:
-    """Escape control, invisible and bidi characters."""
+    """Escape control, invisible and bidi characters, except joiners."""
     if text.isprintable():
         return text
     return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+        c if c.isprintable() or is_joiner(text, at) else c.encode("unicode_escape").decode("ascii")
+        for at, c in enumerate(text)
     )

@@ -1,7 +1,7 @@
 """Escape text from transcripts, labels and file names so that it cannot control the terminal.
 
-Every control, bidirectional or invisible character becomes a visible escape. The escapes are for
-reading only and cannot be reversed.
+Every control, bidirectional or invisible character becomes a visible escape, except joiners. The
+escapes are for reading only and cannot be reversed.
 """
 
 from __future__ import annotations
@@ -44,8 +44,21 @@ def flat(text: str) -> str:
     return safe(" ".join(text.split()))
 
 
+def is_joiner(text: str, at: int) -> bool:
+    """Return whether the character at an offset is a joiner of text in Persian, Hindi or emoji.
+
+    Between ASCII letters, or one after the other, joiners only hide that two names differ.
+    """
+    around = text[max(at - 1, 0) : at + 2]
+    return text[at] in "\u200c\u200d" and any(
+        not each.isascii() and each.isprintable() for each in around
+    )
+
+
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
+    if is_joiner(match.string, match.start()):
+        return match[0]
     if code < 0x20 or code == 0x7F:
         return "^" + chr(code ^ 0x40)
     if code < 0x100:

@@ -463,7 +463,7 @@ def test_schemas(project: Project) -> None:
 
 
 def _faulty(project: Project) -> str:
-    """What is printed where git's index is broken, and a hook could not save."""
+    """What is printed where git's index is broken, a hook could not save, and hooks are off."""
     faulty = Project(project.root.parent / "faulty")
     faulty.commit()
     faulty.git_dir.joinpath("index").write_bytes(b"")
@@ -477,6 +477,8 @@ def _faulty(project: Project) -> str:
     faulty.gitcp("hook", "claude", "Stop", input=json.dumps(event))
     refs.unlink()
     moved.rename(refs)
+    faulty.gitcp("enable", "claude", "--yes", check=0)
+    faulty.write(".claude/settings.local.json", '{"disableAllHooks": true}')
     return saved + faulty.gitcp("status", "--json").out
 
 
@@ -653,6 +655,8 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("tag",),
         ("check",),
         ("enable", "claude", "codex", "--yes"),
+        ("save",),
+        ("why", ".codex/hooks.json:1"),
         ("save", "--force"),
         ("save", "--force"),
         ("prune", "--keep-last", "1", "--dry-run"),

@@ -238,7 +238,8 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
             "clock fingerprint regular trusted_cache user_state watchers/ipc watchers/watched",
             "fastpath/answer fastpath/hook_memo fastpath/nodes fastpath/stat_check",
             "fastpath/watched_look",
-            "policy/edited policy/outcome policy/patterns policy/risk policy/triggers",
+            "policy/edited policy/events policy/outcome policy/patterns policy/risk",
+            "policy/triggers",
             # an event that only adds a line to a log, and what waits for a save
             "cli/background cli/bounded cli/hooking",
             "state/hook_failures state/tool_log state/turn_start",

@@ -6,16 +6,18 @@ Importing all takes longer than the save.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gitcp import wire
+from gitcp import regular, wire
 from gitcp.adapters import base, installed
-from gitcp.adapters.base import Adapter, Found, Listed, Origin, Running, Stored
-from gitcp.errors import BadValue
-from gitcp.model import MAIN, Host
+from gitcp.adapters.base import Adapter, Found, Listed, Message, Origin, Running, Stored
+from gitcp.errors import BadValue, ConversationUnreadable
+from gitcp.model import MAIN, Host, Source
 
 if TYPE_CHECKING:
     from gitcp.adapters.conversion import Converter
@@ -70,6 +72,9 @@ CONVERTIBLE = tuple(known.name for known in BUILTIN)
 
 LINE_FORMATS = ("claude-code", "codex", "copilot", "opencode")
 """Formats in which the texts of a line's messages do not depend on other lines."""
+
+TAIL = 1 << 14
+"""Bytes at the end of a transcript in which its last message is looked for first."""
 
 PLAIN_FORMATS = ("json", "jsonl", "text")
 """Formats without an agent. Any other format is the name of its adapter."""
@@ -166,6 +171,79 @@ def list_all(host: Host, agent: str | None = None) -> Iterator[Listed]:
             yield from list_sessions(host)
 
 
+def last_message(found: Found) -> float | None:
+    """Return when the last message of a conversation was written, in seconds since 1970: by its own
+    account, else by its file's. Return None if it has no message.
+
+    Agents also write what is no message, when they start or exit, and people touch and copy files.
+    """
+    try:
+        messages = _last_messages(found)
+    except (ConversationUnreadable, OSError):
+        return found.modified  # nobody knows
+    if not messages:
+        return None
+    # No message is newer than its file, whatever the clock said when it was written.
+    return min(_seconds(messages[-1].time) or found.modified, found.modified)
+
+
+def has_messages(found: Found, start: int) -> bool:
+    """Return whether a conversation has messages after its first `start` bytes."""
+    try:
+        main = _main(found)
+        if main.path is None:
+            new = (main.data or b"")[start:]
+        else:
+            with regular.opened(main.path) as file:
+                if os.fstat(file.fileno()).st_size < start:
+                    return True  # it was written anew
+                file.seek(start)
+                new = file.read()
+    except (ConversationUnreadable, OSError):
+        return False
+    lines = [line for line in base.lines([new]) if line.strip()]
+    is_unknown = any(wire.parse_line(line) is None for line in lines)  # not made of lines
+    return is_unknown or bool(_messages(load(found.agent), lines))
+
+
+def _main(found: Found) -> Source:
+    sources = load(found.agent).capture(found).sources
+    return next((each for each in sources if each.name == MAIN), Source(MAIN))
+
+
+def _last_messages(found: Found) -> list[Message]:
+    """Return the last messages of a conversation, at least one unless there is none."""
+    adapter, main = load(found.agent), _main(found)
+    if main.path is None:
+        return _messages(adapter, base.lines([main.data or b""]))
+    size = TAIL
+    with regular.opened(main.path) as file:
+        while True:
+            start = max(0, os.fstat(file.fileno()).st_size - size)
+            file.seek(start)
+            lines = base.lines([file.read(size)])
+            if start > 0:
+                next(lines, None)  # its beginning is not there
+            messages = _messages(adapter, lines)
+            if messages or start == 0:
+                return messages
+            size *= 8
+
+
+def _messages(adapter: Adapter, lines: Iterable[bytes]) -> list[Message]:
+    """Return the messages of people, models and tools."""
+    return [each for each in adapter.messages(lines) if each.role not in ("system", "summary")]
+
+
+def _seconds(time: str | None) -> float | None:
+    """Return an agent's time of a message in seconds since 1970, None if it is unknown."""
+    try:
+        parsed = datetime.fromisoformat(time or "")
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
 def lifetime(agent: str, host: Host) -> float | None:
     """Return the seconds after its last change when an agent deletes a conversation; None for
     never.
@@ -220,26 +298,29 @@ def recognise(lines: Iterable[bytes]) -> Running | None:
     unknown.
     """
     for line in lines:
-        fields = wire.parse_line(line) or {}
-        nested = {
-            name: value
-            for name in ("payload", "data")
-            if isinstance(value := fields.get(name), dict)
-        }
-        session = fields.get("sessionId")
-        marks = (
-            ("codex", fields.get("type") == "session_meta", nested.get("payload", {}).get("id")),
-            (
-                "copilot",
-                fields.get("type") == "session.start",
-                nested.get("data", {}).get("sessionId"),
-            ),
-            ("gemini", "projectHash" in fields, session),
-            ("claude-code", "uuid" in fields and "message" in fields, session),
-        )
-        for agent, is_marked, session_id in marks:
-            if is_marked and isinstance(session_id, str) and base.SESSION_ID.fullmatch(session_id):
-                return Running(agent, session_id)
+        running = recognise_fields(wire.parse_line(line) or {})
+        if running is not None:
+            return running
+    return None
+
+
+def recognise_fields(fields: Mapping[str, Any]) -> Running | None:
+    """Return the agent and session that a record of a transcript names, or a transcript that is one
+    document; None if unknown.
+    """
+    nested = {
+        name: value for name in ("payload", "data") if isinstance(value := fields.get(name), dict)
+    }
+    session = fields.get("sessionId")
+    marks = (
+        ("codex", fields.get("type") == "session_meta", nested.get("payload", {}).get("id")),
+        ("copilot", fields.get("type") == "session.start", nested.get("data", {}).get("sessionId")),
+        ("gemini", "projectHash" in fields, session),
+        ("claude-code", "uuid" in fields and "message" in fields, session),
+    )
+    for agent, is_marked, session_id in marks:
+        if is_marked and isinstance(session_id, str) and base.SESSION_ID.fullmatch(session_id):
+            return Running(agent, session_id)
     return None
 
 

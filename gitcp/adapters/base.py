@@ -40,6 +40,10 @@ IMAGES = {
 """Media types by file extension."""
 
 LONGEST_LINE = 16 << 20
+MOST_PIECES = 1000
+MOST_ATTEMPTS = 50
+"""The lines of a record that was split by line feeds, and how often they are tried as one."""
+
 
 NOTHING = "nothing was written"
 """The end of each error of a placement."""
@@ -249,6 +253,55 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
             rest.append(last)
     if rest:
         yield b"".join(rest)
+
+
+def records(lines: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Yield each line without its line ending, and the number of lines it was made of.
+
+    An agent once wrote the result of a tool with raw line feeds inside a JSON string: such lines
+    are joined, with the line feeds escaped.
+    """
+    pieces: list[bytes] = []
+    attempts = 0
+    for line in (each.removesuffix(b"\n") for each in lines):
+        if pieces and (_begins_record(line) or len(pieces) == MOST_PIECES):
+            yield from ((piece, 1) for piece in pieces)
+            pieces = []
+        if not pieces:
+            attempts = 0
+            if not _is_beginning(line):
+                yield line, 1
+                continue
+        pieces.append(line)
+        if line.rstrip().endswith(b"}") and attempts < MOST_ATTEMPTS:
+            attempts += 1
+            if (joined := _joined(pieces)) is not None:
+                yield joined, len(pieces)
+                pieces = []
+    yield from ((piece, 1) for piece in pieces)
+
+
+def _is_beginning(line: bytes) -> bool:
+    """Return whether a line may be the beginning of a record that goes on."""
+    return line.startswith(b'{"') and not line.rstrip().endswith(b"}")
+
+
+def _begins_record(line: bytes) -> bool:
+    """Return whether a line is a record, or the beginning of one: what a tool returned may be JSON
+    as well, but has no time.
+    """
+    if not line.startswith(b'{"'):
+        return False
+    fields = wire.parse_line(line)
+    if fields is None:
+        return b'"type":"' in line[:200] or b'"timestamp":"' in line[:200]
+    return "timestamp" in fields
+
+
+def _joined(pieces: list[bytes]) -> bytes | None:
+    """Return the record that these lines are, None if they are none."""
+    text = b"\\n".join(piece.replace(b"\r", b"\\r") for piece in pieces)
+    return text if wire.parse_line(text) is not None else None
 
 
 def offsets(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:

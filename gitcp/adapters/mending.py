@@ -2,7 +2,8 @@
 
 Only a copy is mended, when it is placed; a checkpoint keeps the bytes as they were. What is mended
 here is common to all agents with line formats: marks, NUL bytes, bytes that are not UTF-8, torn
-lines, and two records on one line. An agent's own rules follow (`mend` in its `converting`).
+lines, records split by line feeds, and two records on one line. An agent's own rules follow (`mend`
+in its `converting`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ MOST_OBJECTS = 1000
 MARK = "a byte order mark"
 NULS = "lines with NUL bytes"
 NOT_UTF8 = "lines that are not UTF-8"
+SPLIT = "records split by line feeds (joined)"
 GLUED = "lines with two records"
 TORN = "torn lines (left out)"
 FIRST = "no first record (rebuilt)"
@@ -60,8 +62,9 @@ class Transcript:
         lines = base.lines(self._read())
         first = next(lines, b"")
         faults[MARK] = first.startswith(BOM)
-        for raw in chain([first.removeprefix(BOM)], lines):
-            yield from _records(raw.removesuffix(b"\n"), faults)
+        for raw, count in base.records(chain([first.removeprefix(BOM)], lines)):
+            faults[SPLIT] += count > 1
+            yield from _records(raw, faults)
         self.faults = +faults
 
     def edited(self, edits: Sequence[Edit]) -> Iterator[bytes]:

@@ -194,16 +194,16 @@ class Checkpoints(Moves):
         return restore.restore(store, request, agreed)
 
     def undo(self, *, mine: bool = False, whole_tree: bool = False) -> Report:
-        """Undo the last restore. Raises Refused if there is none, and as `restore`, whose `mine`
-        and `whole_tree` it has.
+        """Undo the last restore, and keep what changed since, merged line by line.
+
+        Raises Refused if there is none, and for changes since that cannot be merged, with their
+        paths as candidates; `whole_tree` undoes these as well. `mine` makes no difference.
         """
         store = self.store()
         return restore.undo(store, self._walking(store, mine=mine, whole_tree=whole_tree))
 
     def redo(self, *, mine: bool = False, whole_tree: bool = False) -> Report:
-        """Redo the last undo. Raises Refused if there is none, and as `restore`, whose `mine` and
-        `whole_tree` it has.
-        """
+        """Redo the last undo, and keep what changed since. Raises as `undo`."""
         store = self.store()
         return restore.redo(store, self._walking(store, mine=mine, whole_tree=whole_tree))
 

@@ -133,7 +133,7 @@ class Opened:
             note=note,
             trigger=_trigger(trigger),
             tags=tuple(tags),
-            agent=agent.name if isinstance(agent, Agent) else agent,
+            agent=_selected(agent),
             limits=settings.limits(store.repo, tuple(include)),
             outputs=inside(self, outputs),
             appends=inside(self, appends),
@@ -217,6 +217,15 @@ def _choice(
         raise BadValue("conversation= requires session=; nothing was saved")
     capture = None if conversation is None else pushed.capture(conversation, agent, format)
     return session_op.Choice(refs.check_name(session, "session"), capture, session_op.GIVEN)
+
+
+def _selected(agent: Agent | str | None) -> str | None:
+    """Return the name by which checkpoints record the agent whose conversation is wanted."""
+    if not isinstance(agent, str):
+        return agent.name if agent is not None else None
+    from gitcp.adapters import names  # few programs name one
+
+    return names.recorded(agent)
 
 
 def _position(given: Mapping[str, object]) -> dict[str, Any]:

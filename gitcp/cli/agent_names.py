@@ -1,30 +1,12 @@
-"""The names by which people call the agents, on the command line."""
+"""Options whose value is an agent, by any of its names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gitcp.adapters import names
 from gitcp.cli.context import Context
-from gitcp.cli.options import Words
-
-ALIASES = {
-    "claude-code": "claude",
-    "claudecode": "claude",
-    "codex-cli": "codex",
-    "openai-codex": "codex",
-    "gemini-cli": "gemini",
-    "google-gemini": "gemini",
-    "open-code": "opencode",
-    "copilot-cli": "copilot",
-    "github-copilot": "copilot",
-    "github-copilot-cli": "copilot",
-    "cursor-agent": "cursor",
-    "agents.md": "agents-md",
-}
-"""Other names of the agents that `enable` knows."""
-
-RECORDED = {"claude": "claude-code"}
-"""Agents whose name in a checkpoint differs from the one that `enable` prints."""
+from gitcp.cli.options import OneOf, Words
 
 
 class RecordedName(Words):
@@ -35,8 +17,7 @@ class RecordedName(Words):
     name = "agent"
 
     def read(self, text: str) -> str:
-        name = canonical(super().read(text))
-        return RECORDED.get(name, name)
+        return names.recorded(super().read(text))
 
     def complete(self, context: Context) -> Iterable[tuple[str, str]]:  # noqa: ARG002
         from gitcp.adapters import BUILTIN  # only when a shell asks
@@ -44,12 +25,11 @@ class RecordedName(Words):
         return ((known.name, "") for known in BUILTIN)
 
 
-def canonical(name: str) -> str:
-    """Return the name by which `enable` knows an agent, `name` itself if it does not know it."""
-    known = name.lower()
-    if known in ALIASES:
-        return ALIASES[known]
-    return known if known in ALIASES.values() else name
+class OneRecorded(OneOf):
+    """One of a few agents, by any of their names."""
+
+    def read(self, text: str) -> str:
+        return super().read(names.recorded(text))
 
 
 RECORDED_NAME = RecordedName()

@@ -29,7 +29,7 @@ def command(context: Context, *, as_json: bool) -> None:
     """
     context.shows_faults = True
     store, error = _opened(context)
-    health = examine(store, context.host, _failing(context), error)
+    health = examine(store, context.cwd, context.host, _failing(context), error)
     soon = _due(context, store)
     if as_json:
         deleted = deletions.fields(soon)

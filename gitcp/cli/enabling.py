@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from gitcp import humanize
+from gitcp.adapters import names
 from gitcp.automation.install import command, scripts
 from gitcp.automation.install.agents import GIT, NAMES, TARGETS, Target, detected, named
 from gitcp.automation.install.plan import Change, InstallPlan, Left, Report, Scope, apply
 from gitcp.cli import confirm, objects
-from gitcp.cli.agent_names import canonical
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import OneOf, argument, flag
@@ -27,7 +27,7 @@ class InstallName(OneOf):
     """An agent to enable or disable, by any of its names."""
 
     def read(self, text: str) -> str:
-        return super().read(canonical(text))
+        return super().read(names.canonical(text))
 
 
 agents_argument = argument("agents", InstallName(NAMES), several=True, metavar="[AGENT]...")

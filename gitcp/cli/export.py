@@ -11,6 +11,7 @@ from typing import Any
 from gitcp import humanize, wire
 from gitcp.adapters import CONVERTIBLE
 from gitcp.cli import conversion_view, objects, output_file
+from gitcp.cli.agent_names import OneRecorded
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
@@ -56,7 +57,7 @@ FORMATS = [each.value for each in Format]
         "--as",
         target="agent",
         metavar="AGENT",
-        kind=OneOf(CONVERTIBLE),
+        kind=OneRecorded(CONVERTIBLE),
         help="convert the transcript for another agent",
     ),
     option(

@@ -53,6 +53,16 @@ SHOWS = ("claude-code", "codex")
 STARTED = {"claude-code": "CLAUDE_PROJECT_DIR"}
 """Environment variables with the start directory, for agents that change their directory."""
 
+OWN_HOOKS = {
+    "codex": (".codex/hooks.json", "CODEX_HOME", "hooks.json"),
+    "copilot": (".github/hooks/gitcp.json", "COPILOT_HOME", "hooks/gitcp.json"),
+}
+"""Files with the hooks of agents that run Claude Code's as well: below the root of a project; the
+variable of the agent's directory, and below that.
+"""
+COMMAND = b"gitcp hook"
+"""What is in each of them."""
+
 DEAF_AT_START = ("gemini", "opencode")
 """Agents that get notices only with a prompt: one ignores them earlier, one then loses the prompt.
 """
@@ -69,6 +79,7 @@ def run(arguments: Sequence[str], until: float) -> int:
         given = rest[0] if rest else bounded.payload(until)
         event = events.read(agent, name, payload.fields(given))
         if event is not None and not triggers.is_idle(event):
+            events.attribute(event, os.environ, os.path.expanduser("~"))
             called.extend(_Called(event, *location) for location in _places(event))
             for each in called:
                 each.note_done()
@@ -242,21 +253,29 @@ class _Called:
         self.last = hook_memo.last(git_dir, event.agent, event.session_id)
         self.look = answer.look_at(root, git_dir)
         self.telling = _Telling(event, root, git_dir)
+        self.is_echo = event.is_borrowed and _has_own_hooks(event.agent, root)
 
     def note_done(self) -> None:
         """Log the event, unless a tool is about to begin."""
         if self.event.kind != events.BEFORE_TOOL:
-            tool_log.note(self.git_dir, self.root, self.event, self.began)
+            self._note(self.began)
 
     def note_asked(self) -> None:
         """Log that a tool waits for a save: what changes meanwhile is not of it."""
         if self.event.kind == events.BEFORE_TOOL:
-            tool_log.note(self.git_dir, self.root, self.event, self.began, asked=True)
+            self._note(self.began, asked=True)
 
     def note_begin(self, time: int) -> None:
         """Log that a tool begins."""
         if self.event.kind == events.BEFORE_TOOL:
-            tool_log.note(self.git_dir, self.root, self.event, time)
+            self._note(time)
+
+    def _note(self, time: int, *, asked: bool = False) -> None:
+        """Log the event, unless the agent calls its own hook as well, which logs it: a call that
+        has begun twice, under two names, ends once.
+        """
+        if not self.is_echo:
+            tool_log.note(self.git_dir, self.root, self.event, time, asked=asked)
 
     def calls_for_a_save(self) -> bool:
         """Return whether there may be something to save, from cached state."""
@@ -325,7 +344,8 @@ class _Called:
             return bool(self._behind())
         if self._is_before_edit(trigger):
             return self._has_unsaved()
-        if self.last is None or (self.event.kind == events.TURN and self.event.stamp):
+        is_stamped = self.event.kind == events.TURN and self.event.stamp and not self.is_echo
+        if self.last is None or is_stamped:
             return True  # a transcript that is written later looks as it did
         files_alone, whole = trigger == "tools", trigger == answer.RISKY
         if not hook_memo.is_unchanged(self.look, self.last, files_alone=files_alone, whole=whole):
@@ -449,7 +469,7 @@ class _Called:
             session_id=session_id,
             trigger=Trigger(trigger),
             transcript=transcript,
-            awaited=b"" if before_edit else _awaited(self.event),
+            awaited=b"" if before_edit or self.is_echo else _awaited(self.event),
             seen=self.last.seen if self.last else 0,
             patience=0.0 if self._waited_in_vain() else _patience(self.event),
             late=late,
@@ -695,6 +715,19 @@ def _is_inside(path: str, root: str) -> bool:
     except (OSError, ValueError):
         return False
     return (real == root or real.startswith(root.rstrip("/") + "/")) and os.path.isdir(real)
+
+
+def _has_own_hooks(agent: str, root: str) -> bool:
+    """Return whether gitcp's own hooks of an agent are installed, which also runs those of
+    another one.
+    """
+    known = OWN_HOOKS.get(agent)
+    if known is None:
+        return False
+    below_root, variable, below_home = known
+    home = os.environ.get(variable) or os.path.expanduser(f"~/.{agent}")
+    paths = (os.path.join(root, below_root), os.path.join(home, below_home))
+    return any(COMMAND in discovery.beginning(path) for path in paths)
 
 
 def _patience(event: Event) -> float:

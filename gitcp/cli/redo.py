@@ -35,7 +35,8 @@ def command(
 ) -> None:
     """Redo what was undone
 
-    Restores the state from before the last undo, or drops again what it restored from the trash.
+    Reverses what the last undo changed, and keeps what changed since, as undo does; or drops again
+    what it restored from the trash.
 
       gitcp redo
       gitcp redo --yes

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from gitcp import wire
 from gitcp.adapters import CONVERTIBLE
 from gitcp.cli import objects, restore_view
+from gitcp.cli.agent_names import OneRecorded
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
-    OneOf,
     argument,
     flag,
     json_option,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         "--with",
         target="agent",
         metavar="AGENT",
-        kind=OneOf(CONVERTIBLE),
+        kind=OneRecorded(CONVERTIBLE),
         help="convert the conversation for another agent",
     ),
     option(

@@ -22,9 +22,10 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import BOLD, Styled
 from gitcp.errors import BadValue, RevisionNotFound
+from gitcp.git import trees
 from gitcp.history import authors, revisions, show
 from gitcp.history.diff import compare, staged, tree_before
-from gitcp.model import Checkpoint, Conversation
+from gitcp.model import SYMLINK, Checkpoint, Conversation
 from gitcp.worktree.paths import display
 
 MOST = 20
@@ -173,7 +174,7 @@ def _print_peculiar(context: Context, checkpoint: Checkpoint) -> None:
         "Not captured": [rendering.skipped(skip) for skip in snapshot.skipped],
         "Nested repositories, not saved": [_at(n.path, n.head) for n in snapshot.nested],
         "Submodules": [_at(s.path, s.commit) for s in snapshot.submodules],
-        "Stored without conversion (raw)": [display(path) for path in snapshot.raw],
+        "Stored without conversion (raw)": _raw(context, checkpoint),
         "Converted by git attributes": [
             display(c.path) for c in snapshot.converted if not c.segments
         ],
@@ -192,6 +193,15 @@ def _print_peculiar(context: Context, checkpoint: Checkpoint) -> None:
         rendering.items(
             context.output, f"{title} ({len(lines):,})", humanize.listed(list(lines), MOST)
         )
+
+
+def _raw(context: Context, checkpoint: Checkpoint) -> list[str]:
+    """Return the files that git would convert and gitcp did not; a file that stands for a link is
+    none of them.
+    """
+    reader, root = context.store.reader, checkpoint.root
+    entries = ((path, trees.lookup(reader, root, path)) for path in checkpoint.snapshot.raw)
+    return [display(path) for path, entry in entries if not entry or entry.mode != SYMLINK]
 
 
 def _at(path: bytes, commit: str | None) -> str:

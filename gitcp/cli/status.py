@@ -16,6 +16,8 @@ from gitcp.model import Checkpoint
 from gitcp.state import hook_failures
 
 if TYPE_CHECKING:
+    from gitcp.automation.install.agents import Target
+    from gitcp.automation.install.plan import Silent
     from gitcp.restoring.placing import Placed
     from gitcp.sharing.push_queue import PushState
 
@@ -43,7 +45,13 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:
         context.output.document(objects.document("status", _fields(context, current)))
     else:
         _print(context, current)
+        if on := _enabled(context):
+            titles = ", ".join(target.title for target in on)
+            context.output.line(Styled("Hooks         ", BOLD), f"installed for {titles}")
         _print_failing(context)
+        for each in _silent(context):
+            context.output.line(Styled("Hooks         ", BOLD), each.what)
+            context.output.line("  to repair it: ", Styled(each.hint, BOLD))
         for number, line in enumerate(pushes.lines(_pushes(context), context.host.now())):
             title = "" if number else "Pushes"
             context.output.line(Styled(f"{title:14}", BOLD), line)
@@ -57,6 +65,18 @@ def _print_failing(context: Context) -> None:
         context.output.line(Styled("Hooks         ", BOLD), str(failing))
         if failing.hint:
             context.output.line("  to repair it: ", Styled(failing.hint, BOLD))
+
+
+def _enabled(context: Context) -> tuple[Target, ...]:
+    from gitcp.automation.install import plan
+
+    return plan.enabled(context.store.repo.root, context.host)
+
+
+def _silent(context: Context) -> tuple[Silent, ...]:
+    from gitcp.automation.install import plan  # rarely needed
+
+    return tuple(plan.silent(context.store.repo.root, context.cwd, context.host))
 
 
 def _pushes(context: Context) -> tuple[PushState, ...]:
@@ -96,6 +116,8 @@ def _fields(context: Context, current: Status) -> wire.Json:
         "operation": current.base.operation,
         "faults": objects.faults(current.faults),
         "failing": objects.failing(hook_failures.of(context.store.repo)),
+        "enabled": [target.name for target in _enabled(context)],
+        "silent": [{"what": each.what, "hint": each.hint} for each in _silent(context)],
         "changes": [objects.change(change) for change in current.changes],
         "skipped": objects.skipped(current.skipped),
         "conversation": {

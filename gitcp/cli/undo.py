@@ -42,6 +42,8 @@ def command(
 ) -> None:
     """Undo the last restore, prune or delete
 
+    Reverses what the restore changed and keeps what changed since, merged line by line. Changes
+    that cannot be merged are listed, and nothing is changed; --whole-tree undoes them as well.
     Repeat it to undo earlier restores; `gitcp redo` redoes. A prune or delete can also be undone by
     its number in `gitcp oplog`.
 

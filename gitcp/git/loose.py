@@ -28,6 +28,19 @@ TRIES = 100
 """Number of attempts to recreate a directory that git removes as empty while it packs."""
 
 
+ESCAPED = re.compile(rb"\\([0-3][0-7]{2}|.)", re.DOTALL)
+CHARACTERS = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+}
+"""What git escapes in a quoted path, by octal numbers or letters."""
+
+
 def with_alternates(directory: Path) -> list[Path]:
     """Return an objects directory and its alternates."""
     directories, queue = [], [directory]
@@ -37,13 +50,36 @@ def with_alternates(directory: Path) -> list[Path]:
             continue
         directories.append(directory)
         try:
-            lines = regular.content(directory / "info" / "alternates").splitlines()
+            lines = regular.content(directory / "info" / "alternates").split(b"\n")
         except (FileNotFoundError, NotADirectoryError):
             continue
         queue += [
-            directory / os.fsdecode(line) for line in lines if line and not line.startswith(b"#")
+            directory / os.fsdecode(_unquoted(line))
+            for line in lines
+            if line and not line.startswith(b"#")
         ]
     return directories
+
+
+def alternate_line(path: bytes) -> bytes:
+    """Return the line of `objects/info/alternates` for an objects directory. git reads a quoted
+    path as one of C, so that it may contain a line feed.
+    """
+    if b"\n" not in path and not path.startswith(b'"'):
+        return path + b"\n"
+    escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'"' + escaped + b'"\n'
+
+
+def _unquoted(line: bytes) -> bytes:
+    if len(line) < 2 or not (line.startswith(b'"') and line.endswith(b'"')):
+        return line
+    return ESCAPED.sub(_character, line[1:-1])
+
+
+def _character(match: re.Match[bytes]) -> bytes:
+    code = match[1]
+    return bytes([int(code, 8)]) if len(code) == 3 else CHARACTERS.get(code, code)
 
 
 def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:

@@ -48,9 +48,11 @@ OFF = (
     "core.hooksPath=/dev/null",
     *(f"hook.{event}.enabled=false" for event in EVENTS),
     "diff.external=",
+    "diff.orderFile=/dev/null",  # git fails where the file that it names does not exist
     "log.showSignature=false",
 )
-"""Settings that name programs, set to run none. Those of one driver (`diff.*.textconv`,
+"""Settings that name programs, set to run none, and one that names a file which not every
+repository has. Those of one driver (`diff.*.textconv`,
 `filter.*.clean`, …) have no common switch: the commands that would run them have an option each.
 """
 

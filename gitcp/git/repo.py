@@ -88,10 +88,12 @@ class Repository:
     @classmethod
     def open(cls, start: Path, host: Host) -> Repository:
         """Return the repository that contains `start`. Raises RepositoryNotFound or Refused; writes
-        nothing.
+        nothing but the empty directories that gitcp's own store has lost.
         """
         repo = cls.at(*_discover(os.path.realpath(start), host.home), host)
         root, git_dir = repo.root, repo.git_dir
+        if repo.is_own:
+            _complete(git_dir)
         for name in READ_BY_GIT:
             config.refuse_pipe(f"{repo.common_dir}/{name}")
         for name in ("HEAD", "index") if git_dir != repo.common_dir else ():
@@ -557,6 +559,16 @@ def _own_directory(path: Path) -> Path:
         make_own_directory(path)
         shared.repair(path)
     return path
+
+
+def _complete(store: Path) -> None:
+    """Make the directories without which git works in no git directory. A synchronizer or an
+    archive leaves out empty ones, and `refs` is empty once all refs are packed.
+    """
+    for name in ("objects", "refs"):
+        if not os.path.lexists(store / name):
+            with suppress(OSError):  # git says what is missing
+                os.mkdir(store / name)
 
 
 def _check_own(repo: Repository) -> None:

@@ -23,6 +23,7 @@ from gitcp.value import Value
 
 UNKNOWN_TOOL = "?"
 LONGEST_END = 400
+EDITING = risk.WRITERS | risk.EDITORS | risk.PATCHERS
 
 
 class CommandRun(Value):
@@ -39,12 +40,13 @@ class CommandRun(Value):
 
 class Activity(Value):
     """What happened since the previous checkpoint: prompts, tool calls by name, and commands in
-    order.
+    order. `edits` has, for each call of a tool that edits files, the number of commands before it.
     """
 
     prompts: tuple[str, ...] = ()
     tools: tuple[tuple[str, int], ...] = ()
     commands: tuple[CommandRun, ...] = ()
+    edits: tuple[int, ...] = ()
 
 
 class _ActivityBuilder:
@@ -54,7 +56,8 @@ class _ActivityBuilder:
         self.prompts: list[str] = []
         self.tools: Counter[str] = Counter()
         self.calls: list[tuple[Call, str]] = []
-        self.outputs: dict[int, str] = {}
+        self.results: dict[int, Message] = {}
+        self.edits: list[int] = []
 
 
 class _PendingCall(NamedTuple):
@@ -134,14 +137,17 @@ class _Reader:
             call = Call(
                 {"tool": message.tool, "args": arguments if arguments is not None else message.text}
             )
-            if call.tool in risk.SHELLS:
-                activity.calls.append((call, _command(call)))
-            number = len(activity.calls) - 1 if call.tool in risk.SHELLS else None
+            number = None
+            if call.tool in risk.SHELLS and (command := _command(call)):
+                number = len(activity.calls)
+                activity.calls.append((call, command))
+            elif call.tool in EDITING:
+                activity.edits.append(len(activity.calls))
             pending.append(_PendingCall(message.tool, message.call, activity, number))
         elif message.role == "tool":
             answered = tool_results.pop_call(pending, message)
             if answered is not None and answered.number is not None:
-                answered.step.outputs[answered.number] = message.text
+                answered.step.results[answered.number] = message
 
 
 def _key(message: Message) -> tuple[object, ...]:
@@ -157,25 +163,28 @@ def _command(call: Call) -> str:
 
 def _activity(builder: _ActivityBuilder, policy: Settings) -> Activity:
     runs = [
-        _command_run(call, command, builder.outputs.get(number), policy)
+        _command_run(call, command, builder.results.get(number), policy)
         for number, (call, command) in enumerate(builder.calls)
     ]
     return Activity(
         tuple(builder.prompts),
         tuple(sorted(builder.tools.items())),
-        tuple(each for each in runs if each.command),
+        tuple(runs),
+        tuple(builder.edits),
     )
 
 
-def _command_run(call: Call, command: str, output: str | None, policy: Settings) -> CommandRun:
+def _command_run(call: Call, command: str, result: Message | None, policy: Settings) -> CommandRun:
     is_test = outcome.is_test(call, policy)
-    if output is None:
+    if result is None:
         return CommandRun(command, is_test)
-    call.output = output
+    output = call.output = result.text
+    call.failed = result.failed
     if not is_test:
         code = outcome.exit_code(output)
-        return CommandRun(command, failed=bool(code) if code is not None else None)
+        failed = bool(code) if code is not None else True if call.failed else None
+        return CommandRun(command, failed=failed)
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
     return CommandRun(
-        command, is_test, outcome.has_failed(call), last if len(last) <= LONGEST_END else ""
+        command, is_test, outcome.failed(call, policy), last if len(last) <= LONGEST_END else ""
     )

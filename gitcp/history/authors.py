@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from gitcp.errors import Refused
+from gitcp.errors import Refused, StoreDamaged
 from gitcp.git import trees
 from gitcp.model import (
     NOBODY,
@@ -18,6 +18,7 @@ from gitcp.model import (
     Checkpoint,
     CheckpointId,
     Claim,
+    Entry,
     FileChange,
     Oid,
     Snapshot,
@@ -26,6 +27,9 @@ from gitcp.model import (
 from gitcp.state import latest
 from gitcp.store import Store, Summary
 from gitcp.value import Value
+
+RESTORES = ("Gitcp-Restored-From", "Gitcp-Reverted")
+"""Trailers of checkpoints that record a restore."""
 
 LONGEST = 1000
 """Checkpoints of other sessions between one and its parent that are read for `changed_by`."""
@@ -113,6 +117,23 @@ def others(claims: Mapping[bytes, Claim], session: str) -> dict[bytes, Claim]:
     return {path: claim for path, claim in mixed.items() if claim != unclaimed}
 
 
+def restored_source(store: Store, made: Checkpoint) -> Checkpoint | None:
+    """Return the checkpoint whose files a restore, undo or revert wrote; None for any other
+    checkpoint, and if it was dropped since.
+    """
+    id = made.reverted.after if made.reverted else made.restored_from
+    commit = store.find(id) if id is not None and made.trigger is Trigger.RESTORE else None
+    try:
+        return store.read(commit) if commit is not None else None
+    except StoreDamaged:
+        return None
+
+
+def is_restore(summary: Summary) -> bool:
+    """Return whether a checkpoint records a restore, undo or revert."""
+    return any(name in summary.trailers for name in RESTORES)
+
+
 class Step(Value):
     """One step of the line, `before` None for its first checkpoint. `is_whole` is False if
     checkpoints in between were dropped.
@@ -189,8 +210,36 @@ class Line:
         for number, step in enumerate(self.steps(newest.commit)):
             if ends(step.after) or not step.is_recorded or number == LONGEST:
                 break
-            for path, claim in step.claims().items():
+            for path, claim in self._writers(step).items():
                 claims[path] = claims[path].joined(claim) if path in claims else claim
+        return claims
+
+    def _writers(self, step: Step) -> dict[bytes, Claim]:
+        """Return who wrote what a step changed. A restore wrote nothing: it is who wrote the files
+        that it restored, as far as recorded; for what it merged, it is the restore's session.
+        """
+        if step.after.trigger is not Trigger.RESTORE:
+            return step.claims()
+        source = restored_source(self._store, step.after)
+        if source is None:
+            return {}
+        trees_of = source.snapshot.tree, step.after.snapshot.tree
+        merged = {change.path for change in trees.diff(self._store.reader, *trees_of)}
+        own = Claim(frozenset((step.after.id.session,)))
+        claims = {change.path: own for change in step.changes if change.path in merged}
+        restored = {c.path: c.new for c in step.changes if c.new and c.path not in merged}
+        return claims | self._writers_of(source, restored)
+
+    def _writers_of(self, source: Checkpoint, wanted: dict[bytes, Entry]) -> dict[bytes, Claim]:
+        """Return who wrote these entries of a checkpoint, as far as recorded."""
+        claims: dict[bytes, Claim] = {}
+        for number, step in enumerate(self.steps(source.commit)):
+            if len(claims) == len(wanted) or not step.is_recorded or number == LONGEST:
+                break
+            if step.after.trigger is not Trigger.RESTORE:
+                made = {c.path for c in step.changes if c.new and c.new == wanted.get(c.path)}
+                known = step.claims() if made - claims.keys() else {}
+                claims = {path: known[path] for path in made - claims.keys()} | claims
         return claims
 
     def read(self, commit: Oid) -> Checkpoint:

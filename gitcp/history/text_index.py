@@ -76,11 +76,10 @@ class TextIndex:
         wanted = {bytes.fromhex(oid) for oid in oids}
         known: dict[bytes, int] = {}
         possible: set[int] | None = None
-        if self.path.exists():
-            # damaged, or being written to: everything is read
-            with suppress(sqlite3.Error), self._open() as database:
-                known = dict(database.execute("select oid, id from segment"))
-                possible = _with_words(database, words)
+        # none yet, damaged, or being written to: everything is read
+        with suppress(sqlite3.Error), self._open() as database:
+            known = dict(database.execute("select oid, id from segment"))
+            possible = _with_words(database, words)
         self.missing += len(wanted - known.keys())
         if possible is None:
             return frozenset()
@@ -96,6 +95,7 @@ class TextIndex:
 
         wanted = {bytes.fromhex(oid): oid for oid in oids}
         unlike = set[bytes]()
+        # none yet, or damaged: all of them may
         with suppress(sqlite3.Error), self._open() as database:
             ids: set[int] = set()
             for words in texts:
@@ -124,6 +124,7 @@ class TextIndex:
         """Index segments, each with its text. Commits batch by batch, so an interruption loses
         little.
         """
+        self._create()
         with self._open() as database:
             batch: list[tuple[Oid, bytes]] = []
             for each in segments:
@@ -133,19 +134,26 @@ class TextIndex:
                     batch.clear()
             _insert(database, batch)
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        import sqlite3
-
+    def _create(self) -> None:
+        """Make the file, unless it exists. Only what adds to the index does: a search writes
+        nothing, also where nothing can be written.
+        """
         if not self.path.exists():  # SQLite would go by the umask
             make_own_directory(self._store_dir / DIRECTORY)
             for former in self._directory.glob("words-*"):
                 former.unlink(missing_ok=True)
             os.close(open_shared(self.path, os.O_RDWR))
-        if not regular.is_regular(self.path):
-            raise sqlite3.OperationalError("not a regular file")
-        with closing(sqlite3.connect(self.path, timeout=0.2, isolation_level=None)) as database:
+        with self._open() as database:
             database.executescript(SCHEMA)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """Open the file. Raises sqlite3.Error where there is none."""
+        import sqlite3
+
+        if not (os.path.exists(self.path) and regular.is_regular(self.path)):
+            raise sqlite3.OperationalError("no regular file")
+        with closing(sqlite3.connect(self.path, timeout=0.2, isolation_level=None)) as database:
             yield database
 
 

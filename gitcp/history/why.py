@@ -6,19 +6,22 @@ from __future__ import annotations
 
 import difflib
 import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from gitcp.errors import BadValue, GitFailed
-from gitcp.git import trees
+from gitcp.git import scratch, trees
 from gitcp.history import authors, history
-from gitcp.model import GITLINK, RESERVED, TREE, Checkpoint, Claim, Oid
+from gitcp.model import GITLINK, RESERVED, TREE, Checkpoint, Claim, Oid, Trigger
 from gitcp.store import Store, Summary
 from gitcp.value import Value
-from gitcp.worktree import rules
+from gitcp.worktree import convert, rules
 from gitcp.worktree.paths import display
 from gitcp.worktree.view import WorktreeView
 from gitcp.worktree.writer import Writer
 
-BLAME = ("blame", "--porcelain", "--no-textconv", "--first-parent", "--ignore-revs-file=")
+BLAME = ("blame", "--porcelain", "--no-textconv", "--first-parent")
 
 
 class LineOrigin(Value):
@@ -48,15 +51,18 @@ def line(store: Store, last: Checkpoint, path: bytes, number: int) -> LineOrigin
     Raises BadValue if there is no such file or line.
     """
     entry = trees.lookup(store.reader, last.root, path)
-    if any(each.path == path and each.segments for each in last.snapshot.converted):
+    conversion = next((each for each in last.snapshot.converted if each.path == path), None)
+    if conversion is not None and (conversion.segments or conversion.lfs):
+        kind = "a large file that a program appends to" if conversion.segments else "in Git LFS"
         raise BadValue(
-            f"{display(path)} is a large file that a program appends to: who added its lines is "
-            "not known",
+            f"{display(path)} is {kind}: who added its lines is not known",
             hint=f"gitcp why {shlex.quote(display(path))}",
         )
     stored = _lines(store.reader.read_blob(entry.oid)) if entry and is_file(entry.mode) else None
     with Writer(store.repo.root) as tree:
         data = WorktreeView(tree).read(path)
+    if data is not None and conversion is not None:
+        data = convert.blob_of(data, conversion)
     current = stored if data is None else _lines(data)
     if current is None:
         raise BadValue(
@@ -69,34 +75,88 @@ def line(store: Store, last: Checkpoint, path: bytes, number: int) -> LineOrigin
     position = _stored_position(stored, current, number - 1) if stored is not None else None
     if position is None:
         return LineOrigin(number, text, None)
-    commit, position = _blame(store, last, path, position + 1)
-    made = store.read(commit)
-    first, by = _written(store, made, path, position)
+    made, first, by = _origin(store, last, path, position)
     return LineOrigin(number, text, first or made, made.parent is None and first is None, by)
+
+
+def _origin(
+    store: Store, last: Checkpoint, path: bytes, position: int
+) -> tuple[Checkpoint, Checkpoint | None, Claim | None]:
+    """Return the checkpoint of the session that added a line of `last`, the first checkpoint of the
+    working tree that has it, and who wrote it; None for what is not recorded.
+
+    A restore wrote nothing: the line is followed to where the restore got it from.
+    """
+    followed: set[Oid] = set()
+    while True:
+        commit, position = _blame(store, last, path, position + 1)
+        made = store.read(commit)
+        first, by, position = _written(store, made, path, position)
+        maker = first or made
+        before = None
+        if maker.trigger is Trigger.RESTORE and maker.commit not in followed:
+            before = _before_restore(store, maker, path, position)
+        if before is None:
+            return made, first, by
+        followed.add(maker.commit)
+        last, position = before
+
+
+def _before_restore(
+    store: Store, restore: Checkpoint, path: bytes, position: int
+) -> tuple[Checkpoint, int] | None:
+    """Return the checkpoint that a restore got a line from, and the line's index there; None if it
+    did not get it from any, as with conflict markers.
+
+    If that checkpoint was dropped, any older one of the session that has the line will do.
+    """
+    lines = _lines_of(store, restore, path)
+    source = authors.restored_source(store, restore)
+    candidates: Iterable[Checkpoint] = [source] if source else _older(store, restore, path)
+    for each in candidates:
+        earlier = _stored_position(_lines_of(store, each, path), lines, position)
+        if earlier is not None:
+            return each, earlier
+    return None
+
+
+def _older(store: Store, last: Checkpoint, path: bytes) -> Iterator[Checkpoint]:
+    """Yield the checkpoints before `last` that changed a path, the newest first."""
+    changed = [
+        commit
+        for commit, changes in history.changed(store, [last.commit])
+        if commit != last.commit and any(change.path == path for change in changes)
+    ]
+    return map(store.read, reversed(changed))
+
+
+def _lines_of(store: Store, checkpoint: Checkpoint, path: bytes) -> list[bytes]:
+    """Return the lines of a file, none if the checkpoint does not have it."""
+    entry = trees.lookup(store.reader, checkpoint.root, path)
+    return _lines(store.reader.read_blob(entry.oid)) if entry and is_file(entry.mode) else []
 
 
 def _written(
     store: Store, made: Checkpoint, name: bytes, position: int
-) -> tuple[Checkpoint | None, Claim | None]:
-    """Return the first checkpoint of any session in the working tree that has a line of `made`, and
-    who wrote it; None if that is not recorded.
+) -> tuple[Checkpoint | None, Claim | None, int]:
+    """Return the first checkpoint of any session in the working tree that has a line of `made`, who
+    wrote it, and the line's index there; None for what is not recorded.
     """
+    in_made = position
     for step in authors.Line(store).steps(made.commit):
         if made.parent == step.after.commit or not step.is_recorded:
             break
         sides = [each and trees.lookup(store.reader, each.root, name) for each in step.sides]
         if sides[0] == sides[1]:
             continue
-        before, after = (
-            _lines(store.reader.read_blob(each.oid)) if each and is_file(each.mode) else []
-            for each in sides
-        )
+        before, after = (_lines_of(store, each, name) if each else [] for each in step.sides)
         earlier = _stored_position(before, after, position)
         if earlier is None:
-            is_known = step.before is not None or made.parent is not None
-            return (step.after, step.claims().get(name)) if is_known else (None, None)
+            if step.before is None and made.parent is None:
+                break
+            return step.after, step.claims().get(name), position
         position = earlier
-    return None, None
+    return None, None, in_made
 
 
 def is_file(mode: int) -> bool:
@@ -133,10 +193,16 @@ def _stored_position(stored: list[bytes], current: list[bytes], number: int) -> 
 
 
 def _blame(store: Store, last: Checkpoint, name: bytes, number: int) -> tuple[Oid, int]:
-    """Return the checkpoint of the session that added a line, and the line's index there."""
+    """Return the checkpoint of the session that added a line, and the line's index there.
+
+    git runs without the user's settings: it stops where `blame.ignoreRevsFile` names a file that
+    this repository does not have, and no option overrides that.
+    """
     span = f"{number},{number}"
     try:
-        output = store.repo.git(*BLAME, "-L", span, last.commit, "--", name)
+        with TemporaryDirectory(prefix="gitcp-") as directory:
+            git = scratch.git_in(scratch.alone(scratch.create(store.repo, Path(directory))))
+            output = git(*BLAME, "-L", span, last.commit, "--", name)
     except GitFailed as error:
         raise BadValue(
             f"git cannot find the origin of line {number} of {display(name)}: {error}"

@@ -594,7 +594,8 @@ def _matches(
 ) -> bool:
     """Return whether the metadata of a checkpoint has all of this."""
     metadata = reading.metadata_of(view, serde, ref) if filter else {}
-    return all(name in metadata and metadata[name] == value for name, value in filter.items())
+    # as the savers of LangGraph do: a value None also matches where the name is missing
+    return all(metadata.get(name) == value for name, value in filter.items())
 
 
 def written(

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from gitcp.policy import payload
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 START = "start"
 PROMPT = "prompt"
@@ -83,6 +89,24 @@ KINDS: dict[str, dict[str, str]] = {
 ignored.
 """
 
+STORES = {
+    "claude-code": (".claude", "CLAUDE_CONFIG_DIR", ""),
+    "codex": (".codex", "CODEX_HOME", ""),
+    "copilot": (".copilot", "COPILOT_HOME", ""),
+    "gemini": (".gemini", "GEMINI_CLI_HOME", ".gemini"),
+}
+"""Where agents that name their transcript keep it: below the home directory, or below that which a
+variable names.
+"""
+
+SESSION_VARIABLES = {
+    "claude-code": ("CLAUDE_CODE_SESSION_ID",),
+    "codex": ("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
+    "copilot": ("COPILOT_AGENT_SESSION_ID",),
+    "gemini": ("GEMINI_SESSION_ID",),
+}
+"""Environment variables in which agents pass their session's id."""
+
 LOG = "hook.log"
 HOOKED = "hooked"
 """Files of hooks in `<git dir>/gitcp`: the error log, and each session's last save,
@@ -134,12 +158,13 @@ class Event:
     """One event, in a form common to all agents. Missing and malformed fields are "".
 
     `stamp` is the event's time if the agent sends it as a number (and records
-    it in its transcript), else 0.
+    it in its transcript), else 0. `sent` is that time if it is sent as text. `is_borrowed` means
+    that an agent ran the hook of another one.
     """
 
     __slots__ = (
-        *("agent", "calls", "cwd", "kind", "name", "prompt"),
-        *("said", "session_id", "stamp", "subagent", "transcript"),
+        *("agent", "calls", "cwd", "is_borrowed", "kind", "name", "prompt"),
+        *("said", "sent", "session_id", "stamp", "subagent", "transcript"),
     )
 
     def __init__(self, agent: str, name: str, kind: str, fields: payload.Fields) -> None:
@@ -151,6 +176,8 @@ class Event:
         self.said = _text(fields, SAID)
         stamp = fields.get("timestamp")
         self.stamp = stamp if type(stamp) is int and stamp > 0 else 0
+        self.sent = _text(fields, ("timestamp",))
+        self.is_borrowed = False
         self.subagent = _text(fields, SUBAGENT)
         parent = session_id(_text(fields, PARENT))
         if parent and parent != self.session_id:
@@ -174,6 +201,71 @@ def read(agent: str, name: str, fields: payload.Fields) -> Event | None:
     if adapter == "gemini" and kind == COMPACTION and fields.get("trigger") != "manual":
         return None  # sent before every request, whether Gemini compacts or not
     return event
+
+
+def attribute(event: Event, env: Mapping[str, str], home: str) -> None:
+    """Give an event to the agent that it is of, whose hook it did not run.
+
+    Copilot runs the hooks of a project's `.claude/settings.json`, and Codex those of a plugin for
+    Claude Code: each event made a session of Claude Code without a conversation.
+    """
+    agent = _of_transcript(event, env, home) if event.transcript else _of_environment(event, env)
+    if agent == event.agent:
+        return
+    names = (name for name, kind in KINDS[agent].items() if kind == event.kind)
+    if event.name not in KINDS[agent]:
+        event.name = next(names, event.name)
+    event.agent, event.is_borrowed = agent, True
+    if agent == "copilot" and not event.stamp:
+        event.stamp = _milliseconds(event.sent)
+
+
+def _of_transcript(event: Event, env: Mapping[str, str], home: str) -> str:
+    """Return the agent in whose directory the transcript is, the event's own if that is unknown."""
+    path = _real(event.transcript)
+    places = {
+        agent: [os.path.join(home, directory), os.path.join(env.get(variable, ""), below)]
+        for agent, (directory, variable, below) in STORES.items()
+    }
+    owners = [
+        agent
+        for agent, directories in places.items()
+        if any(path.startswith(_real(each) + os.sep) for each in directories if os.path.isabs(each))
+    ]
+    return event.agent if event.agent in owners or not owners else owners[0]
+
+
+def _of_environment(event: Event, env: Mapping[str, str]) -> str:
+    """Return the agent that passes this session's id to its commands, else the event's own. Claude
+    Code names its transcript in every event: one without it comes from Copilot, if that says that
+    it runs the hook.
+    """
+    owners = [
+        agent
+        for agent, variables in SESSION_VARIABLES.items()
+        if event.session_id and any(env.get(name) == event.session_id for name in variables)
+    ]
+    if owners:
+        return event.agent if event.agent in owners else owners[0]
+    is_copilots = event.agent == "claude-code" and env.get("COPILOT_CLI")
+    return "copilot" if is_copilots else event.agent
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
+
+
+def _milliseconds(time: str) -> int:
+    """Return an ISO time in milliseconds since 1970, 0 if it is none."""
+    from datetime import datetime  # only for an agent that runs another one's hooks
+
+    try:
+        return max(0, round(datetime.fromisoformat(time).timestamp() * 1000))
+    except (ValueError, OverflowError):
+        return 0
 
 
 def session_id(text: str) -> str:

@@ -18,6 +18,9 @@ OPERATORS = ("<(", ">(", HERE_STRING, *HERE_DOCUMENTS, *WRITING, *READING, *SEPA
 BEGINNINGS = frozenset(operator[0] for operator in OPERATORS)
 
 KEYWORDS = frozenset("if then elif else do while until ! { } time coproc done fi esac in".split())
+PREFIXES = frozenset(("time",))
+"""Keywords that leave the exit code of what follows as it is."""
+
 SHELLS = frozenset("sh bash dash zsh ksh ash fish".split())
 
 WRAPPERS: dict[str, str] = {
@@ -81,26 +84,48 @@ FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
 
 class Command:
-    """One program with its arguments, the files it overwrites by redirection, and its
-    here-document.
+    """One program with its arguments, the files it overwrites by redirection, its here-document,
+    and the operators between it and the next command (in `sequence`).
     """
 
-    __slots__ = ("input", "words", "written")
+    __slots__ = ("after", "input", "words", "written")
 
     def __init__(self, words: list[str]) -> None:
         self.words = words
         self.written: list[str] = []
         self.input = ""
+        self.after: list[str] = []
 
     @property
     def program(self) -> str:
         """The program's name without its directory."""
         return self.words[0].rpartition("/")[2] if self.words else ""
 
+    def runs(self) -> list[Command]:
+        """Return this command and those it runs."""
+        return _expand(self, 0)
+
+    def script(self) -> str:
+        """Return the script that a shell is given as an argument, "" for other commands."""
+        return _script(Command(_without_prefix(self.words)))
+
+    def is_structure(self) -> bool:
+        """Return whether it is part of a condition, a loop, a group or a negation."""
+        return bool(self.words) and self.words[0] in KEYWORDS - PREFIXES
+
 
 def commands(text: str) -> list[Command]:
     """Return every simple command in `text`, in order, each followed by the commands it runs."""
     return _commands(text[:LONGEST], 0)
+
+
+def sequence(text: str) -> list[Command]:
+    """Return the commands of a command line as they are written, each with the operators `after`
+    it; those of substitutions are not among them.
+    """
+    reader = _Reader(text[:LONGEST])
+    reader.read()
+    return reader.commands
 
 
 def of_words(words: list[str]) -> list[Command]:
@@ -214,6 +239,8 @@ class _Reader:
             self._expected = operator
             return
         self._end()
+        if self.commands:
+            self.commands[-1].after.append(operator)
         if operator == "\n":
             self._read_documents()
 

@@ -30,7 +30,7 @@ from gitcp.model import (
     Snapshot,
     path_text,
 )
-from gitcp.restoring.plan import ALONE, Side, parents, within
+from gitcp.restoring.plan import ALONE, Reader, Side, parents, within
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
@@ -103,6 +103,22 @@ def merge(
         base, ours, theirs, scope, edited_tree(objects, ours.snapshot.tree, entries), entries
     )
     return Merged(snapshot, tuple(sorted(conflicts)))
+
+
+def differ(reader: Reader, sides: tuple[Snapshot, Snapshot], scope: tuple[bytes, ...] = ()) -> bool:
+    """Return whether two snapshots have different files, permissions or empty directories, limited
+    to `scope`.
+    """
+    one, other = sides
+    changes = trees.diff(reader, one.tree, other.tree)
+    return (
+        any(within(change.path, scope) for change in changes)
+        or any(within(path, scope) for path, _ in {*one.modes.items()} ^ {*other.modes.items()})
+        or any(
+            within(path, scope) or path + ALONE in scope
+            for path in {*one.empty_directories} ^ {*other.empty_directories}
+        )
+    )
 
 
 def merge_entry(

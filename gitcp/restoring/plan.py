@@ -7,6 +7,7 @@ written only where nothing uncaptured is in the way. Everything else is kept, wi
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -15,6 +16,7 @@ from gitcp.errors import Refused
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry, TreeReader
 from gitcp.model import (
+    FILE,
     GITLINK,
     SYMLINK,
     TREE,
@@ -156,6 +158,8 @@ class Side:
         self.foreign |= {submodule.path: "a submodule" for submodule in snapshot.submodules}
         self.conversions = {conversion.path: conversion for conversion in snapshot.converted}
         self.raw = frozenset(snapshot.raw)
+        self.stand_ins: Collection[bytes] = frozenset()
+        """The paths of links for which a text file with the target was, and will be."""
 
     def entry(self, path: bytes) -> Entry | None:
         """Return the file, link or directory that the tree has at `path`; None if it has none."""
@@ -238,6 +242,8 @@ def plan_files(
     now, target = Side(reader, sides[0], facts.recovered), Side(reader, sides[1], facts.existing)
     if not target.snapshot.has_files:
         return FilePlan()
+    if not repo.is_set("core.symlinks", default=True):
+        target.stand_ins = target.raw
     changes = [change for change in _changes(reader, now, target) if within(change.path, scope)]
     created = (change.path for change in changes if change.new is not None)
     _refuse_unsafe((*created, *target.snapshot.empty_directories))
@@ -388,6 +394,9 @@ def _reason_to_keep(
     """Return why a path that differs must be kept; None if it may be changed."""
     path, wanted = change.path, change.new is not None
     if GITLINK in (change.old and change.old.mode, change.new and change.new.mode):
+        if change.old is None:
+            typed = shlex.quote(display(path))
+            return Kept(path, f"a submodule, restored by: git submodule update --init -- {typed}")
         return Kept(path, "a submodule: kept as it is")
     if now.is_absent(path) or target.is_absent(path):
         return Kept(path, "outside the sparse checkout")
@@ -478,9 +487,10 @@ def _step(change: FileChange, now: Side, target: Side) -> FileStep:
     permissions = target.snapshot.modes.get(change.path)
     if permissions is None and change.path in now.snapshot.modes:
         permissions = ORDINARY
-    return FileStep(
-        change.path, change.old, change.new, target.conversions.get(change.path), permissions
-    )
+    new = change.new
+    if new.mode == SYMLINK and change.path in target.stand_ins:
+        new = Entry(FILE, new.oid)
+    return FileStep(change.path, change.old, new, target.conversions.get(change.path), permissions)
 
 
 def _in_order(

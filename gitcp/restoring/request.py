@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.errors import BadValue
 from gitcp.model import Agent, Checkpoint, Conversation, Snapshot, Span
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from gitcp.restoring.message import Rewound
 
 
+class Undoing(NamedTuple):
+    """An undo or a redo, by the name of its `command`: `left` are the files as the restore that it
+    reverses left them. What changed since stays.
+    """
+
+    command: str
+    left: Snapshot
+
+
 class RestoreRequest(Value):
     """What to restore, and from where.
 
@@ -31,7 +40,9 @@ class RestoreRequest(Value):
     after that checkpoint up to the target. With `mine`, it undoes only the changes of `session`
     (default: the target's, see gitcp.restoring.others.viewer), by the same merge; `whole_tree` also
     undoes those of live sessions, which is refused otherwise. `name_others`: the report names the
-    sessions whose changes are undone. `markers` writes conflict markers.
+    sessions whose changes are undone. `markers` writes conflict markers. `undoing` makes the
+    request an undo that keeps what changed since the restore. `keeps_installed`: what `gitcp
+    enable` installed since the target stays, unless `paths` name it.
     `merged` is the snapshot of a merge, and `conflicts` what it could not merge, once known.
     """
 
@@ -46,6 +57,8 @@ class RestoreRequest(Value):
     rewound: Rewound | None = None
     trust: bool = False
     reverted: Checkpoint | None = None
+    undoing: Undoing | None = None
+    keeps_installed: bool = True
     markers: bool = False
     mine: bool = False
     whole_tree: bool = False
@@ -62,7 +75,7 @@ class RestoreRequest(Value):
     @property
     def is_merge(self) -> bool:
         """Return whether the current files are merged instead of replaced."""
-        return self.mine or self.reverted is not None
+        return self.mine or self.reverted is not None or self.merged is not None
 
     @property
     def scan_limits(self) -> Limits:
@@ -95,7 +108,7 @@ def merged_into(
 
     `transitions` are for `mine`. Writes merged blobs and trees to `objects`, without flushing.
     """
-    if not request.is_merge:
+    if not (request.is_merge or request.undoing):
         return request
     from gitcp.restoring import merge, mine  # only for these
 
@@ -104,6 +117,10 @@ def merged_into(
         merged = mine.without_own(
             objects, ours, transitions, lines, request.paths, markers=request.markers
         )
+    elif request.undoing:
+        sides = request.undoing.left, ours, request.target.snapshot
+        lines = merge.by_git(store.repo)
+        merged = merge.merge(objects, sides, lines, request.paths)
     else:
         assert request.reverted is not None
         sides = request.target.snapshot, ours, request.reverted.snapshot

@@ -21,14 +21,29 @@ from gitcp.history import log
 from gitcp.history.authors import Transition
 from gitcp.model import Checkpoint, CheckpointId, Note, Snapshot, Trigger, path_text
 from gitcp.restoring import index as index_op
-from gitcp.restoring import others, permissions, placing, restore_notice, trust, written
+from gitcp.restoring import (
+    installed,
+    merge,
+    others,
+    permissions,
+    placing,
+    restore_notice,
+    trust,
+    written,
+)
 from gitcp.restoring.apply import EDITED, apply_files, leave_edited, still_wrong
 from gitcp.restoring.contents import Contents
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import FilePlan, Kept, Side, SnapshotFacts, plan_files, within
-from gitcp.restoring.request import RestoreRequest, check_paths, existing_paths, merged_into
+from gitcp.restoring.request import (
+    RestoreRequest,
+    Undoing,
+    check_paths,
+    existing_paths,
+    merged_into,
+)
 from gitcp.restoring.worktree_view import WorktreeDisk
 from gitcp.restoring.written import CompletedSnapshot, Written
 from gitcp.saving import session
@@ -150,8 +165,7 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
         now = _take(store, objects, request)
         line = _Line(store, request, objects, now)
         present = _completed(store, objects, request, now)
-        ours = present.taken.snapshot
-        request = merged_into(store, objects, request, ours, line.transitions)
+        request = _merged_into(store, objects, request, present, line.transitions)
         files = _plan_files(store, objects, request, present, Contents(store), request.paths)
         objects.writer.discard()
     placed = _place(store, request)
@@ -181,15 +195,15 @@ def _instead_of(store: Store, request: RestoreRequest, placed: Placed | None) ->
 @contextmanager
 def _objects(store: Store, request: RestoreRequest) -> Iterator[Objects]:
     """Yield objects for a plan: a merge reads what it and the scan of the files write."""
-    if not request.mine:
+    if not (request.mine or request.undoing):
         yield Objects(store.repo, dry=True)
         return
     from tempfile import TemporaryDirectory  # only for a merge
 
-    from gitcp.history.diff_now import scratch
+    from gitcp.git import scratch
 
     with TemporaryDirectory(prefix="gitcp-") as directory:
-        yield Objects(scratch(store.repo, Path(directory)))
+        yield Objects(scratch.create(store.repo, Path(directory)))
 
 
 def transitions(
@@ -226,7 +240,11 @@ class _Line:
         return others.transitions(self._store, self._request, self._steps, self._own)
 
     def affected(self, files: FilePlan) -> tuple[OtherSession, ...]:
-        """Return the other sessions that changed what a plan changes, or may have."""
+        """Return the other sessions that changed what a plan changes, or may have. An undo undoes
+        only what its restore changed.
+        """
+        if self._request.undoing:
+            return ()
         return others.affected(self._store, self._steps, self._own, frozenset(files.paths))
 
 
@@ -290,27 +308,49 @@ def redo(store: Store, request_for: Callable[[CheckpointId], RestoreRequest]) ->
 
 
 def limited_to_extent(store: Store, request: RestoreRequest) -> RestoreRequest:
-    """Limit an undo or a redo to what the restore after its target changed."""
-    extent = _extent_of(undo_stack.restores(store.repo), request.target)
+    """Limit an undo or a redo to what the restore after its target changed: what changed since that
+    restore stays, unless the request is for the `whole_tree`.
+
+    Raises Refused if what changed since is no longer known.
+    """
+    known = undo_stack.undo_state(store.repo)
+    extent = _extent_of(known.restores, request.target)
     existing = existing_paths(store, replace(request, paths=extent.paths))
     files = extent.files and bool(existing or not extent.paths)
+    operation = next((each for each in known.undo if each.safety == request.target.id), None)
+    command = "redo" if operation is None else "undo"
+    operation = operation or next(
+        (each for each in known.redo if each.safety == request.target.id), None
+    )
+    recorded = operation.checkpoints[-1] if operation and operation.checkpoints else None
+    undoing = None
+    # an older gitcp kept the safety checkpoint apart: it may be another restore's
+    is_known = operation is not None and operation.checkpoints[1:2] == (operation.safety,)
+    if recorded is not None and is_known and files and not request.whole_tree:
+        undoing = Undoing(command, _as_restored(store, recorded, command))
     return replace(
         request,
         files=files,
         conversation=extent.conversation,
         index=extent.index,
         paths=existing,
-        session=_recorded_in(store, request.target.id),
+        session=recorded.session if recorded else None,
+        mine=request.mine and undoing is None,
+        undoing=undoing,
+        keeps_installed=False,
     )
 
 
-def _recorded_in(store: Store, safety: CheckpointId) -> str | None:
-    """Return the session that recorded the restore with this safety checkpoint: its changes are
-    what an undo undoes. None if it is not known.
-    """
-    known = undo_stack.undo_state(store.repo)
-    restore = next((each for each in (*known.undo, *known.redo) if each.safety == safety), None)
-    return restore.checkpoints[-1].session if restore and restore.checkpoints else None
+def _as_restored(store: Store, recorded: CheckpointId, command: str) -> Snapshot:
+    """Return the files as a restore left them: its checkpoint has them."""
+    commit = store.find(recorded)
+    if commit is None:
+        raise Refused(
+            f"{recorded}, which recorded that restore, no longer exists, so what changed since is "
+            "not known: nothing was changed",
+            hint=f"gitcp {command} --whole-tree  (also undoes what changed since)",
+        )
+    return store.read(commit).snapshot
 
 
 def finish(
@@ -403,14 +443,14 @@ def _allowed(
     if isinstance(agreed, FilePlan):
         return agreed
     decided = (request.whole_tree and not request.mine) or not request.files
-    if agreed is None and looks and not decided:
+    if agreed is None and (looks or request.undoing) and not decided:
         _check_allowed(store, request)
         agreed = plan(store, request)
     if agreed is None:
         return None
     others.require_allowed(request, agreed.others)
     require_merged(request, agreed.conflicts)
-    return agreed.files
+    return None if request.undoing else agreed.files
 
 
 def require_merged(request: RestoreRequest, conflicts: Sequence[Conflict]) -> None:
@@ -418,6 +458,14 @@ def require_merged(request: RestoreRequest, conflicts: Sequence[Conflict]) -> No
     if conflicts and not request.markers and not request.reverted:
         listed = tuple(f"{display(each.path)}  ({each.why})" for each in conflicts)
         paths = humanize.count(len(conflicts), "path")
+        if request.undoing:
+            command = request.undoing.command
+            raise Refused(
+                f"{paths} changed since and cannot be merged: {command} would lose these changes; "
+                "nothing was changed",
+                listed,
+                hint=f"gitcp {command} --whole-tree  (also undoes everything that changed since)",
+            )
         raise Refused(
             f"this session's changes cannot be undone alone: {paths} in conflict; nothing was "
             "changed",
@@ -473,10 +521,28 @@ def _merged(
 ) -> RestoreRequest:
     """Return the request with its merge, if it is one. Raises Refused for conflicts."""
     transitions = line.transitions if line and request.mine else ()
-    ours = state.saved.checkpoint.snapshot
-    request = merged_into(store, store.objects, request, ours, transitions)
+    request = _merged_into(store, store.objects, request, state.snapshot, transitions)
     require_merged(request, request.conflicts)
     return request
+
+
+def _merged_into(
+    store: Store,
+    objects: Objects,
+    request: RestoreRequest,
+    present: CompletedSnapshot,
+    transitions: Sequence[Transition],
+) -> RestoreRequest:
+    """Return the request with its merge, if it is one: an undo is one only if something changed
+    since its restore. Its other files are exactly those before the restore.
+    """
+    ours = present.taken.snapshot
+    if request.undoing:
+        left = written.left(store, objects, request.undoing.left, present)
+        request = replace(request, undoing=request.undoing._replace(left=left))
+        if not merge.differ(objects.reader, (left, ours), request.paths):
+            return request
+    return merged_into(store, objects, request, ours, transitions)
 
 
 def _begin(
@@ -496,7 +562,7 @@ def _begin(
         session_id=placed.session_id if placed else None,
         reverted=request.reverted.id if request.reverted else None,
         markers=request.markers,
-        merged=_stored_merge(store, request) if request.mine else None,
+        merged=_stored_merge(store, request) if request.is_merge and not request.reverted else None,
         step=entry.step,
         key=entry.key,
     )
@@ -631,6 +697,7 @@ def _continued(
         paths=extent.paths,
         force=True,
         rewound=rewound,
+        keeps_installed=False,
     )
 
 
@@ -742,7 +809,7 @@ def _save_after(
 
 def _restored_note(request: RestoreRequest) -> Note:
     """Return the target's note. A position needs all files of the target."""
-    whole = request.files and not request.paths
+    whole = request.files and not request.paths and request.merged is None
     return request.target.note if whole else note.inherited(request.target)
 
 
@@ -793,6 +860,8 @@ def _plan_files(
         before = now.written
         facts = SnapshotFacts(frozenset(before.made), now.recovered, before.existing, before.rules)
         files = plan_files(store.repo, objects.reader, sides, scope, disk, facts)
+        if request.keeps_installed and not request.paths:
+            files = installed.kept(files, objects.reader, disk)
     kept = {one.path for one in files.kept}
     changed = [one for one in now.changed if one.path not in kept and within(one.path, scope)]
     return (
@@ -810,7 +879,7 @@ def _still_different(
         return ()
     is_merge = begun.reverted is not None or begun.merged is not None
     scope = () if is_merge else request.paths
-    request = replace(request, files=True)
+    request = replace(request, files=True, keeps_installed=True)
     whole = _plan_files(store, store.objects, request, state.snapshot, contents, scope)
     wanted = (*(step.path for step in whole.write), *(each.path for each in whole.permissions))
     edited = () if is_merge else (Kept(path, EDITED, missing=True) for path in wanted)

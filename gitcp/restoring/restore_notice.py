@@ -20,6 +20,7 @@ from gitcp.model import Checkpoint, CheckpointId, Note
 from gitcp.policy import events
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.plan import Kept
+from gitcp.safe import is_joiner
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.wire import Json
@@ -302,7 +303,9 @@ def _listed(title: str, items: Iterable[str]) -> Iterator[str]:
 
 def _line(text: str) -> str:
     """Return text as one printable line of at most LONGEST_LINE characters."""
-    flat = "".join(c if c.isprintable() else " " for c in text)
+    flat = "".join(
+        c if c.isprintable() or is_joiner(text, at) else " " for at, c in enumerate(text)
+    )
     return flat if len(flat) <= LONGEST_LINE else f"{flat[:LONGEST_LINE]}…"
 
 

@@ -93,10 +93,14 @@ def planned_in(store: Store, target: Checkpoint, directory: Path) -> Placed:
 
 
 def ongoing(store: Store, last: Checkpoint, placed: Placed, cwd: Path) -> Placed | None:
-    """Return how the agent resumes the conversation that it already has; None if it has none."""
+    """Return how the agent resumes the conversation that it already has; None if it has none, or
+    only the beginning of what `placed` completes.
+    """
     capture = session.choose(store, cwd, session=last.id.session).capture
     session_id = capture.agent.session_id if capture and capture.agent else None
     if session_id is None or placed.session_id is None:
+        return None
+    if session_id == placed.session_id and any(f.how == "append" for f in placed.placement.files):
         return None
     command = tuple(part.replace(placed.session_id, session_id) for part in placed.command)
     return replace(placed, placement=Placement(session_id, (), command))

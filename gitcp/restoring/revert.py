@@ -10,10 +10,9 @@ import tempfile
 from pathlib import Path
 
 from gitcp.errors import BadValue
-from gitcp.git import trees
+from gitcp.git import scratch, trees
 from gitcp.git.objects import Objects
 from gitcp.history import history, log, revisions
-from gitcp.history.diff_now import scratch
 from gitcp.model import Checkpoint, Oid
 from gitcp.restoring import restore as restore_op
 from gitcp.restoring.contents import Contents
@@ -87,7 +86,7 @@ def plan(store: Store, request: RestoreRequest) -> RevertPlan:
     require_files(request.reverted)
     check_paths(store, request)
     with tempfile.TemporaryDirectory(prefix="gitcp-") as directory:
-        objects = Objects(scratch(store.repo, Path(directory)))
+        objects = Objects(scratch.create(store.repo, Path(directory)))
         taken = take(
             store.repo,
             objects,

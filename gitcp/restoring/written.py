@@ -191,6 +191,21 @@ def completed(store: Store, objects: Objects, taken: Taken, written: Written) ->
     return CompletedSnapshot(taken, written, frozenset((*files, *empty)), changed)
 
 
+def left(store: Store, objects: Objects, after: Snapshot, present: CompletedSnapshot) -> Snapshot:
+    """Return the files as a restore left them: those of the checkpoint `after` it, and what it
+    wrote that this one did not see. Writes trees to `objects`.
+    """
+    side, changed = Side(objects.reader, after), {one.path for one in present.changed}
+    files = {
+        path: file
+        for path, file in present.written.files.items()
+        if path not in changed and not side.has_file(path)
+    }
+    empty = [path for path in present.written.made if not side.may_have(path)]
+    empty = [path for path in empty if path not in present.written.files]
+    return _with_files(store.repo, objects, after, files, empty) if files or empty else after
+
+
 def _unseen_files(
     side: Side, taken: Taken, written: Written, contents: Contents, tree: Writer
 ) -> tuple[dict[bytes, tuple[File, Stamp]], tuple[Kept, ...]]:

@@ -7,7 +7,7 @@ lines it adds and removes. The last two survive amend, rebase and squash.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gitcp.errors import BadValue
 from gitcp.git.repo import Repository
 from gitcp.history import history
+from gitcp.history.authors import is_restore
 from gitcp.history.chains import Chain, Lines
 from gitcp.model import FileChange, Oid
 from gitcp.store import Store
@@ -102,13 +103,22 @@ def find(commits: Sequence[Commit], chains: Sequence[Chain], lines: Lines) -> di
     wins, then the first.
     """
     links = {}
+    summaries = (summary for chain in chains for summary in chain.summaries)
+    restores = {summary.commit for summary in summaries if is_restore(summary)}
     for commit in commits:
         candidates = [
             link for chain in chains if (link := _in_chain(commit, chain, lines)) is not None
         ]
         if candidates:
-            links[commit.oid] = min(candidates, key=lambda link: list(How).index(link.how))
+            links[commit.oid] = min(candidates, key=lambda link: _doubt(link, restores))
     return links
+
+
+def _doubt(link: Link, restores: Container[Oid]) -> tuple[int, bool]:
+    """Return the order of links, the best first. A session that only restored the files of another
+    one did not write them.
+    """
+    return list(How).index(link.how), all(each in restores for each in link.checkpoints)
 
 
 def _in_chain(commit: Commit, chain: Chain, lines: Lines) -> Link | None:

@@ -4,6 +4,10 @@ The branch has one commit on top of the base for each checkpoint that changed fi
 that adds the conversation as Markdown below `.gitcp/`, which forges collapse in diffs. HEAD, the
 index and the working tree are not touched.
 
+A session may go on after its branch was merged, and be published again. So the page is named after
+the checkpoint: under one name, two branches would both add it and conflict. Once the session works
+on a commit that has a page of it, the next branch begins there, with what came since.
+
 On another base than the session's own, changed paths are carried over whole. A path that the base
 changed too is never merged: publish refuses.
 """
@@ -107,6 +111,8 @@ def plan(store: Store, request: PublishRequest) -> PublishPlan:
     chain = [store.read(summary.commit) for summary in store.history(request.checkpoint.commit)][
         ::-1
     ]
+    if request.base is None:
+        chain = _since_merged(store, chain)
     base = _base(store, request, chain)
     try:
         branch = _Branch(store, request, base, _fork_point(store, chain, base))
@@ -164,6 +170,24 @@ def _base(store: Store, request: PublishRequest, chain: list[Checkpoint]) -> Oid
             hint=f"gitcp publish {request.checkpoint.id} --branch {request.branch} --base HEAD",
         )
     return first_base
+
+
+def _since_merged(store: Store, chain: list[Checkpoint]) -> list[Checkpoint]:
+    """Return the last checkpoints that are based on a commit with a page of their session: what
+    came before was published and merged. All of them if the last one is not.
+    """
+    page = RESERVED + b"/" + chain[-1].id.session.encode("ascii")
+    has_page: dict[Oid | None, bool] = {None: False}
+    since = len(chain)
+    for checkpoint in reversed(chain):
+        commit = checkpoint.snapshot.base.commit
+        if commit not in has_page:
+            tree = store.base_tree(commit)
+            has_page[commit] = tree is not None and bool(trees.lookup(store.reader, tree, page))
+        if not has_page[commit]:
+            break
+        since -= 1
+    return chain[since:] or chain
 
 
 def _fork_point(store: Store, chain: list[Checkpoint], base: Oid) -> Oid:
@@ -248,8 +272,8 @@ class _Branch:
         data = b"".join(page)
         pages = {
             b".gitattributes": FOLDED,
-            session.encode("ascii") + b"/conversation.md": checkpoint_scan.redacted(
-                data, self.sieve
+            f"{session}/conversation-{checkpoint.id.number}.md".encode("ascii"): (
+                checkpoint_scan.redacted(data, self.sieve)
             ),
         }
         blobs = {RESERVED + b"/" + name: self._blob(text) for name, text in pages.items()}

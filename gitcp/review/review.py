@@ -12,22 +12,23 @@ from typing import Any
 
 from gitcp import wire
 from gitcp.history import activity, authors, diffstat
-from gitcp.history.activity import Activity
+from gitcp.history.activity import Activity, CommandRun
 from gitcp.history.chains import Chain, Lines, load
 from gitcp.history.diffstat import FileStat
 from gitcp.model import Checkpoint, Oid
 from gitcp.policy.settings import Settings
-from gitcp.review import interdiff, links, sources
+from gitcp.review import interdiff, links, sources, tested
 from gitcp.review.interdiff import Since
 from gitcp.review.links import Commit, Link
 from gitcp.review.sources import SourcedDiff
+from gitcp.review.tested import Attempt
 from gitcp.store import Store, subject
 from gitcp.value import Value, replace
 
 
 class ReviewedCommit(Value):
-    """A commit of the change, how it was linked ("" if it was not), its checkpoints, and its diff,
-    which is empty unless requested.
+    """A commit of the change, how it was linked ("" if it was not), its checkpoints, its diff,
+    which is empty unless requested, and the test runs that tested its content.
     """
 
     commit: str
@@ -35,6 +36,7 @@ class ReviewedCommit(Value):
     how: str
     checkpoints: tuple[str, ...]
     diff: SourcedDiff = SourcedDiff()
+    tests: tuple[CommandRun, ...] = ()
 
 
 class ReviewStep(Value):
@@ -102,7 +104,12 @@ def build(store: Store, scope: ReviewRange, policy: Settings, *, diffs: bool = F
     linked = links.find(commits, chains, lines)
     names = {summary.commit: str(summary.id) for chain in chains for summary in chain.summaries}
     parts = [(chain, _part(chain, commits, linked, scope)) for chain in chains]
-    steps = [step for part in parts for step in _steps(store, *part, linked, policy)]
+    attempts = [_attempts(store, *part, policy) for part in parts]
+    steps = [
+        step
+        for part, tried in zip(parts, attempts, strict=True)
+        for step in _steps(store, *part, linked, tried)
+    ]
     shown = sources.diffs(store, commits, linked, chains, lines) if diffs else None
     since = None
     if scope.reviewed is not None or scope.seen is not None:
@@ -114,7 +121,7 @@ def build(store: Store, scope: ReviewRange, policy: Settings, *, diffs: bool = F
         head=scope.head,
         branch=store.repo.head().branch,
         commits=tuple(
-            _reviewed_commit(commit, linked.get(commit.oid), names, each)
+            _reviewed_commit(commit, linked.get(commit.oid), names, each, attempts)
             for commit, each in zip(commits, shown or [SourcedDiff()] * len(commits), strict=True)
         ),
         steps=tuple(steps),
@@ -124,10 +131,19 @@ def build(store: Store, scope: ReviewRange, policy: Settings, *, diffs: bool = F
 
 
 def _reviewed_commit(
-    commit: Commit, link: Link | None, names: Mapping[Oid, str], shown: SourcedDiff
+    commit: Commit,
+    link: Link | None,
+    names: Mapping[Oid, str],
+    shown: SourcedDiff,
+    attempts: Sequence[Sequence[Attempt]],
 ) -> ReviewedCommit:
-    ids = tuple(names[oid] for oid in link.checkpoints) if link else ()
-    return ReviewedCommit(commit.oid, commit.subject, link.how.value if link else "", ids, shown)
+    if link is None:
+        return ReviewedCommit(commit.oid, commit.subject, "", (), shown)
+    ids = tuple(names[oid] for oid in link.checkpoints)
+    paths = frozenset(change.path for change in commit.changes)
+    runs = (tested.runs(tried, link.checkpoints[-1], paths) for tried in attempts)
+    tests = next(filter(None, runs), ())
+    return ReviewedCommit(commit.oid, commit.subject, link.how.value, ids, shown, tests)
 
 
 def _objective(store: Store, parts: Sequence[tuple[Chain, range]]) -> str:
@@ -166,8 +182,28 @@ def _part(
     return range(first, max(indexes) + 1)
 
 
+def _attempts(store: Store, chain: Chain, part: range, policy: Settings) -> list[Attempt]:
+    """Return the checkpoints of a part and some after it, with what happened before each."""
+    if not part:
+        return []
+    end = part.stop + tested.FOLLOWING
+    summaries, changes = chain.summaries[part.start : end], chain.changes[part.start : end]
+    parent = summaries[0].parent
+    before = store.read(parent) if parent is not None else None
+    checkpoints = list(store.read_all(summaries))
+    activities = activity.read(store, checkpoints, before, policy)
+    return [
+        Attempt(each.commit, each.trigger, done, frozenset(file.path for file in changed))
+        for each, done, changed in zip(checkpoints, activities, changes, strict=True)
+    ]
+
+
 def _steps(
-    store: Store, chain: Chain, part: range, linked_commits: Mapping[Oid, Link], policy: Settings
+    store: Store,
+    chain: Chain,
+    part: range,
+    linked_commits: Mapping[Oid, Link],
+    attempts: Sequence[Attempt],
 ) -> Iterator[ReviewStep]:
     if not part:
         return
@@ -175,7 +211,7 @@ def _steps(
     parent = summaries[0].parent
     before = store.read(parent) if parent is not None else None
     checkpoints = list(store.read_all(summaries))
-    activities = activity.read(store, checkpoints, before, policy)
+    activities = [attempt.activity for attempt in attempts[: len(part)]]
     changes = [
         (summary, chain.changes[index]) for summary, index in zip(summaries, part, strict=True)
     ]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from gitcp.errors import GitFailed
+from gitcp.history.authors import is_restore
 from gitcp.history.chains import Chain, Lines
 from gitcp.model import Entry, Oid
 from gitcp.review.links import Commit, Link
@@ -106,7 +107,7 @@ def _origins(path: bytes, writers: Sequence[_Writers], lines: Lines) -> Origins:
             if version.place not in each.indexes:
                 continue
             summary = each.chain.summaries[version.place]
-            restored = "Gitcp-Restored-From" in summary.trailers
+            restored = is_restore(summary)
             for sign, line in _changed(before.entry, version.entry, lines):
                 if not (restored and (sign, line) in origins):  # a restore writes nothing new
                     origins[sign, line] = str(summary.id)

@@ -35,7 +35,8 @@ def store_capture(
     store: Store, capture: Capture | None, parent: Checkpoint | None
 ) -> tuple[Conversation | None, Agent | None]:
     """Store the captured streams, sharing segments with the parent's, and return the conversation
-    and its agent. Without a capture, return the parent's.
+    and its agent. Without a capture, or if that is a beginning of the parent's, return the
+    parent's.
 
     Writes objects only. Raises ConversationUnreadable if the agent's files cannot be read,
     StoreDamaged if the parent's conversation is needed and damaged.
@@ -55,9 +56,10 @@ def store_capture(
         source.name: (_stream(source, cut), Entry(TREE, cut.tree)) for source, cut in cuts
     }
     nested = trees.nest({name.encode(): entry for name, (_, entry) in stored_streams.items()})
-    digest = _digest(
-        store, capture, previous, next((cut for source, cut in cuts if source.name == MAIN), None)
-    )
+    main = next((cut for source, cut in cuts if source.name == MAIN), None)
+    digest = _digest(store, capture, previous, main)
+    if parent and previous and main and _is_behind(store, capture, main, digest, parent):
+        return _kept(store, capture, parent, previous)
     streams = tuple(
         stored_streams[source.name][0]
         for source in capture.sources
@@ -74,6 +76,46 @@ def store_capture(
         Conversation(capture.format, tree, streams, digest, directory, worktree),
         capture.agent and replace(capture.agent, version=digest.version, model=digest.model),
     )
+
+
+def _kept(
+    store: Store, capture: Capture, parent: Checkpoint, previous: Conversation
+) -> tuple[Conversation | None, Agent | None]:
+    """Return the parent's conversation, with the streams of the captured one that it has not."""
+    names = [stream.name for stream in previous.streams]
+    new = [source for source in capture.sources if source.name not in names]
+    if not new:
+        return previous, parent.agent
+    return store_capture(store, replace(capture, sources=(*map(Source, names), *new)), parent)
+
+
+def _is_behind(
+    store: Store, capture: Capture, main: Cut, digest: Digest, parent: Checkpoint
+) -> bool:
+    """Return whether a captured conversation is a beginning of the one that the parent has of the
+    same session.
+
+    The agent's file can be: with a session store, Claude Code leaves it as it was when the session
+    was resumed. A save of that made the agent forget all later turns.
+    """
+    previous, whose = parent.conversation, (parent.agent, capture.agent)
+    ids = {(each.name, each.session_id) for each in whose if each and each.session_id}
+    if previous is None or None in whose or len(ids) != 1 or previous.format != capture.format:
+        return False
+    if capture.format in adapters.PLAIN_FORMATS:  # a program says what its conversation is
+        return False
+    size = next((stream.bytes for stream in previous.streams if stream.name == MAIN), 0)
+    if main.kept or (main.bytes >= size and digest.messages >= previous.digest.messages):
+        return False
+    adapter = adapters.for_format(capture.format)
+    stored_lines = lines(store, stored(store, previous, MAIN))
+    before = map(_content, adapter.messages(stored_lines))
+    now = map(_content, adapter.messages(lines(store, _segments(store, main, 0))))
+    return all(next(before, None) == each for each in now) and next(before, None) is not None
+
+
+def _content(message: base.Message) -> tuple[str | None, ...]:
+    return message.role, message.text, message.id, message.tool, message.call
 
 
 class Readable(NamedTuple):

@@ -325,7 +325,8 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
         stored = _stored(store, request, choice, parent)
         draft = _draft(store, request, choice, taken.snapshot, parent, stored)
         unread = _unread(stored, parent)
-        result = Saved(True, "", choice.why, draft, taken, stored.sources, unread=unread)
+        why = _why(choice, stored, parent)
+        result = Saved(True, "", why, draft, taken, stored.sources, unread=unread)
         if _sets_position(request, draft, parent):
             position.check(store, draft, parent)
         if (
@@ -424,6 +425,20 @@ def _stored(
     if error is not None and request.conversation is not None:
         raise ConversationUnreadable(f"{error}; no checkpoint was made", hint=error.hint)
     return stored._replace(error=error)
+
+
+def _why(choice: Choice, stored: Readable, parent: Checkpoint | None) -> str:
+    """Return why this conversation is stored: the choice's reason, and that the file which it chose
+    is shorter than what is stored already.
+    """
+    if (
+        parent is None
+        or choice.capture is None
+        or stored.error is not None
+        or stored.conversation is not parent.conversation
+    ):
+        return choice.why
+    return f"{choice.why}; the one in {parent.id} was kept, since it is longer"
 
 
 def _unread(stored: Readable, parent: Checkpoint | None) -> Unread | None:

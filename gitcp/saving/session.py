@@ -24,17 +24,21 @@ from gitcp.errors import (
 )
 from gitcp.git import refs, worktrees
 from gitcp.git.fsync import read_own, replace_file
-from gitcp.model import Agent, Capture, Checkpoint, Oid
+from gitcp.model import MAIN, Agent, Capture, Checkpoint, Oid
+from gitcp.state import latest
 from gitcp.store import Store, Summary
 from gitcp.value import replace
 
 APART = 600.0
-"""If the newest conversations of a directory are less than this many seconds apart, they are
-ambiguous.
+"""Conversations whose last messages are fewer seconds apart are candidates: only which of them has
+something to save decides, and if that does not, they are ambiguous.
 """
 
 COPYING = 5.0
 """Seconds after a fork within which its copy of the conversation is written."""
+
+TICK = 0.02
+"""More than a tick of the clock that stamps files, in seconds."""
 
 PAUSE = 0.02
 SESSION = "GITCP_SESSION"
@@ -93,8 +97,7 @@ def choose(
     newest = _newest_conversation(store, cwd, agent)
     if newest is None:
         return Choice(manual(store), None, "no agent's conversation belongs to this directory")
-    match, existing = newest
-    why = f"the newest conversation of {match.agent} in this directory"
+    match, existing, why = newest
     if existing:
         return _choice(existing, match, why)
     return _for_agent(store, _agent(match), match, why)
@@ -428,32 +431,132 @@ def _is_prefix(name: str, session_id: str) -> bool:
     )
 
 
+class _Recent(NamedTuple):
+    """A recent conversation of this directory, and when its last message was written. `name` is its
+    session, None if it has none yet.
+    """
+
+    found: Found
+    written: float
+    name: str | None = None
+
+
 def _newest_conversation(
     store: Store, cwd: Path, agent: str | None
-) -> tuple[Found, str | None] | None:
-    """Return the newest conversation of this directory and its session, None for a new session. Of
-    several candidates, return the one in use here. Raises RevisionAmbiguous.
+) -> tuple[Found, str | None, str] | None:
+    """Return the newest conversation of this directory, its session (None for a new one), and why
+    it is chosen. Raises RevisionAmbiguous if that is undecided.
     """
     last = last_used(store)
     every = _with_last_saved(store, adapters.find_all(cwd, store.repo.host), last)
     wanted = [f for f in every if agent in (None, f.agent)]
     conversations = _without_unused_forks(store, wanted, last)
-    candidates: dict[str, tuple[Found, str | None]] = {}
-    for f in conversations:
-        if conversations[0].modified - f.modified < APART:
-            name = _session_of(store, Agent(f.agent, f.session_id))
-            # Two agents can have sessions with one id: they are not one candidate.
-            candidates.setdefault(name or f"{f.agent}/{f.session_id}", (f, name))
-    if len(candidates) > 1 and last not in candidates:
-        raise RevisionAmbiguous(
-            "more than one recent conversation belongs to this directory: nothing was saved",
-            tuple(f"{f.session_id}  {f.agent}" for f, _ in candidates.values()),
-            hint=_save_of(conversations[0], [f for f, _ in candidates.values()]),
-        )
+    candidates = _candidates(store, conversations)
     if not candidates:
         return None
-    chosen, name = candidates.get(last or "") or next(iter(candidates.values()))
-    return _preferred_copy(store, chosen, name, conversations), name
+    chosen = _decided(store, candidates, last)
+    copy = _preferred_copy(store, chosen.found, chosen.name, conversations)
+    newest = next(iter(candidates.values()))
+    which = (
+        f"the newest conversation of {copy.agent} in this directory"
+        if (copy, chosen) == (chosen.found, newest)
+        else f"the conversation of {copy.agent} that was last saved here"
+    )
+    return copy, chosen.name, which
+
+
+def _candidates(store: Store, conversations: Sequence[Found]) -> dict[str, _Recent]:
+    """Return the conversations whose last messages are less than `APART` before the newest one,
+    newest first, by session. Of several that restores made for one session, it is the one written
+    last.
+    """
+    by_session: dict[str, _Recent] = {}
+    for each in _recent(conversations):
+        name = _session_of(store, _agent(each.found))
+        # Two agents can have sessions with one id: they are not one candidate.
+        key = name or f"{each.found.agent}/{each.found.session_id}"
+        other = by_session.setdefault(key, each._replace(name=name))
+        if each.found.modified > other.found.modified:
+            by_session[key] = other._replace(found=each.found)
+    newest = next(iter(by_session.values())).written if by_session else 0.0
+    return {key: each for key, each in by_session.items() if newest - each.written < APART}
+
+
+def _recent(conversations: Sequence[Found]) -> list[_Recent]:
+    """Return the conversations with messages, newest first, down to those whose files are too old
+    to be candidates. Of those without a message return one, if there is nothing else.
+    """
+    recent: list[_Recent] = []
+    for f in conversations if len(conversations) > 1 else ():
+        if recent and f.modified <= max(each.written for each in recent) - APART:
+            break  # and so are the others
+        written = adapters.last_message(f)
+        if written is not None:
+            recent.append(_Recent(f, written))
+    recent.sort(key=lambda each: (-each.written, -each.found.modified))
+    return recent or [_Recent(f, f.modified) for f in conversations[:1]]
+
+
+def _decided(store: Store, candidates: Mapping[str, _Recent], last: str | None) -> _Recent:
+    """Return the conversation to save: the newest of the one last saved here and of those with
+    messages since. Raises RevisionAmbiguous if none was saved here, or if the newest has nothing to
+    save and another one has.
+    """
+    everything = list(candidates.values())
+    if len(everything) == 1:
+        return everything[0]
+    current = candidates.get(last or "")
+    if current is None:
+        raise _ambiguous([each.found for each in everything])
+    since = _last_scan(store, last)
+    unsaved = [
+        each
+        for each in everything
+        if each is not current and each.found.modified >= since and _has_unsaved(store, each)
+    ]
+    if not unsaved or unsaved[0].written >= current.written:
+        return unsaved[0] if unsaved else current
+    if _has_unsaved(store, current):
+        return current
+    raise _ambiguous([unsaved[0].found, current.found])
+
+
+def _last_scan(store: Store, session: str | None) -> float:
+    """Return when the scan for the last checkpoint of this working tree began, in seconds since
+    1970.
+    """
+    known = latest.read(store.repo)
+    if known is not None:
+        return known.scanned / 1e9 - TICK
+    tip = store.tip(session) if session else None
+    last = last_summary(store, tip) if tip else None
+    return last.created.timestamp() if last else 0.0
+
+
+def _has_unsaved(store: Store, conversation: _Recent) -> bool:
+    """Return whether a conversation has messages that the last checkpoint of its session has
+    not.
+    """
+    tip = store.tip(conversation.name) if conversation.name else None
+    summary = last_summary(store, tip) if tip else None
+    if tip is None or summary is None:
+        return True
+    if "Gitcp-Forked-From" in summary.trailers:
+        return _is_continued(conversation.found, summary)
+    try:
+        last = store.read(tip).conversation
+    except StoreDamaged:
+        return True
+    main = next((s for s in last.streams if s.name == MAIN), None) if last else None
+    return main is None or adapters.has_messages(conversation.found, main.bytes)
+
+
+def _ambiguous(conversations: Sequence[Found]) -> RevisionAmbiguous:
+    return RevisionAmbiguous(
+        "more than one recent conversation belongs to this directory: nothing was saved",
+        tuple(f"{f.session_id}  {f.agent}" for f in conversations),
+        hint=_save_of(conversations[0], conversations),
+    )
 
 
 def _save_of(conversation: Found, every: Sequence[Found]) -> str:
@@ -480,9 +583,14 @@ def _without_unused_forks(
         )
         if summary is None or "Gitcp-Forked-From" not in summary.trailers:
             return conversations[index:]
-        if f.modified > summary.created.timestamp() + COPYING:
+        if _is_continued(f, summary):
             return conversations[index:]
     return conversations
+
+
+def _is_continued(copy: Found, fork: Summary) -> bool:
+    """Return whether somebody has continued a fork's copy of the conversation."""
+    return copy.modified > fork.created.timestamp() + COPYING
 
 
 def _with_last_saved(

@@ -155,7 +155,10 @@ def _deciding(store: Store, saved: Saved) -> Iterable[str]:
     base = saved.checkpoint.snapshot.base
     state_names = (
         f"gitcp/{name}"
-        for name in (answer.STATE, "current", "manual", "note", "restore.json", "damaged")
+        for name in (
+            *(answer.STATE, hook_memo.LATEST),
+            *("current", "manual", "note", "restore.json", "damaged"),
+        )
     )
     names = ("index", *OPERATIONS, *state_names, "info/exclude")
     yield from (str(repo.git_dir / name) for name in names)

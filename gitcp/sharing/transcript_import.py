@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import UUID
 
 from gitcp import adapters, readme, wire
-from gitcp.adapters import conversion, generic
-from gitcp.adapters.base import Found, place_parts
+from gitcp.adapters import conversion, generic, names
+from gitcp.adapters.base import Found, Running, place_parts
 from gitcp.adapters.conversion import Target
 from gitcp.dialogue import Dialogue
 from gitcp.errors import BadValue
@@ -61,16 +61,15 @@ def read(path: Path, name: str, agent: str | None) -> ImportedTranscript:
     """
     if path.stat().st_size > LARGEST:
         raise BadValue(f"{name} is larger than {LARGEST >> 30} GiB; nothing was imported")
+    whole = _parsed(path)
     with path.open("rb") as file:
-        detected = adapters.recognise(
-            islice(iter(lambda: file.readline(LONGEST_LINE), b""), HEAD_LINES)
-        )
+        detected = _detected(file, whole)
         file.seek(0)
         digest = _sha256(file)
     if agent is None and detected is not None:
         agent = detected.agent
     label = Note(label=f"imported from {name}")
-    dialogue = _trajectory(path)
+    dialogue = _trajectory(whole)
     if dialogue is not None:
         capture = _written(dialogue, agent, name, digest)
         return ImportedTranscript(
@@ -89,7 +88,7 @@ def read(path: Path, name: str, agent: str | None) -> ImportedTranscript:
     capture = replace(
         capture, sources=tuple(replace(s, place=_relative_path(name)) for s in capture.sources)
     )
-    document = _document(path) if capture.format == "json" else None
+    document = _document(path, whole) if capture.format == "json" else None
     if document is not None:
         return ImportedTranscript(
             capture, _session_name(document) or Path(name).stem, _note(document, label), digest
@@ -157,14 +156,27 @@ def _capture(path: Path, name: str, agent: str, session_id: str | None) -> Captu
     return result
 
 
-def _trajectory(path: Path) -> Dialogue | None:
-    """Return the dialogue of an ATIF trajectory; None for any other file."""
+def _detected(file: BinaryIO, whole: Any) -> Running | None:
+    """Return the agent and session that a transcript names in its first lines, or as a document."""
+    lines = islice(iter(lambda: file.readline(LONGEST_LINE), b""), HEAD_LINES)
+    detected = adapters.recognise(lines)
+    if detected is None and isinstance(whole, dict):
+        return adapters.recognise_fields(whole)
+    return detected
+
+
+def _parsed(path: Path) -> Any:
+    """Return the content of a file that is one JSON document, None if it is not or is too large."""
     if path.stat().st_size > LARGEST_DOCUMENT:
         return None
     try:
-        document = wire.loads(path.read_bytes())
+        return wire.loads(path.read_bytes())
     except ValueError:
         return None
+
+
+def _trajectory(document: Any) -> Dialogue | None:
+    """Return the dialogue of an ATIF trajectory; None for any other document."""
     is_trajectory = isinstance(document, dict) and str(document.get("schema_version")).startswith(
         trajectory.FAMILY
     )
@@ -176,7 +188,7 @@ def _written(dialogue: Dialogue, agent: str | None, name: str, digest: str) -> C
 
     Raises BadValue if that cannot be written, or if there are no messages.
     """
-    target = agent or dialogue.agent.name
+    target = agent or names.recorded(dialogue.agent.name)
     if target not in adapters.CONVERTIBLE or not dialogue.items:
         problem = "is a trajectory without messages"
         if dialogue.items:
@@ -219,18 +231,14 @@ def _relative_path(name: str) -> str:
 # ---------------------------------------------------------------- JSON
 
 
-def _document(path: Path) -> dict[str, Any] | None:
-    """Parse a JSON object with messages; return None for anything else. Raises
-    BadValue for invalid messages.
+def _document(path: Path, document: Any) -> dict[str, Any] | None:
+    """Return a JSON object with messages; None for anything else. Raises BadValue for invalid
+    messages, and for a file that is too large.
     """
     if path.stat().st_size > LARGEST_DOCUMENT:
         raise BadValue(
             f"{path.name} is larger than {LARGEST_DOCUMENT >> 20} MiB; nothing was imported"
         )
-    try:
-        document = wire.loads(path.read_bytes())
-    except ValueError:
-        return None
     if not isinstance(document, dict) or not isinstance(document.get("messages"), list):
         return None
     for message in document["messages"]:

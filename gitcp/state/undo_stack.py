@@ -7,6 +7,8 @@ before the next restore.
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -52,7 +54,7 @@ def undo_state(repo: Repository) -> UndoState:
 
 def _replayed(repo: Repository, older: Restores | None) -> UndoState:
     log = oplog.entries(repo, automatic=False)
-    return replay(log, repo.worktree_name, identity(repo), older)
+    return replay(log, repo.worktree_name, _place(repo, identity(repo)), older)
 
 
 def replay(
@@ -84,7 +86,7 @@ def record(repo: Repository, what: str, summary: str, safety: CheckpointId, **fi
     oplog.record.
     """
     older = _older(repo)
-    own = {"place": identify(repo)}
+    own = {"place": _place(repo, identify(repo))}
     if older is not None:
         said_older = "undo and redo as an older gitcp left them"
         oplog.record(repo, oplog.OLDER, said_older, restores=older, **own)
@@ -96,6 +98,22 @@ def record(repo: Repository, what: str, summary: str, safety: CheckpointId, **fi
     oplog.record(repo, what, summary, safety=safety, of=of, **own, **fields)
     # what an older gitcp left is in the log now
     _forget_lists(repo, _replayed(repo, None).extents.values())
+
+
+def _place(repo: Repository, identity: str | None) -> str | None:
+    """Return the identity of a working tree with its path if it is a copy of a linked one: git's
+    directory of both is the same, but what was restored in one is not undone in the other. One that
+    was moved is no copy.
+    """
+    if not identity:
+        return identity
+    try:
+        original = os.fsdecode((repo.git_dir / "gitdir").read_bytes().rstrip(b"\n"))
+        is_copy = not os.path.samefile(repo.git_dir / original, repo.root / ".git")
+    except OSError:
+        return identity
+    root = hashlib.sha1(os.fsencode(os.path.realpath(repo.root)), usedforsecurity=False)
+    return f"{identity}-{root.hexdigest()}" if is_copy else identity
 
 
 def _last_number(known: UndoState, what: str) -> int | None:
@@ -184,7 +202,14 @@ class _Replay:
             return
         self._add_extent(operation)
         source.remove(meant)
-        goal.append(replace(meant, trash=operation.trash or meant.trash, safety=operation.safety))
+        goal.append(
+            replace(
+                meant,
+                trash=operation.trash or meant.trash,
+                safety=operation.safety,
+                checkpoints=operation.checkpoints if operation.safety else meant.checkpoints,
+            )
+        )
         _trim(goal)
 
     def _is_here(self, operation: Operation) -> bool:

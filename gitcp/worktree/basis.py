@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SYSTEM_ATTRIBUTES = "/etc/gitattributes"
 
-_DECIDING = ("core.filemode", "core.ignorecase")
+_DECIDING = ("core.filemode", "core.ignorecase", "core.symlinks")
 _CONVERTING = ("core.autocrlf", "core.eol")
 
 
@@ -35,6 +35,7 @@ class Basis(NamedTuple):
     info_exclude: bytes | None
     ignore_case: bool
     file_mode: bool
+    symlinks: bool
     umask: int
     words: frozenset[str]
     place: tuple[bytes, int, int]
@@ -61,6 +62,7 @@ def basis_of(repo: Repository, settings: tuple[object, ...]) -> Basis:
         info_exclude=info_exclude,
         ignore_case=repo.is_set("core.ignorecase", default=False),
         file_mode=repo.is_set("core.filemode", default=True),
+        symlinks=repo.is_set("core.symlinks", default=True),
         umask=mask,
         words=_words(attributes),
         place=(os.fsencode(repo.root), root.st_dev, root.st_ino),

@@ -116,6 +116,7 @@ class Blobs:
         *,
         index: Index | None,
         file_mode: bool,
+        symlinks: bool,
         started: int,
         segmented: frozenset[bytes],
         promised: frozenset[bytes],
@@ -128,6 +129,7 @@ class Blobs:
         self._hints = hints
         self._index = index
         self._file_mode = file_mode
+        self._symlinks = symlinks
         self._started = started
         self._segmented = segmented
         self._promised = promised
@@ -137,13 +139,17 @@ class Blobs:
         self.has_new_links = False
 
     def mode(self, st_mode: int, slots: tuple[Slot, ...]) -> int:
-        """Return the file's mode in a tree. Without executable bits in the file system, the index
-        decides.
+        """Return the file's mode in a tree. Without executable bits or symbolic links in the file
+        system, the index decides: a text file with its target stands for a link.
         """
         mode = git_mode(st_mode)
-        if self._file_mode or not stat.S_ISREG(st_mode):
+        if not stat.S_ISREG(st_mode):
             return mode
         indexed = slots[0][0] if slots else 0
+        if indexed == SYMLINK and not self._symlinks:
+            return SYMLINK
+        if self._file_mode:
+            return mode
         return indexed if stat.S_ISREG(indexed) else git_mode(stat.S_IFREG)
 
     def capture(self, jobs: Iterable[Job]) -> None:
@@ -263,14 +269,19 @@ class Blobs:
             return self._capture_link(job, path)
         if job.status.st_size > SEGMENT_ABOVE and not job.slots and job.path in self._segmented:
             return self._capture_segments(job, path)
+        is_link = self._stands_for_link(job)
         if job.status.st_size > STREAM_ABOVE:
-            return not self._hints.may_convert_any() and self._stream(job)
+            return (is_link or not self._hints.may_convert_any()) and self._stream(job)
         data, status = read(path, job.status)
-        if self._hints.may_convert(data):
+        if not is_link and self._hints.may_convert(data):
             return False
         self._record(job, status, bytes.fromhex(self._objects.writer.write_blob(data)))
         self._advance(len(data))
         return True
+
+    def _stands_for_link(self, job: Job) -> bool:
+        is_file = stat.S_ISREG(job.status.st_mode)
+        return is_file and self.mode(job.status.st_mode, job.slots) == SYMLINK
 
     def _capture_link(self, job: Job, path: bytes) -> bool:
         target = os.readlink(path)
@@ -345,6 +356,8 @@ class Blobs:
         is_linked = status.st_nlink > 1 and stat.S_ISREG(status.st_mode)
         if is_linked and not (job.known and job.known.linked):
             self.has_new_links = True
+        if self._stands_for_link(job):
+            how = RAW
         job.record.files[job.name] = File(
             self.mode(status.st_mode, job.slots),
             oid,

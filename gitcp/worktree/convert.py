@@ -116,6 +116,15 @@ def store(
     return (blob, conversion) if restored == data else None
 
 
+def blob_of(data: bytes, conversion: Conversion) -> bytes:
+    """Return the blob of a file's current bytes, converted as recorded for an earlier version; the
+    bytes themselves if they no longer fit the recorded encoding.
+    """
+    rule = Rule(text=conversion.eol == "crlf", ident=conversion.ident, encoding=conversion.encoding)
+    blob = _clean(data, rule, lambda: False)
+    return data if blob is None else blob
+
+
 def checkout(blob: bytes, oid: Oid, conversion: Conversion, lfs_dir: Path) -> bytes:
     """Return the bytes of the file from its blob `oid` and the recorded conversion.
 

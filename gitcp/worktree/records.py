@@ -19,7 +19,7 @@ from gitcp.fastpath.stat_check import GONE, UNSETTLED
 from gitcp.git.index import INTENT_TO_ADD, SKIP_WORKTREE, STAGE, Folder, Slot
 from gitcp.git.object_format import FORMATS
 from gitcp.git.trees import TreeEntry
-from gitcp.model import GITLINK, RESERVED, TREE, Oid, SkipReason
+from gitcp.model import GITLINK, RESERVED, SYMLINK, TREE, Oid, SkipReason
 
 if TYPE_CHECKING:
     from gitcp.fastpath.nodes import Node
@@ -310,16 +310,18 @@ class Record:
         self.skipped[name] = (reason.value, detail)
 
     def keep_absent(self, names: Iterable[bytes]) -> None:
-        """Keep index entries that sparse checkout removed from disk, directories of a sparse index
-        too, and submodules.
+        """Keep index entries that sparse checkout removed from disk: files, submodules, directories
+        of a sparse index. A submodule whose directory is gone otherwise is deleted, as git has it.
         """
         for name in names:
             slots = self.folder.files[name]
             if name == RESERVED and not self.path:
                 continue
+            if not is_absent(slots):
+                continue
             if slots[0][0] == GITLINK:
                 self.links[name] = (slots[0][1], None)
-            elif is_absent(slots):
+            else:
                 self.absent.append(name)
 
     @property
@@ -502,7 +504,9 @@ class Record:
         """
         usual = USUAL_BITS | {0o666 & ~umask, 0o777 & ~umask}
         bits = (
-            (name, file.st_mode) for name, file in self.files.items() if stat.S_ISREG(file.st_mode)
+            (name, file.st_mode)
+            for name, file in self.files.items()
+            if stat.S_ISREG(file.st_mode) and file.mode != SYMLINK
         )
         modes = [
             (name, stat.S_IMODE(mode)) for name, mode in bits if stat.S_IMODE(mode) not in usual

@@ -16,7 +16,7 @@ from gitcp import progress
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.fastpath.stat_check import ANYTHING, GONE, UNSETTLED
 from gitcp.git.index import Folder, Index, Slot, folder_of, git_mode
-from gitcp.model import GITLINK, RESERVED, Oid, SkipReason
+from gitcp.model import GITLINK, RESERVED, SYMLINK, Oid, SkipReason
 from gitcp.value import Value
 from gitcp.worktree import nested
 from gitcp.worktree.blobs import Blobs, Job
@@ -371,13 +371,13 @@ class Scan:
         if stat.S_ISDIR(status.st_mode):
             record.stamp = UNSETTLED  # it was a file a moment ago
         elif self._is_storable(record, name, status, slots):
+            mode = self._blobs.mode(status.st_mode, slots)
             if (
                 old
                 and known
                 and self._is_unchanged(known, status)
-                and _is_stored_alike(known, old, name, slots)
+                and _is_stored_alike(known, old, name, slots, mode)
             ):
-                mode = self._blobs.mode(status.st_mode, slots)
                 record.files[name] = known if known.mode == mode else known._replace(mode=mode)
             else:
                 self._jobs.append(Job(record, name, status, slots, known))
@@ -582,8 +582,14 @@ def _is_below(path: bytes, tops: Iterable[bytes]) -> bool:
     return any(not top or path == top or path.startswith(top + b"/") for top in tops)
 
 
-def _is_stored_alike(known: File, old: Record, name: bytes, slots: tuple[Slot, ...]) -> bool:
-    """Return whether a file is stored as before: git's conversion can depend on its index entry."""
+def _is_stored_alike(
+    known: File, old: Record, name: bytes, slots: tuple[Slot, ...], mode: int
+) -> bool:
+    """Return whether a file is stored as before: git's conversion can depend on its index entry,
+    and what stands for a link is not converted.
+    """
+    if known.mode != mode and SYMLINK in (known.mode, mode):
+        return False
     if known.attributes is None:
         return True
     return [slot[:3] for slot in old.folder.files.get(name, ())] == [slot[:3] for slot in slots]

@@ -458,6 +458,7 @@ class _Snapshotter:
             hints,
             index=index,
             file_mode=self._basis.file_mode,
+            symlinks=self._basis.symlinks,
             started=self._started,
             segmented=frozenset(outputs.read(self._repo, outputs.GROWING)),
             promised=frozenset(self._limits.promised),

@@ -607,3 +607,13 @@ def test_a_hook_that_was_called() -> None:
         without[:-30],
     ):
         assert not copilot.has_called(broken, "preToolUse", 1795359201637)
+
+
+def test_a_result_with_raw_line_feeds_is_shown() -> None:
+    """Copilot wrote results of tools with line feeds inside a string: they are one record."""
+    result = b'{"type":"tool.execution_complete","data":{"toolCallId":"c","success":true,'
+    result += b'"result":{"content":"one\n{\n}\ntwo"}},"id":"r","timestamp":"2026-11-02T09:00:00Z"}'
+    prompt = b'{"type":"user.message","data":{"content":"thanks"},"id":"u"}'
+    lines = [*result.split(b"\n"), prompt]
+
+    assert [message.text for message in copilot.messages(lines)] == ["one\n{\n}\ntwo", "thanks"]

@@ -34,7 +34,7 @@ import json
 from gitcp.__main__ import main
 main()
 """  # noqa: E501
-ALWAYS = {"gitcp.adapters.base", "gitcp.adapters.generic", "gitcp.adapters.installed"}
+ALWAYS = {f"gitcp.adapters.{name}" for name in ("base", "generic", "installed", "names")}
 
 OTHER = '''
 """An agent that keeps each session in a file of its directory `.other`."""

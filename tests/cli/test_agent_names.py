@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from talk import Talk
+
+import gitcp
 
 from driver import Project
 
@@ -41,6 +44,31 @@ def test_sessions_of_an_agent(project: Project, typed: str, recorded: str) -> No
     lines = project.gitcp("sessions", "--agent", typed, "--json", check=0).out.splitlines()
 
     assert [json.loads(line)["agent"]["name"] for line in lines] == [recorded]
+
+
+@pytest.mark.parametrize("typed", ["codex", "Codex-CLI", "openai-codex"])
+def test_converted_for(project: Project, typed: str) -> None:
+    """`export --as` and `resume --with` know an agent by each of its names."""
+    Talk(project).say("Go.", "Done.")
+    project.gitcp("save", check=0)
+
+    exported = project.gitcp("export", "--as", typed, "--format", "transcript", check=0).out
+    assert '"session_meta"' in exported
+    assert "codex" in project.gitcp("resume", "--with", typed, "--print", "--yes", check=0).out
+
+
+def test_converted_for_its_own_agent(project: Project) -> None:
+    """`claude`, which most commands print, is Claude Code wherever an agent is named."""
+    Talk(project).say("Go.", "Done.")
+    project.gitcp("save", "--agent", "claude", check=0)
+
+    exported = project.gitcp("export", "--as", "claude", "--format", "transcript")
+    resumed = project.gitcp("resume", "--with", "claude", "--print", "--yes")
+    for done in (exported, resumed):
+        assert "is not one of" not in done.err
+    saved = gitcp.open(project.root).save(agent="claude", force=True)
+    assert saved.checkpoint.agent is not None
+    assert saved.checkpoint.agent.name == "claude-code"
 
 
 def test_unknown_names(project: Project) -> None:

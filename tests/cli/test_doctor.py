@@ -36,6 +36,34 @@ def doctor(project: Project, code: int) -> Any:
     return json.loads(project.gitcp("doctor", "--json", check=code).out)
 
 
+def test_a_checkpoint_that_git_sends(project: Project) -> None:
+    """What rewrites history makes a tag of git's from one of gitcp's: it is named, with the command
+    that removes it. A published branch and other tags are none.
+    """
+    project.write("a", "one\n")
+    project.commit()
+    project.git("tag", "v1")
+    project.write("a", "two\n")
+    project.gitcp("save", "--tag", "t1", check=0)
+    project.gitcp("publish", "--branch", "published", "--yes", check=0)
+    assert doctor(project, 0)["problems"] == []
+
+    exported = project.git("fast-export", "--all", "--signed-tags=strip").encode()
+    project.git("fast-import", "--force", "--quiet", input=exported)
+    project.git("branch", "kept", "refs/gitcp/tags/t1^{commit}")
+
+    problems = doctor(project, 1)["problems"]
+    assert [each["hint"] for each in problems] == [
+        "git update-ref -d refs/heads/kept",
+        "git update-ref -d refs/tags/refs/gitcp/tags/t1",
+    ]
+    assert "git push --tags sends its files and conversation" in problems[1]["what"]
+    for each in problems:
+        project.git(*each["hint"].split()[1:])
+    assert doctor(project, 0)["problems"] == []
+    project.gitcp("check", check=0)
+
+
 def test_all_is_well(project: Project) -> None:
     """An agent that is enabled, a hook that saved: no problem; nothing is changed by looking."""
     project.gitcp("save", check=0)

@@ -43,6 +43,30 @@ def directory(tmp_path: Path, sealed: Path) -> Directory:
     return Directory(tmp_path / "notes")
 
 
+def test_a_store_that_lost_its_empty_directories(directory: Directory) -> None:
+    """A synchronizer or an archive leaves out empty directories: git knows no repository without
+    `refs`, which is empty once all refs are packed.
+    """
+    directory.write("a", "one\n")
+    directory.gitcp("init", check=0)
+    directory.gitcp("save", "first", check=0)
+    directory.store_git("pack-refs", "--all")
+    for _ in range(4):
+        for path, below, files in os.walk(directory.git_dir, topdown=False):
+            if not below and not files:
+                os.rmdir(path)
+    assert not directory.git_dir.joinpath("refs").exists()
+    directory.write("a", "two\n")
+
+    assert "no unsaved changes" not in directory.gitcp("status", check=0).out
+    saved = directory.gitcp("save", "second", check=0)
+    assert saved.err == ""
+    assert directory.gitcp("log", "--oneline", check=0).out.count("\n") == 2
+    directory.gitcp("check", check=0)
+    directory.gitcp("restore", "1", "--yes", check=0)
+    assert directory.read("a") == b"one\n"
+
+
 def test_a_directory_without_git_says_how_to_begin(directory: Directory) -> None:
     """The hint names both ways, and nothing is written."""
     done = directory.gitcp("save", check=10)

@@ -600,6 +600,52 @@ def test_without_a_repository(project: Project, tmp_path: Path) -> None:
     with_tools(project, work, cwd=outside)
 
 
+def test_requests_that_the_library_cannot_read(project: Project) -> None:
+    """Each request is answered: half a surrogate pair is replaced, and what is no request of the
+    protocol is an error.
+    """
+    project.gitcp("save", check=0)
+    call = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"%s","arguments":%s}}'
+    start = (
+        '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+        '"capabilities":{},"clientInfo":{"name":"t","version":"1"}}}'
+    )
+    lines = (
+        *(start, '{"jsonrpc":"2.0","method":"notifications/initialized"}'),
+        call % (2, "find", r'{"text":"half \ud83d"}'),
+        call % (3, "note", r'{"facts":{"half \udc00":"whole \ud83d\ude00, half \ud83d"}}'),
+        call % (4, "find", '{"text":' + "[" * 300 + "]" * 300 + "}"),
+        call % ('"five"', "find", '{"text":1e999}'),
+        '{"jsonrpc":"2.0","id":6,"params":3}',
+        '{"jsonrpc":"2.0","params":3}',
+        '{"half": ',
+    )
+    answers: dict[Any, Any] = {}
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "gitcp", "mcp"],
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdin
+        assert server.stdout
+        server.stdin.write("\n".join(lines) + "\n")
+        server.stdin.flush()
+        while len(answers) < 7:
+            answer = json.loads(server.stdout.readline())
+            answers[answer["id"]] = answer
+        server.stdin.close()
+
+    assert answers[2]["result"]["isError"] is False
+    facts = answers[3]["result"]["structuredContent"]["facts"]
+    assert facts == {"half \ufffd": "whole \U0001f600, half \ufffd"}
+    assert answers[4]["error"]["code"] == answers[6]["error"]["code"] == -32600
+    assert answers["five"]["result"]["isError"] is False
+    assert answers[None]["error"]["code"] == -32700
+
+
 def test_ends(project: Project) -> None:
     """It ends when its client closes standard input; nothing but the protocol is on standard
     output.

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from terminal import SGR
 
-from gitcp import humanize
+from gitcp import humanize, readme
 from gitcp.cli import rendering, table
 from gitcp.cli.output import PLAIN, RED, Output, Styled
 from gitcp.cli.table import Column
@@ -64,7 +64,9 @@ def acted_on(text: str) -> list[str]:
     return [
         char
         for char in text
-        if char != "\n" and char not in SHOWN and unicodedata.category(char) in ACTED_ON
+        if char not in "\n\u200c\u200d"
+        and char not in SHOWN
+        and unicodedata.category(char) in ACTED_ON
     ]
 
 
@@ -75,6 +77,25 @@ def test_safe_text(text: str) -> None:
 
     assert acted_on(shown) == []
     assert shown.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\u0646\u06cc\u0645\u200c x",
+        "USB\u200c\u0647\u0627",
+        "\u0915\u094d\u200d\u0937",
+        "\U0001f469\u200d\U0001f4bb",
+        "\u2764\ufe0f\u200d\U0001f525",
+    ],
+)
+def test_joiners(text: str) -> None:
+    """Joiners are text: in Persian, in Hindi, beside a Latin word, in emoji. That holds on a
+    terminal and in a README.
+    """
+    assert safe(text) == text
+    assert readme.code(text) == f"`{text}`"
 
 
 @given(
@@ -106,6 +127,9 @@ def test_ordinary_text(text: str) -> None:
         ("\U000e0041", "\\U000e0041"),
         ("a\tb", "a       b"),
         ("two\nlines", "two\nlines"),
+        ("ad\u200dmin\u200c", "ad\\u200dmin\\u200c"),
+        ("\u200c\u202e\u200da", "\\u200c\\u202e\\u200da"),
+        ("\u0628\u200c\u200c\u200c\u0628", "\u0628\u200c\\u200c\u200c\u0628"),
     ],
 )
 def test_escapes(text: str, shown: str) -> None:

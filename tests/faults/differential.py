@@ -588,7 +588,9 @@ class Life(Work):
     ) -> None:
         was = frozenset(self.there)
         self.beyond = verdicts.written(done, self.picture(tree).seen.disk, is_known=tree.is_known)
-        outcome = self._back(tree, step, "--yes", "--json", codes=CODES | {NO_SUCH} | self.private)
+        outcome = self._back(
+            tree, step, "--yes", "--whole-tree", "--json", codes=CODES | {NO_SUCH} | self.private
+        )
         if outcome.code not in {0, 3}:
             self._leaves_files(outcome)
             lost = not done or (done[-1][0] == RESTORE and done[-1][1].back not in self.there)

@@ -403,7 +403,11 @@ class Machine(RuleBasedStateMachine):
         exact = not partial or self.tree == left
         wanted = restored(self.model.kept[target].tree, self.tree) if exact else None
         by_process = self.by_process(data)
-        report = self.by_command(step) if by_process else shown(getattr(self.api, step)())
+        report = (
+            self.by_command(step, "--whole-tree")
+            if by_process
+            else shown(getattr(self.api, step)(whole_tree=True))
+        )
         self.came(step, target, wanted, report, talk=talk, partial=partial)
 
     def bring_back(self, meant: Operation, real: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -128,3 +129,23 @@ def test_rename_and_purge(project: Project) -> None:
     assert len(known.claims) == 2
     assert {claim.sessions for claim in known.claims.values()} == {frozenset({"delta"})}
     assert not any(b"hush-hush" in path for path in known.claims)
+
+
+def test_restores_are_transparent(project: Project) -> None:
+    """Of what a restore wrote, the author is who wrote it at first; of what it merged, its own
+    session. Files that it removed are nobody's work.
+    """
+    store = open_store(project)
+    first = save(store, "alpha", {b"a": b"1", b"m": b"1"}, authors=Authors(2))
+    by_beta = Authors(2, previous=first.id)
+    second = save(store, "beta", {b"a": b"2", b"b": b"1", b"m": b"1"}, authors=by_beta)
+    gone: dict[str, Any] = {"trigger": Trigger.RESTORE, "restored_from": first.id}
+    files = {b"a": b"1", b"m": b"1"}
+    third = save(store, "gamma", files, authors=Authors(2, previous=second.id), **gone)
+    back: dict[str, Any] = {"trigger": Trigger.RESTORE, "restored_from": second.id}
+    files = {b"a": b"2", b"b": b"1", b"m": b"merged"}
+    fourth = save(store, "gamma", files, authors=Authors(3), **back)
+
+    assert authors.between(store, second, third) == {b"a": Claim(frozenset({"alpha"}))}
+    by_gamma = Claim(frozenset({"gamma"}))
+    assert authors.changed_by(store, fourth) == {b"a": BY_BETA, b"b": BY_BETA, b"m": by_gamma}

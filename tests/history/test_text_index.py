@@ -308,6 +308,25 @@ def test_what_no_message_has_is_not_read(
     assert not [path for path in read if b"/conversation/main/" in path]
 
 
+def test_a_search_writes_nothing(project: Project) -> None:
+    """A search only reads: it makes no index, which a repository that is mounted read-only could
+    not have. A damaged index is left to the next run that adds to it.
+    """
+    Talk(project).say("the zebra", "Which?")
+    project.gitcp("save", check=0)
+    store = open_store(project)
+    tips = list(store.sessions().values())
+
+    index = TextIndex(store.repo)
+    assert len(find(store, tips, Needle("zebra"), index=index, limit=1).hits) == 1
+    assert not index.path.parent.exists()
+
+    index_conversations(store, index)
+    index.path.write_bytes(b"")
+    assert len(find(store, tips, Needle("zebra"), index=index, limit=1).hits) == 1
+    assert index.path.read_bytes() == b""
+
+
 def test_the_index_of_an_older_version_is_removed(project: Project) -> None:
     """Nothing would read it again, and nothing else would delete it."""
     Talk(project).say("the zebra", "Which?")

@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from back import last
 from talk import Talk
 
+from gitcp.history import authors
+from gitcp.history import why as op
+
 from driver import Project
+from samples import open_store
 
 
 @pytest.fixture
@@ -98,3 +103,111 @@ def test_refused(worked: Project) -> None:
     assert "is not a file" in worked.gitcp("why", "nowhere:1", check=2).err
     assert "is outside " in worked.gitcp("why", "../x", check=2).err
     worked.gitcp("why", "app.py", "77", check=16)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (("restore", "1"), ("undo",)),
+        (("restore", "1"), ("undo",), ("redo",), ("undo",)),
+        (("restore", "1", "--", "app.py"), ("restore", "2", "--files")),
+        (("restore", "1"), ("restore", "3")),
+        (("revert", "2"), ("undo",)),
+    ],
+    ids=["undo", "redo", "restores", "later", "revert"],
+)
+def test_restores_write_nothing(worked: Project, steps: tuple[tuple[str, ...], ...]) -> None:
+    """A line that restores take away and give back is still its author's, and was still asked for
+    by the same prompt.
+    """
+    worked.write("app.py", "one\nTWO\nthree\nfour\n")
+    for command, *rest in steps:
+        worked.gitcp(command, "--yes", *rest, check=0)
+    told = worked.json("why", "app.py:2")
+
+    assert (told["text"], told["checkpoint"]) == ("TWO", "e7baae82@2")
+    assert told["prompt"] == "Make it loud."
+
+
+def test_restored_from_a_dropped_checkpoint(
+    worked: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint that undo restored is gone: an older one that has the line is as good."""
+    worked.write("app.py", "one\nTWO\nthree\nfour\n")
+    worked.gitcp("restore", "1", "--yes", check=0)
+    worked.gitcp("undo", "--yes", check=0)
+    store = open_store(worked)
+    monkeypatch.setattr(authors, "restored_source", lambda *_: None)
+
+    told = op.line(store, last(worked, "e7baae82"), b"app.py", 2)
+    assert told.made is not None
+    assert str(told.made.id) == "e7baae82@2"
+
+
+def test_restored_from_another_session(worked: Project) -> None:
+    """What a session restored from another one is that one's line, also in what is saved later."""
+    worked.write("app.py", "one\n")
+    worked.gitcp("save", "--session", "beta", check=0)
+    worked.gitcp("restore", "e7baae82@2", "--session", "beta", "--yes", "--", "app.py", check=0)
+    worked.write("other", "beta's\n")
+    worked.gitcp("save", "--session", "beta", check=0)
+
+    told = worked.json("why", "--session", "beta", "app.py:2")
+    assert (told["text"], told["checkpoint"]) == ("TWO", "e7baae82@2")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "blame.ignoreRevsFile=.git-blame-ignore-revs",
+        "blame.date=unknown",
+        "blame.blankBoundary=true",
+        "blame.coloring=repeatedLines",
+        "color.blame.highlightRecent=unknown",
+        "color.ui=always",
+        "diff.algorithm=unknown",
+        "diff.external=false",
+        "diff.noprefix=true",
+        "diff.orderFile=.order",
+        "diff.renames=false",
+        "diff.text.textconv=false",
+        "log.date=unknown",
+        "log.follow=true",
+        "log.showSignature=true",
+    ],
+)
+def test_whatever_the_settings(worked: Project, setting: str) -> None:
+    """The user's settings for blame, diff and log change no answer: those that name a file which
+    this repository does not have stopped git.
+    """
+    worked.write(".git/info/attributes", "*.py diff=text\n")
+    before = worked.json("why", "app.py:3")
+
+    name, _, value = setting.partition("=")
+    worked.git("config", "--global", name, value)
+
+    assert worked.json("why", "app.py:3") == before
+    assert worked.json("why", "app.py")["changed"][0] == "e7baae82@3"
+
+
+def test_converted(project: Project) -> None:
+    """Lines of a file that git converts are counted as they are read, and compared as stored."""
+    project.write(".gitattributes", "*.u text working-tree-encoding=UTF-16\n*.id ident\n")
+    talk = Talk(project)
+    for number in range(2):
+        talk.say(f"Step {number}.", "Done.")
+        project.write("v.u", f"first\nstep {number}\n".encode("utf-16"))
+        project.write("x.id", f"first\n$Id$\nstep {number}\n")
+        project.commit()
+        project.remove("x.id")
+        project.git("checkout", "--", "x.id")
+        project.gitcp("save", f"step {number}", check=0)
+
+    line = project.json("why", "v.u:2")
+    assert (line["text"], line["checkpoint"]) == ("step 1", "e7baae82@2")
+    assert b"$Id: " in project.read("x.id")
+    assert project.json("why", "x.id:2")["checkpoint"] == "e7baae82@1"
+    assert project.json("why", "x.id:3")["checkpoint"] == "e7baae82@2"
+
+    project.write("v.u", b"no UTF-16\n")
+    assert project.json("why", "v.u:1")["checkpoint"] is None

@@ -20,9 +20,10 @@ import pytest
 from graphs import put, state, thread
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.channels import DeltaChannel
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import Capability
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 
@@ -128,6 +129,26 @@ def test_reads_do_not_wait(project: Project) -> None:
     assert listed == [*other.list(thread(), limit=3)]
     assert [len(each.pending_writes or ()) for each in listed] == [2, 2, 2]
     assert (found, none) == ([], None)
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"a": None}, {"missing": None}, {"a": 0}, {"step": 2, "a": None}]
+)
+def test_a_filter(project: Project, wanted: dict[str, Any]) -> None:
+    """A filter finds what LangGraph's saver in memory finds: None also where the key is missing."""
+    found = []
+    for saver in (graphs.saver(project), InMemorySaver()):
+        config = thread()
+        config["configurable"]["checkpoint_ns"] = ""
+        each_metadata: list[Any] = [{"step": 0, "a": None}, {"step": 1, "a": 0}, {"step": 2}]
+        for number, metadata in enumerate(each_metadata):
+            checkpoint = empty_checkpoint()
+            checkpoint["id"] = f"id{number}"
+            config = saver.put(config, checkpoint, metadata, {})
+        listed = saver.list(thread(), filter=wanted)
+        found.append(sorted(each.config["configurable"]["checkpoint_id"] for each in listed))
+
+    assert found[0] == found[1]
 
 
 def test_reads_see_what_others_do(project: Project) -> None:

@@ -17,10 +17,10 @@ from damages import DAMAGES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitcp.adapters import mended
+from gitcp.adapters import base, mended
 from gitcp.adapters.base import Placement, Stored
 from gitcp.adapters.claude_code.repairs import DUPLICATES, OTHERS, UNLINKED
-from gitcp.adapters.mending import FIRST, MARK, NOT_UTF8, ORPHANS, TORN
+from gitcp.adapters.mending import FIRST, MARK, NOT_UTF8, ORPHANS, SPLIT, TORN
 from gitcp.model import Agent, Stream
 from gitcp.restoring import placing
 
@@ -69,6 +69,35 @@ def test_a_record_behind_a_torn_one_stays(agent: str, tmp_path: Path) -> None:
         assert faults == {TORN: 1}
         alone = b"".join(lines) + lines[-1][:at] + b"\n"
         assert mend(agent, alone) == (b"".join(lines), {TORN: 1}), at
+
+
+@pytest.mark.parametrize("agent", LINES)
+@pytest.mark.parametrize("said", ["two\n\nlines", 'an object:\n{"a": 1}\n}\nend', "a\r\nb\n"])
+def test_a_record_split_by_line_feeds_is_joined(agent: str, said: str, tmp_path: Path) -> None:
+    """Copilot wrote results of tools with raw line feeds inside a string: nothing of them is lost,
+    and the records around stay.
+    """
+    lines = written(agent, tmp_path).read_bytes().splitlines(keepends=True)
+    whole = json.loads(lines[-1])
+    escaped = json.dumps({"extra": said, **whole}).encode() + b"\n"
+    raw = escaped.replace(b"\\n", b"\n").replace(b"\\r", b"\r")
+    data = b"".join([*lines[:-1], raw, lines[-1]])
+
+    result, faults = mend(agent, data)
+    assert faults[SPLIT] == 1
+    assert TORN not in faults
+    assert json.loads(result.splitlines()[len(lines) - 1])["extra"] == said
+    assert mend(agent, result)[1].get(SPLIT) is None
+
+
+@given(
+    st.lists(st.sampled_from([b'{"a":"', b"x", b'"}', b'{"type":"t","b":"', b"", b"}"]), max_size=9)
+)
+def test_no_line_is_lost(lines: list[bytes]) -> None:
+    """Whatever the lines are, they come out in order, joined or as they were."""
+    found = list(base.records(line + b"\n" for line in lines))
+    assert sum(count for _, count in found) == len(lines)
+    assert b"\n".join(line for line, _ in found).replace(b"\\n", b"\n") == b"\n".join(lines)
 
 
 @pytest.mark.parametrize("agent", LINES)

@@ -113,17 +113,37 @@ def test_mine(pair: Pair) -> None:
 
 
 def test_undo_after_the_other_went_on(pair: Pair) -> None:
-    """Undo of a restore that another agent built upon is refused, too, and can be done by line."""
+    """Undo of a restore that another agent built upon keeps that, line by line, and so does redo:
+    neither asks for an option.
+    """
     project = pair.project
     project.gitcp("restore", START, "--mine", "--yes", check=0)
     pair.told(pair.beta)
     pair.beta.edits("app", lines(l15="beta\n", l9="more\n"))
-    refused = project.gitcp("undo", "--yes", check=12).err
-    assert "bbbbbbbb (codex): app" in refused
-    assert "gitcp undo --yes --mine" in refused
-    project.gitcp("undo", "--yes", "--mine", check=0)
+    project.gitcp("undo", "--yes", check=0)
     assert project.read("app").decode() == lines(l3="alpha\n", l9="more\n", l15="beta\n")
     assert project.read("alpha") == b"alpha\n"
+    project.gitcp("redo", "--yes", check=0)
+    assert project.read("app").decode() == lines(l9="more\n", l15="beta\n")
+
+
+def test_redo_of_an_undo_in_another_session(project: Project) -> None:
+    """Redo right after undo works, whichever session recorded the undo, and with any option."""
+    project.write("f", "1\n")
+    project.commit()
+    one, two = AgentAtWork(project, ALPHA), Codex(project, BETA)
+    one.prompt("write")
+    one.edits("f", "2\n")
+    project.gitcp("save", "--session", ALPHA[:8], check=0)
+    project.gitcp("restore", f"{ALPHA[:8]}@1", "--yes", "--", "f", check=0)
+    assert project.read("f") == b"1\n"
+    two.prompt("elsewhere")
+    two.edits("g", "new\n")
+    for options in ((), ("--mine",), ("--whole-tree",)):
+        project.gitcp("undo", "--yes", check=0)
+        assert (project.read("f"), project.read("g")) == (b"2\n", b"new\n")
+        project.gitcp("redo", "--yes", *options, check=0)
+        assert (project.read("f"), project.read("g")) == (b"1\n", b"new\n")
 
 
 def test_whole_tree(pair: Pair) -> None:

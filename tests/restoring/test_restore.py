@@ -745,6 +745,47 @@ def test_submodule(project: Project) -> None:
     assert sub.read("untracked") == b"mine\n"
 
 
+def test_a_file_that_stands_for_a_link(project: Project) -> None:
+    """Where git has no links, one is restored as the file that stands for it; where there are
+    links, as a link.
+    """
+    project.symlink("link", "target")
+    project.commit()
+    project.git("config", "core.symlinks", "false")
+    project.remove("link")
+    project.write("link", "target")
+    target = save(project)
+    project.write("link", "another")
+    other = save(project)
+
+    assert bring_back(project, target) == {}
+    assert project.files()[b"link"].kind == "file"
+    assert project.read("link") == b"target"
+    project.remove("link")
+    assert bring_back(project, other) == {}
+    assert project.read("link") == b"another"
+    project.git("config", "core.symlinks", "true")
+    assert bring_back(project, target) == {}
+    assert os.readlink(project.path("link")) == b"target"
+
+
+def test_a_removed_submodule(project: Project) -> None:
+    """A submodule that was removed is a change, and a restore says how git brings it back."""
+    library = Project(project.root.parent / "library", own_store=False)
+    library.write("file", "one\n")
+    library.commit()
+    project.git(
+        *("-c", "protocol.file.allow=always", "submodule", "--quiet", "add"),
+        *(str(library.root), "vendor/sub"),
+    )
+    project.commit()
+    target = save(project)
+    project.remove("vendor")
+
+    hint = "a submodule, restored by: git submodule update --init -- vendor/sub"
+    assert bring_back(project, target) == {b"vendor/sub": hint}
+
+
 def test_files_where_a_submodule_was(project: Project) -> None:
     """Where a submodule was then, files of now are not removed: then nobody looked inside it."""
     library = Project(project.root.parent / "library", own_store=False)

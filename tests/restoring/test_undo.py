@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from gitcp.restoring import written
 from gitcp.restoring.restore import Report, RestoreRequest
 from gitcp.state import journal, oplog, undo_stack
 from gitcp.state.extent import encode_restores
+from gitcp.store import Store
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
 
@@ -78,18 +80,99 @@ def test_undo_of_unsaved_work(project: Project) -> None:
     assert contents(project) == before
 
 
-def test_work_after_a_restore_is_in_redo(project: Project) -> None:
-    """Work done after a restore goes with undo and comes again with redo."""
+def test_undo_keeps_later_work(project: Project) -> None:
+    """What was written since the restore stays: other files, and other lines of the same file; redo
+    right after it returns every byte.
+    """
+    project.write("merged", "".join(f"{n}\n" for n in range(20)))
+    first = save(project)
+    project.write("merged", "".join(f"{n}\n" for n in range(20)).replace("3\n", "three\n", 1))
+    project.write("gone", "by the restore\n")
+    project.write("edited", "before\n")
+    save(project)
+    restore(project, first)
+    project.write("later/file", "work\n", mode=0o600)
+    project.write("merged", "".join(f"{n}\n" for n in range(20)).replace("15\n", "fifteen\n"))
+    worked = contents(project)
+
+    with project.guard():
+        undo(project)
+    back = contents(project)
+    assert back[b"later/file"] == worked[b"later/file"]
+    assert project.read("gone") == b"by the restore\n"
+    assert project.read("edited") == b"before\n"
+    assert b"\nthree\n" in project.read("merged")
+    assert b"\nfifteen\n" in project.read("merged")
+    redo(project)
+    assert contents(project) == worked
+    undo(project)
+    assert contents(project) == back
+
+
+def test_undo_names_what_it_would_lose(project: Project) -> None:
+    """Changes that cannot be merged are listed by path, and nothing is changed, not even saved;
+    only with `whole_tree` they go, and redo has them.
+    """
     (first, _), (_, was_second) = versions(project, 2)
     restore(project, first)
     project.write("later", "work\n")
     project.write("edited", "after the restore\n")
-    worked = contents(project)
+    worked, refs = contents(project), project.git("for-each-ref")
 
-    undo(project)
+    with pytest.raises(Refused, match="nothing was changed") as refused:
+        undo(project)
+    assert refused.value.candidates == ("edited  (the same lines changed since)",)
+    assert refused.value.hint is not None
+    assert refused.value.hint.startswith("gitcp undo --whole-tree")
+    assert (contents(project), project.git("for-each-ref")) == (worked, refs)
+    undo(project, whole_tree=True)
     assert contents(project) == was_second
     redo(project)
     assert contents(project) == worked
+
+
+def test_undo_after_its_checkpoint_is_gone(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the restore's own checkpoint, nobody knows what changed since: undo says so."""
+    (first, _), (_, was_second) = versions(project, 2)
+    recorded = restore(project, first).checkpoint
+    found = Store.find
+    monkeypatch.setattr(Store, "find", lambda *of: None if of[1] == recorded else found(*of))
+
+    with pytest.raises(Refused, match="no longer exists, so what changed since is not known"):
+        undo(project)
+    undo(project, whole_tree=True)
+    assert contents(project) == was_second
+
+
+def test_copied_worktree(project: Project) -> None:
+    """A copy of a linked working tree shares its git directory: each undoes its own restores only.
+    One that was moved undoes what it did before.
+    """
+    project.write("a", "1\n")
+    project.commit()
+    project.git("worktree", "add", "--quiet", "../linked")
+    linked = Project(project.root.parent / "linked")
+    linked.gitcp("save", check=0)
+    linked.write("b", "2\n")
+    linked.gitcp("save", check=0)
+    shutil.copytree(linked.root, project.root.parent / "copy")
+    copy = Project(project.root.parent / "copy")
+    copy.write("only-copy", "x\n")
+    copy.gitcp("restore", "1", "--yes", check=0)
+    before = linked.files()
+
+    assert "no restore to undo" in linked.gitcp("undo", "--yes", check=12).err
+    assert linked.files() == before
+    linked.gitcp("restore", "1", "--yes", check=0)
+    copy.gitcp("undo", "--yes", check=0)
+    assert copy.read("only-copy") == b"x\n"
+    assert b"b" not in linked.files()
+    shutil.rmtree(copy.root)
+    linked.root.rename(copy.root)
+    copy.gitcp("undo", "--yes", check=0)
+    assert copy.read("b") == b"2\n"
 
 
 def test_two_restores_from_one_state(project: Project) -> None:
@@ -239,7 +322,7 @@ def test_ignored_file_that_the_restore_made(project: Project) -> None:
     """A file that a restore made is removed by undo, though the rules of the state before ignore
     it: it was not there.
 
-    One that somebody else made there since is kept.
+    One that somebody else made there since stays.
     """
     project.write("app.log", "captured\n")
     target = save(project)
@@ -252,7 +335,7 @@ def test_ignored_file_that_the_restore_made(project: Project) -> None:
 
     report = undo(project)
 
-    assert kept(report) == {b"other.log": "ignored"}
+    assert kept(report) == {}
     assert contents(project) == {
         **before,
         b"other.log": File("file", 0o644, b"not the restore's\n"),
@@ -862,7 +945,7 @@ def test_interrupted_by_an_older_gitcp(
         if step is restore:
             restore(project, second)
         else:
-            undo(project)
+            undo(project, whole_tree=True)
     after = undo_stack.restores(repo)
     as_older(project)
     path = repo.state_dir / journal.RESTORE
@@ -881,7 +964,7 @@ def test_interrupted_by_an_older_gitcp(
     else:
         assert contents(project) == before
         assert (now.undo[:-1], now.redo) == (known.undo, known.redo)
-    (redo if forward and step is undo else undo)(project)
+    (redo if forward and step is undo else undo)(project, whole_tree=True)
     assert contents(project) == (before if forward else was_second)
 
 

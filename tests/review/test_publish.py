@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,43 @@ def commits(project: Project, branch: str) -> list[str]:
     return project.git("log", "--reverse", "--format=%s", f"main..{branch}").splitlines()
 
 
+@pytest.mark.parametrize("merge", [("--no-ff",), ("--squash",)])
+@pytest.mark.parametrize("is_pulled", [True, False])
+def test_published_again(
+    project: Project, tmp_path: Path, merge: tuple[str, ...], is_pulled: bool
+) -> None:
+    """A session goes on after its branch was merged, and its next branch merges, too: with what
+    came since, if the session works on the merged branch by now.
+    """
+    project.write("a.txt", "one\n")
+    project.commit()
+    talk = Talk(project)
+    talk.say("Make it work.", "It works.")
+    project.write("a.txt", "two\n")
+    project.gitcp("save", "first", check=0)
+    project.gitcp("publish", "--branch", "one", "--yes", check=0)
+    forge = Project(tmp_path / "forge", own_store=False)
+    forge.git("fetch", "--quiet", str(project.git_dir), "main", "one")
+    forge.git("reset", "--quiet", "--hard", project.git("rev-parse", "main"))
+    forge.git("merge", "--quiet", *merge, project.git("rev-parse", "one"))
+    forge.commit("pull request 1")
+    if is_pulled:
+        project.git("checkout", "--quiet", "--force", "main")
+        project.git("pull", "--quiet", "--ff-only", str(forge.root), "main")
+    talk.say("Go on.", "I go on.")
+    project.write("b.txt", "b\n")
+    project.gitcp("save", "second", check=0)
+    project.gitcp("publish", "--branch", "two", "--yes", check=0)
+
+    forge.git("fetch", "--quiet", str(project.git_dir), "two")
+    forge.git("merge", "--quiet", "--no-ff", "-m", "pull request 2", "FETCH_HEAD")
+
+    assert (forge.read("a.txt"), forge.read("b.txt")) == (b"two\n", b"b\n")
+    assert b"I go on." in forge.read(".gitcp/e7baae82/conversation-2.md")
+    subjects = project.git("log", "--format=%s", "two", "--not", "main").splitlines()
+    assert ("first" in subjects) is not is_pulled
+
+
 def test_branch(spoken: Project) -> None:
     """One commit for each checkpoint that changed files, and one with what was said; HEAD, index
     and files stay.
@@ -68,9 +106,9 @@ def test_branch(spoken: Project) -> None:
     ]
     assert spoken.git("diff", "--name-only", "topic/x~1", "topic/x").splitlines() == [
         ".gitcp/.gitattributes",
-        ".gitcp/e7baae82/conversation.md",
+        ".gitcp/e7baae82/conversation-3.md",
     ]
-    assert "It works." in spoken.git("show", "topic/x:.gitcp/e7baae82/conversation.md")
+    assert "It works." in spoken.git("show", "topic/x:.gitcp/e7baae82/conversation-3.md")
     assert "Gitcp-Checkpoint: e7baae82@3" in spoken.git("log", "-1", "--format=%B", "topic/x~1")
     assert spoken.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""
     assert (spoken.git("rev-parse", "HEAD"), spoken.read(spoken.git_dir / "index")) == (head, index)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hooked import Hooks, hooks
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from talk import Talk
@@ -95,6 +96,23 @@ def test_commits(work: Work) -> None:
         found = linked(project)
 
     assert found == {"first": ("tree", ["1"]), "second": ("tree", ["2", "3"]), "third": (None, [])}
+
+
+def test_restored_by_another_session(work: Work) -> None:
+    """A session that only restored another one's files did not write them, though it is older."""
+    project = work.project
+    project.write("elsewhere", "beta's\n")
+    project.gitcp("save", "--session", "beta", check=0)
+    work.step("one", a_py=text(l3="one"))
+    project.write("a.py", text())
+    beta = {"GITCP_SESSION": "beta"}
+    project.gitcp("save", env=beta, check=0)
+    project.gitcp("restore", "e7baae82@1", "--yes", "--", "a.py", env=beta, check=0)
+    project.git("add", "a.py")
+    project.git("commit", "--quiet", "-m", "first")
+
+    (told,) = project.json("review")["commits"]
+    assert told["checkpoints"] == ["e7baae82@1"]
 
 
 def test_rebased_and_squashed(work: Work) -> None:
@@ -255,6 +273,69 @@ def test_told(work: Work) -> None:
     ]
     assert (two["decided"], two["failed"], two["phase"]) == (["and c"], [], "polish")
     assert one["commits"] == two["commits"] == [project.git("rev-parse", "HEAD")]
+
+
+def cells(project: Project, *args: str) -> list[str]:
+    """The column of tests in the comment, a cell for each commit."""
+    project.gitcp("review", *args, "-o", "../cells.md", "--force", check=0)
+    table = (project.root.parent / "cells.md").read_text("utf-8").splitlines()
+    rows = [line for line in table if re.match(r"\| [0-9a-f]{10} \|", line)]
+    return [row.split(" | ")[-1].strip(" |") for row in rows]
+
+
+def test_tests_of_a_commit(work: Work) -> None:
+    """With hooks, the checkpoint with a commit's content is the one before the tests ran: their
+    result is the commit's until something else is edited, and that of earlier content is not.
+    """
+    project = work.project
+
+    def edit(call: Hooks, path: str, content: str) -> None:
+        given = {"file_path": str(project.root / path), "content": content}
+        used: dict[str, object] = {"type": "tool_use", "id": content, "name": "Write"}
+        work.append("assistant", [{**used, "input": given}])
+        project.write(path, content)
+        call(work.session, "PostToolUse", tool_name="Write", tool_input=given, tool_use_id=content)
+
+    def run(call: Hooks, command: str, output: str) -> None:
+        work.run(command, output)
+        given = {"command": command}
+        call(work.session, "PostToolUse", tool_name="Bash", tool_input=given)
+
+    with hooks(project) as call:
+        work.say("Please do it.")
+        edit(call, "a.py", text(l3="one"))
+        run(call, "pytest -q", "Exit code 1\n1 failed in 0.1s")
+        edit(call, "a.py", text(l3="two"))
+        project.write("__pycache__/a.pyc", "x")
+        run(call, "pytest -q 2>&1 | tail -1", "3 passed in 0.1s")
+        project.git("add", "a.py")
+        project.git("commit", "--quiet", "-m", "first")
+        run(call, "git commit -m first", "")
+        edit(call, "b.py", text(l3="three"))
+        run(call, "pytest -q 2>&1 | tail -1", "1 error in 0.1s")
+        project.git("commit", "--quiet", "-a", "-m", "second")
+        edit(call, "b.py", text(l3="four"))
+        run(call, "pytest -q 2>&1 | tail -1", "")
+        project.git("commit", "--quiet", "-a", "-m", "third")
+        edit(call, "b.py", text(l3="five"))
+        project.git("commit", "--quiet", "-a", "-m", "fourth")
+        call(work.session, "Stop")
+
+    assert cells(project) == ["passed", "failed", "result unknown", ""]
+
+
+def test_tests_after_the_last_checkpoint_of_a_change(work: Work) -> None:
+    """A run after the last checkpoint with changes counts, though that is not in the story."""
+    project = work.project
+    work.step("one", a_py=text(l3="one"))
+    work.run("pytest", "3 passed in 0.1s")
+    work.step("after the tests")
+    work.run("pytest", "1 failed in 0.1s")
+    work.step("other content", a_py=text(l3="two"))
+    project.write("a.py", text(l3="one"))
+    project.commit("first")
+
+    assert cells(project) == ["passed"]
 
 
 def test_commands_at_once(work: Work) -> None:

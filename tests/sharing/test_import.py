@@ -219,6 +219,30 @@ def test_codex_transcript(bob: Project) -> None:
     assert f"codex resume {thread}" in done.out
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+def test_gemini_document(bob: Project, indent: int | None) -> None:
+    """A chat of an older Gemini CLI is one document, over lines or not: it is known by its fields,
+    although its messages have no role.
+    """
+    session = "5f0d3e1a-9c2b-4d7e-8f61-0a1b2c3d4e5f"
+    chat = {
+        "sessionId": session,
+        "projectHash": "0" * 64,
+        "startTime": "2026-11-02T05:37:00.000Z",
+        "lastUpdated": "2026-11-02T05:40:00.000Z",
+        "messages": [
+            {"id": "1", "timestamp": "2026-11-02T05:37:22.009Z", "type": "user", "content": "Go."},
+            {"id": "2", "timestamp": "2026-11-02T05:37:29.955Z", "type": "gemini", "content": "OK"},
+        ],
+    }
+    bob.write("../session-2026-11-02T05-37-5f0d3e1a.json", json.dumps(chat, indent=indent))
+    made = bob.json("import", "../session-2026-11-02T05-37-5f0d3e1a.json")
+
+    shown = bob.json("show", made["revision"])
+    assert (shown["agent"]["name"], shown["agent"]["session_id"]) == ("gemini", session)
+    assert "Go." in bob.gitcp("show", made["revision"], "--conversation", check=0).out
+
+
 def test_no_remote_of_that_name(bob: Project) -> None:
     """No remote can be called so that a fetch would replace what was imported."""
     for name in ("imported", "imported-2"):

@@ -37,16 +37,16 @@ def plan(project: Project, target: Checkpoint, **fields: Any) -> FilePlan:
     return op.plan(open_store(project), RestoreRequest(target, project.root, **fields)).files
 
 
-def undo(project: Project) -> Report:
+def undo(project: Project, **fields: Any) -> Report:
     """Undo the last restore."""
     store = open_store(project)
-    return op.undo(store, lambda id: RestoreRequest(numbered(store, id), project.root))
+    return op.undo(store, lambda id: RestoreRequest(numbered(store, id), project.root, **fields))
 
 
-def redo(project: Project) -> Report:
+def redo(project: Project, **fields: Any) -> Report:
     """Take back the last undo."""
     store = open_store(project)
-    return op.redo(store, lambda id: RestoreRequest(numbered(store, id), project.root))
+    return op.redo(store, lambda id: RestoreRequest(numbered(store, id), project.root, **fields))
 
 
 def finish(project: Project, *, forward: bool) -> Report:

@@ -70,6 +70,13 @@ class Talk:
                     )
         self.count += self.count % 2
 
+    def append(self, role: str, content: list[dict[str, object]]) -> None:
+        """Append a message with these parts."""
+        self.count += 1
+        turn = {**self._turn(""), "type": role, "uuid": f"{role[0]}{self.count}"}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**turn, "message": {"role": role, "content": content}}) + "\n")
+
     def _turn(self, text: str) -> dict[str, object]:
         role = "user" if self.count % 2 else "assistant"
         return {

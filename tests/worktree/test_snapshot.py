@@ -907,15 +907,75 @@ def test_submodule(camera: Camera, tmp_path: Path) -> None:
     assert shot.snapshot.tree == git_tree(camera.project)
 
 
-@pytest.mark.parametrize("there", [True, False], ids=["empty directory", "nothing"])
-def test_submodule_not_populated(camera: Camera, tmp_path: Path, there: bool) -> None:
-    """A submodule that was not checked out, or is not there at all, is at the index's commit."""
+@pytest.mark.parametrize("attributes", ["", "* text eol=crlf\n"])
+def test_files_that_stand_for_links(camera: Camera, attributes: str) -> None:
+    """Where git has no links (core.symlinks=false), a text file stands for a tracked one: it is
+    the link, as for `git status`, whatever attributes text files have; and is a file, if the index
+    has a file there.
+    """
+    project = camera.project
+    project.symlink("link", "target")
+    project.write(".gitattributes", attributes)
+    project.commit()
+    assert camera.take().entries[b"link"].mode == SYMLINK
+    project.git("config", "core.symlinks", "false")
+    project.remove("link")
+    project.write("link", "target")
+    project.write("other", "target")
+    assert project.git("status", "--porcelain") == "?? other"
+
+    link = Entry(SYMLINK, Oid(project.git("rev-parse", "HEAD:link")))
+    for _ in range(2):
+        shot = camera.take()
+        assert shot.entries[b"link"] == link
+        assert shot.entries[b"other"].mode == FILE
+        assert b"link" in shot.snapshot.raw
+        assert not shot.snapshot.staged
+        assert b"link" not in {each.path for each in shot.snapshot.converted}
+
+    project.git("rm", "--quiet", "--cached", "link")
+    assert camera.take().entries[b"link"].mode == FILE
+    project.git("reset", "--quiet")
+    assert camera.take().entries[b"link"] == link
+    project.git("config", "core.symlinks", "true")
+    assert camera.take().entries[b"link"].mode == FILE
+
+
+@pytest.mark.parametrize("above", ["", "vendor"])
+def test_submodule_removed(camera: Camera, tmp_path: Path, above: str) -> None:
+    """A submodule whose directory is gone is deleted, as `git status` says, and is back with its
+    directory. Sparse checkout removes one, too: that is kept.
+    """
+    add_submodule(camera, tmp_path)
+    path = f"{above}/sub".removeprefix("/")
+    if above:
+        camera.project.root.joinpath(above).mkdir()
+        camera.project.git("mv", "sub", path)
+        camera.project.commit()
+    first = Project(camera.project.root / path).git("rev-parse", "HEAD")
+    camera.take()
+    camera.project.remove(above or "sub")
+    assert camera.project.git("status", "--porcelain") == f" D {path}"
+
+    shot = camera.take()
+    assert path.encode() not in shot.entries
+    assert not shot.snapshot.submodules
+
+    camera.project.git("update-index", "--skip-worktree", path)
+    shot = camera.take()
+    assert shot.entries[path.encode()] == Entry(GITLINK, Oid(first))
+    camera.project.git("update-index", "--no-skip-worktree", path)
+    camera.project.root.joinpath(path).mkdir(parents=True)
+    assert camera.take().entries[path.encode()] == Entry(GITLINK, Oid(first))
+
+
+def test_submodule_not_populated(camera: Camera, tmp_path: Path) -> None:
+    """A submodule that was not checked out, an empty directory, is at the index's commit."""
     inside = add_submodule(camera, tmp_path)
     first = inside.git("rev-parse", "HEAD")
     camera.take()
     camera.project.remove("sub")
-    if there:
-        camera.project.root.joinpath("sub").mkdir()
+    camera.project.root.joinpath("sub").mkdir()
 
     shot = camera.take()
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -74,24 +74,59 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
     """Return the sessions started in `cwd` or its repository's root, and the running one, newest
     first.
     """
+    by_id: dict[str, list[Found]] = {}
+    for session in _files_found(cwd, host):
+        by_id.setdefault(session.session_id, []).append(session)
+    sessions = map(_longest, by_id.values())
+    return tuple(sorted(sessions, key=lambda session: (-session.modified, session.session_id)))
+
+
+def _files_found(cwd: Path, host: Host) -> list[Found]:
+    """Return each transcript of the sessions of `cwd`; a session can have several, in directories
+    of different names.
+    """
     paths = base.roots(cwd)
-    by_path = {}
-    for directory in _directories(paths, host):
-        for path in _transcripts(directory):
-            if _belongs(path, paths):
-                by_path[path] = _found(path)
+    files = {
+        path
+        for directory in _directories(paths, host)
+        for path in _transcripts(directory)
+        if _belongs(path, paths)
+    }
     current = running(host)
     if current is not None:
-        by_path |= {path: _found(path) for path in _projects(host).glob(f"*/{current}.jsonl")}
-    sessions = [session for session in by_path.values() if session is not None]
-    return tuple(sorted(sessions, key=lambda session: (-session.modified, session.session_id)))
+        files |= set(_projects(host).glob(f"*/{current}.jsonl"))
+    return [session for session in map(_found, sorted(files)) if session is not None]
 
 
 def located(session_id: str, host: Host) -> Found | None:
     """Return the session with this id, in any directory."""
     paths = _projects(host).glob(f"*/{session_id}.jsonl")
-    sessions = [session for session in map(_found, paths) if session is not None]
-    return max(sessions, key=lambda session: session.modified, default=None)
+    sessions = [session for session in map(_found, sorted(paths)) if session is not None]
+    return _longest(sessions) if sessions else None
+
+
+def _longest(files: Sequence[Found]) -> Found:
+    """Return that one of a session's transcripts which has the newest messages; of equal ones the
+    longest, then the one written last. A file that stayed behind when the repository was renamed
+    has the beginning of the session, and may have been touched since.
+    """
+    return files[0] if len(files) == 1 else max(files, key=_reach)
+
+
+def _reach(found: Found) -> tuple[str, int, float]:
+    """Return when the last message of a transcript was written, its size, and when the file was."""
+    with base.mapped(found.path) as content:
+        size, times = len(content), []
+        for start in (max(0, size - TAIL), 0):
+            lines = (wire.parse_line(line) or {} for line in content[start:].split(b"\n"))
+            times = [base.string(each, "timestamp") or "" for each in lines if _is_turn(each)]
+            if times:
+                break
+    return max(times, default=""), size, found.modified
+
+
+def _is_turn(fields: dict[str, Any]) -> bool:
+    return fields.get("type") in TURNS
 
 
 def list_all(host: Host) -> Iterator[Listed]:
@@ -141,7 +176,7 @@ def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
     names = {directory_name(start) for start in paths} | {_chosen_name(host) or ""} - {""}
     session_paths = (
         path
-        for session in find(cwd, host)
+        for session in _files_found(cwd, host)
         for path in (session.path, *_session_paths(session.path))
     )
     return (_projects(host), *(_projects(host) / name for name in names), *session_paths)
@@ -417,7 +452,7 @@ def prompt(fields: dict[str, Any]) -> str:
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
     """Yield the parts of turns in file order, from all branches of the conversation."""
     tools: dict[str, str] = {}
-    for line in lines:
+    for line, _ in base.records(lines):
         fields = wire.parse_line(line) or {}
         if fields.get("type") in TURNS and not fields.get("isMeta"):
             content = base.message_of(fields).get("content")

@@ -63,7 +63,7 @@ def _digest_item(before: Digest, payload: dict[str, Any]) -> Digest:
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
     """Yield messages, tool calls and results, in file order."""
     tools: dict[str, str] = {}
-    for line in lines:
+    for line, _ in base.records(lines):
         fields = wire.parse_line(line) or {}
         payload, message = payload_of(fields), None
         if fields.get("type") == "response_item":

@@ -289,7 +289,7 @@ def is_typed(data: dict[str, Any]) -> bool:
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
     """Yield messages, tool calls and results, in file order."""
     tools: dict[str, str] = {}
-    for line in lines:
+    for line, _ in base.records(lines):
         fields = wire.parse_line(line) or {}
         for message in _messages(fields, tools):
             if message.is_shown():

@@ -41,7 +41,8 @@ class Target(Value):
 
     `variable` overrides `home` from the environment, with `below` appended. `asked` agents have
     no hooks and are set up only by name. `trusting` ones need the digests of their hooks.
-    `note` is a remark for a project.
+    `reads_start` ones read a project's settings in the directory where they are started, not in
+    those above. `note` is a remark for a project.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Target(Value):
     below: str = ""
     asked: bool = False
     trusting: bool = False
+    reads_start: bool = False
     note: str = ""
 
 
@@ -76,6 +78,7 @@ TARGETS = (
             Piece(COMMANDS, "commands", shared=True, without=TAKEN_IN_CLAUDE),
             SKILL,
         ),
+        reads_start=True,
     ),
     Target(
         "codex",
@@ -101,6 +104,7 @@ TARGETS = (
             Piece(COMMANDS, "commands", form="toml-command", shared=True),
             SKILL,
         ),
+        reads_start=True,
         note=("runs a project's hooks only if you trust the folder; it asks when started there"),
     ),
     Target(

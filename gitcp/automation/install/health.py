@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gitcp import adapters, clock
-from gitcp.automation.install import command, plan
+from gitcp.automation.install import command, outside, plan
 from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
 from gitcp.errors import GitcpError, Refused
@@ -91,11 +91,13 @@ class Health(Value):
 
 def examine(
     store: Store | None,
+    cwd: Path,
     host: Host,
     failing: Failing | None = None,
     error: GitcpError | None = None,
 ) -> Health:
-    """Check everything. Expected failures are not raised but listed as problems.
+    """Check everything, for an agent started in `cwd`. Expected failures are not raised but listed
+    as problems.
 
     `failing` are the failed saves of hooks, `error` is why the repository cannot be opened.
     """
@@ -106,6 +108,8 @@ def examine(
     agents = tuple(_agents(store, host))
     for agent in agents:
         problems += _agent_problems(agent, store, host)
+    root = None if store is None else store.repo.root
+    problems += (Problem(each.what, each.hint) for each in plan.silent(root, cwd, host))
     problems += (Problem(what, hint) for what, hint in adapters.problems(host))
     notes: list[str] = []
     store_health = None if store is None else _in_store(store, agents, problems, notes)
@@ -143,6 +147,8 @@ def _in_store(
         notes += _uncovered(agents, store, store.repo.host)
     with _listing(problems):
         notes += _watched(store)
+    with _listing(problems):
+        problems += (Problem(what, hint) for what, hint in outside.checkpoints(store))
     problems += (Problem(fault.what, fault.hint) for fault in store.repo.faults)
     return health
 
@@ -192,7 +198,7 @@ def _agents(store: Store | None, host: Host) -> Iterator[AgentHealth]:
 
 def _state(target: Target, scope: Scope, host: Host) -> str:
     """Return whether an agent is enabled in a scope, and with this version's files."""
-    if not plan.disable((target,), scope, host).changes:
+    if not plan.is_enabled(target, scope, host):
         return NO
     return OLD if plan.enable((target,), scope, host).changes else CURRENT
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from gitcp.automation.install import command, merging, scripts, shipped, trust
-from gitcp.automation.install.agents import GIT, Piece, Target, home, program
+from gitcp import value
+from gitcp.automation.install import command, merging, scripts, shipped, switches, trust
+from gitcp.automation.install.agents import GIT, TARGETS, Piece, Target, home, program
 from gitcp.automation.install.appending import appended, cut
 from gitcp.automation.install.files import (
     FileState,
@@ -107,6 +109,61 @@ def disable(targets: tuple[Target, ...], scope: Scope, host: Host) -> InstallPla
     return InstallPlan(scope, tuple(step for step in steps if step.changes or step.left))
 
 
+def is_enabled(target: Target, scope: Scope, host: Host) -> bool:
+    """Return whether anything of gitcp's is set up for an agent."""
+    return bool(disable((target,), scope, host).changes)
+
+
+def enabled(root: Path | None, host: Host) -> tuple[Target, ...]:
+    """Return the agents whose hooks are installed, in the project at `root` or for the user."""
+    scopes = [Scope(None, user=True), *([Scope(root, user=False)] if root is not None else [])]
+    with_hooks = (target for target in TARGETS if not target.asked)
+    return tuple(
+        target
+        for target in with_hooks
+        # the first piece has the hooks; to look for all takes 50 ms
+        if any(is_enabled(_only_hooks(target), scope, host) for scope in scopes)
+    )
+
+
+def _only_hooks(target: Target) -> Target:
+    return value.replace(target, pieces=target.pieces[:1])
+
+
+class Silent(Value):
+    """Why an agent that is enabled saves nothing where somebody works, and what helps."""
+
+    what: str
+    hint: str
+
+
+def silent(root: Path | None, cwd: Path, host: Host) -> Iterator[Silent]:
+    """Yield the agents that are enabled, for the project at `root` or for the user, and would run
+    no hooks if they were started in `cwd`. Of other agents only the settings are read.
+    """
+    user = Scope(None, user=True)
+    for target in TARGETS:
+        off = switches.off(target, root, host)
+        below = root is not None and target.reads_start and cwd != root
+        if off is None and not below:
+            continue
+        for_user = is_enabled(target, user, host)
+        in_project = root is not None and is_enabled(target, Scope(root, user=False), host)
+        if off is not None and (for_user or in_project):
+            yield Silent(f"{target.title} {off.reason}", off.hint)
+        elif (
+            below
+            and in_project
+            and not for_user
+            and not is_enabled(target, Scope(cwd, user=False), host)
+        ):
+            yield Silent(
+                f"{target.title} saves nothing if it is started in {cwd}: it reads a project's "
+                f"settings only where it is started, and they are in {root}",
+                f"gitcp enable {target.name} --user",
+            )
+
+
 def directory(target: Target, scope: Scope, host: Host) -> Path:
     """Return the agent's directory in a scope. Raises BadValue if it has none."""
     if scope.user:
@@ -145,8 +202,14 @@ class _Planner:
                     self._plan(piece, name)
         if self._on and self._target.note and not self._scope.user:
             self._notes.append(self._target.note)
+        if self._on and self._target.reads_start and not self._scope.user:
+            name = self._target.name
+            self._notes.append(
+                f"does not read this if started in a subdirectory: gitcp enable {name} --user"
+            )
         if self._on:
             self._note_program()
+            self._note_switch()
         return AgentPlan(self._target, tuple(self._changes), tuple(self._left), tuple(self._notes))
 
     def _plan(self, piece: Piece, name: str) -> None:
@@ -240,6 +303,11 @@ class _Planner:
     def _note_taken(self, path: Path) -> None:
         if self._on:
             self._notes.append(f"kept your own /{path.stem}; gitcp's has the prefix gitcp")
+
+    def _note_switch(self) -> None:
+        off = switches.off(self._target, self._scope.root, self._host)
+        if off is not None:
+            self._notes.append(off.reason)
 
     def _note_program(self) -> None:
         if self._target.program and program(self._target, self._host) is None:

@@ -280,10 +280,12 @@ class Restore(Arguments):
 
 
 class Undo(Arguments):
-    """Undo the last restore or revert; call it again to undo the one before. Without digest it
-    changes nothing and returns the plan and its digest; called again with that digest, it carries
-    it out. If the last operation was a prune or a delete, its checkpoints are brought back at once,
-    since that can lose nothing.
+    """Undo the last restore or revert, keeping what changed since; call it again to undo the one
+    before. Conflicts in the plan are changes since that cannot be merged: it is refused then,
+    unless whole_tree is set, which undoes them as well. Without digest it changes nothing and
+    returns the plan and its digest; called again with that digest, it carries it out. If the last
+    operation was a prune or a delete, its checkpoints are brought back at once, since that can lose
+    nothing.
     """
 
     digest: Digest = None

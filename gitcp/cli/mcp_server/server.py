@@ -40,6 +40,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.mcp_server import page, prompts, resources
 from gitcp.cli.mcp_server.arguments import nearest
 from gitcp.cli.mcp_server.hints import message
+from gitcp.cli.mcp_server.incoming import Incoming
 from gitcp.cli.mcp_server.tools import TIMELINE, TOOLS, Tool
 from gitcp.errors import BadValue, GitcpError, StoreDamaged
 from gitcp.git import damage
@@ -64,7 +65,7 @@ def serve(directory: str) -> None:
 
 async def _serve(server: Server[Any]) -> None:
     async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+        await server.run(Incoming(read, write), write, server.create_initialization_options())
 
 
 class CheckpointServer:

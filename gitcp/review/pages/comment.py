@@ -139,7 +139,7 @@ def paragraph(story: Story) -> list[tuple[str, str]]:
     for title, items in ((" Decided: ", decided), (" Tried and dropped: ", failed)):
         if items:
             parts += [("text", title), *_listed(tuple(dict.fromkeys(items)))]
-    if result := _result(story.steps):
+    if result := result_of(story.steps):
         parts.append(("text", f" The last tests {result}."))
     return parts
 
@@ -180,12 +180,14 @@ def _table(story: Story) -> str:
     """Return the first commits as a table."""
     if not story.commits:
         return ""
-    steps = {step.id: step for step in story.steps}
     rows = ["| commit | subject | checkpoints | tests |", "| --- | --- | --- | --- |"]
     for commit in story.commits[:MOST_ROWS]:
-        own = [steps[id] for id in commit.checkpoints if id in steps]
         texts = (code(commit.subject), _checkpoints(commit))
-        cells = (commit.commit[:10], *(text.replace("|", "\\|") for text in texts), _result(own))
+        cells = (
+            commit.commit[:10],
+            *(text.replace("|", "\\|") for text in texts),
+            _outcome(commit.tests),
+        )
         rows.append(f"| {' | '.join(cells)} |")
     more = len(story.commits) - MOST_ROWS
     return "\n".join(rows) + (f"\n\nand {count(more, 'more commit')}" if more > 0 else "")
@@ -273,20 +275,21 @@ def _title(step: ReviewStep) -> str:
 
 
 def _extent(step: ReviewStep) -> list[str]:
-    tests = _result([step])
+    tests = result_of([step])
     files = f"{count(len(step.files), 'file')} {_counts(step.files)}".rstrip()
     return [*([files] if step.files else []), *([f"tests {tests}"] if tests else [])]
 
 
-def _result(steps: Sequence[ReviewStep]) -> str:
-    """Return how the last tests with a known result ended, "" if there are none."""
-    results = [
-        ran.failed
-        for step in steps
-        for ran in step.activity.commands
-        if ran.is_test and ran.failed is not None
-    ]
-    return RESULTS[results[-1]] if results else ""
+def result_of(steps: Sequence[ReviewStep]) -> str:
+    """Return how the last tests of these checkpoints ended, "" if no tests ran or it is unknown."""
+    runs = [ran for step in steps for ran in step.activity.commands if ran.is_test]
+    return RESULTS[runs[-1].failed] if runs and runs[-1].failed is not None else ""
+
+
+def _outcome(runs: Sequence[CommandRun]) -> str:
+    """Return how the last test run with a known result ended, "" if there was no run."""
+    known = [ran.failed for ran in runs if ran.failed is not None]
+    return RESULTS[known[-1] if known else None] if runs else ""
 
 
 def _about(step: ReviewStep) -> str:

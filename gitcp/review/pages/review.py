@@ -109,7 +109,7 @@ def _commits(story: Story) -> Iterator[ShownCommit]:
             prompts=tuple(_prompts([steps[id] for id in ids], links, files)),
             files=files,
             others=tuple(map(display, commit.diff.others)),
-            tests=tuple(ran for step in own for ran in step.activity.commands if ran.is_test),
+            tests=commit.tests,
             added=sum(file.patch.added for file in files),
             removed=sum(file.patch.removed for file in files),
         )

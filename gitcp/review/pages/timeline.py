@@ -25,7 +25,7 @@ RESULTS = {True: "failed", False: "passed", None: ""}
 
 
 class Dot(Value):
-    """A checkpoint. `result` is "passed" or "failed" if tests ran in it, else ""."""
+    """A checkpoint. `result` is "passed" or "failed" as its last tests, "" if unknown."""
 
     id: str
     title: str
@@ -100,7 +100,7 @@ def _session(step: ReviewStep) -> str:
 
 
 def _result(step: ReviewStep) -> str:
-    ran = [run.failed for run in step.activity.commands if run.is_test and run.failed is not None]
+    ran = [run.failed for run in step.activity.commands if run.is_test]
     return RESULTS[ran[-1]] if ran else ""
 
 

@@ -1,0 +1,67 @@
+"""Keep what `gitcp enable` installed in the working tree: a restore to a checkpoint from before it
+removed the hooks, and nothing was saved from then on.
+
+A file in which gitcp installed something that the checkpoint lacks stays as it is, with the
+settings that the user added since. It is recognized by its place and by what gitcp writes into it,
+also if a clone brought it. `gitcp disable` removes it, and a restore of its path restores it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gitcp.errors import StoreDamaged
+from gitcp.restoring.plan import Disk, FilePlan, FileStep, Kept, Reader, parents
+from gitcp.value import replace
+
+REASON = "installed by gitcp since; gitcp disable removes it"
+OWN = re.compile(
+    rb"(?:.+/)?(?:\.(?:claude|gemini)/commands/gitcp/.+|\.opencode/command/gitcp/.+"
+    rb"|\.opencode/plugin/gitcp\.js|\.github/hooks/gitcp\.json|\.cursor/rules/gitcp\.mdc"
+    rb"|skills/gitcp/.+)"
+)
+"""Files of gitcp alone, in the project or in a directory of it."""
+SHARED = re.compile(
+    rb"(?:.+/)?(?:\.(?:claude|gemini)/settings\.json|\.codex/hooks\.json|AGENTS\.md"
+    rb"|\.(?:claude|gemini)/commands/[^/]+|\.opencode/command/[^/]+|prepare-commit-msg)"
+)
+"""Files that may be the user's, or have the user's settings beside gitcp's."""
+MARKS = re.compile(rb"\bgitcp hook [a-z]|installed by gitcp enable|gitcp: begin")
+"""What gitcp writes into them."""
+
+
+def kept(files: FilePlan, reader: Reader, disk: Disk) -> FilePlan:
+    """Return the plan without the changes that would remove what gitcp installed."""
+    steps = {step.path for step in (*files.write, *files.remove) if _uninstalls(step, reader, disk)}
+    if not steps:
+        return files
+    needed = {parent for path in steps for parent in parents(path)}
+    return replace(
+        files,
+        write=tuple(step for step in files.write if step.path not in steps),
+        remove=tuple(step for step in files.remove if step.path not in steps),
+        remove_directories=tuple(p for p in files.remove_directories if p not in needed),
+        permissions=tuple(each for each in files.permissions if each.path not in steps),
+        kept=tuple(sorted((*files.kept, *(Kept(path, REASON) for path in steps)), key=_path)),
+    )
+
+
+def _uninstalls(step: FileStep, reader: Reader, disk: Disk) -> bool:
+    """Return whether gitcp installed something in a file that it would no longer have."""
+    if step.old is None or not (OWN.fullmatch(step.path) or SHARED.fullmatch(step.path)):
+        return False
+    try:
+        wanted = reader.read_blob(step.new.oid) if step.new else None
+    except StoreDamaged:
+        return False  # the restore reports it
+    return _is_installed(step.path, disk.read(step.path)) and not _is_installed(step.path, wanted)
+
+
+def _is_installed(path: bytes, data: bytes | None) -> bool:
+    if data is None:
+        return False
+    return b"gitcp" in data if OWN.fullmatch(path) else MARKS.search(data) is not None
+
+
+def _path(one: Kept) -> bytes:
+    return one.path
