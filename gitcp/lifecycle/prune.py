@@ -7,7 +7,7 @@ dropped that was not in the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -17,10 +17,10 @@ from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId, Oid, Trigger
 from gitcp.retention import Candidate, Policy, Verdict, decide, ranges
 from gitcp.state import effects, journal, rewrite, run_journal, trash, undo_stack
-from gitcp.state.extent import Restores
 from gitcp.state.journal import Unfinished
 from gitcp.state.oplog import Operation
 from gitcp.state.rewrite import Forest
+from gitcp.state.undo_stack import UndoState
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
 
@@ -320,22 +320,32 @@ def needed_checkpoints(store: Store) -> tuple[dict[CheckpointId, str], set[Check
     for git_dir in (common, *sorted(common.glob("worktrees/*"))):
         repo = Repository(store.repo.root, Path(git_dir), store.repo.host)
         repo.common_dir = common  # git lets no other member read `commondir` under umask 077
-        restores, unfinished = _restores(repo)
-        needed |= dict.fromkeys(restores.undo[-1:], "target of the next undo") | dict.fromkeys(
-            restores.redo[-1:], "target of the next redo"
-        )
+        states, unfinished = _undo_states(repo)
+        for known in states:
+            needed |= _needed_next(known.undo, "undo") | _needed_next(known.redo, "redo")
+            safeties |= {*known.restores.undo, *known.restores.redo}
         needed |= dict.fromkeys(
             (unfinished.target, unfinished.safety) if unfinished else (), UNFINISHED
         )
-        safeties |= {*restores.undo, *restores.redo}
         runs = run_journal.transactions(repo)
         needed |= {each.before: "start of an open run" for each in runs}
     return needed, safeties
 
 
-def _restores(repo: Repository) -> tuple[Restores, Unfinished | None]:
+def _needed_next(operations: Sequence[Operation], command: str) -> dict[CheckpointId, str]:
+    """Return what undoing, or redoing, the last restore needs: the checkpoint that it returns to,
+    and the one that recorded the restore, by which later changes are told apart and kept.
+    """
+    last = next((each for each in reversed(operations) if each.safety is not None), None)
+    if last is None or last.safety is None:
+        return {}
+    recorded = dict.fromkeys(last.checkpoints[-1:], f"recorded the restore that {command} reverses")
+    return recorded | {last.safety: f"target of the next {command}"}
+
+
+def _undo_states(repo: Repository) -> tuple[tuple[UndoState, ...], Unfinished | None]:
     try:
-        return undo_stack.restores(repo), journal.unfinished(repo)
+        return undo_stack.undo_states(repo), journal.unfinished(repo)
     except GitcpError as error:
         raise Refused(
             f"cannot determine what undo needs: {error}; nothing was dropped", hint=error.hint

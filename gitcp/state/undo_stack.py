@@ -57,6 +57,16 @@ def _replayed(repo: Repository, older: Restores | None) -> UndoState:
     return replay(log, repo.worktree_name, _place(repo, identity(repo)), older)
 
 
+def undo_states(repo: Repository) -> tuple[UndoState, ...]:
+    """Return what `undo_state` returns in the working tree with this git directory and in each copy
+    of it: `repo.root` need not be one of them. Raises as `undo_state`.
+    """
+    log, own = oplog.entries(repo, automatic=False), identity(repo)
+    in_copies = {each.place for each in log if own and (each.place or "").startswith(f"{own}-")}
+    older = _older(repo)
+    return tuple(replay(log, repo.worktree_name, each, older) for each in (own, *in_copies))
+
+
 def replay(
     operations: Iterable[Operation],
     worktree: str | None,
