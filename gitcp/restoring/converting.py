@@ -15,7 +15,7 @@ from uuid import uuid4, uuid5
 from gitcp import adapters
 from gitcp.adapters import conversion
 from gitcp.adapters.base import Stored
-from gitcp.adapters.conversion import SPACE, Target
+from gitcp.adapters.conversion import SPACE, Target, parse_time
 from gitcp.dialogue import Dialogue, Item, Text
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.model import Agent, Checkpoint, CheckpointId, Note
@@ -200,6 +200,7 @@ def _record(
         items=len(dialogue.items),
         notes=notes,
         model=before.model if before else None,
+        ended=max(filter(None, (parse_time(item.time) for item in dialogue.items)), default=began),
     )
 
 

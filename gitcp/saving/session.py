@@ -25,7 +25,7 @@ from gitcp.errors import (
 from gitcp.git import refs, worktrees
 from gitcp.git.fsync import read_own, replace_file
 from gitcp.model import MAIN, Agent, Capture, Checkpoint, Oid
-from gitcp.state import latest
+from gitcp.state import conversions, latest
 from gitcp.store import Store, Summary
 from gitcp.value import replace
 
@@ -36,6 +36,9 @@ something to save decides, and if that does not, they are ambiguous.
 
 COPYING = 5.0
 """Seconds after a fork within which its copy of the conversation is written."""
+
+CONVERTING = 1.0
+"""Seconds after the last converted message to which its copy's messages are dated, at most."""
 
 TICK = 0.02
 """More than a tick of the clock that stamps files, in seconds."""
@@ -451,7 +454,7 @@ def _newest_conversation(
     every = _with_last_saved(store, adapters.find_all(cwd, store.repo.host), last)
     wanted = [f for f in every if agent in (None, f.agent)]
     conversations = _without_unused_forks(store, wanted, last)
-    candidates = _candidates(store, conversations)
+    candidates = _candidates(store, conversations, last)
     if not candidates:
         return None
     chosen = _decided(store, candidates, last)
@@ -465,13 +468,15 @@ def _newest_conversation(
     return copy, chosen.name, which
 
 
-def _candidates(store: Store, conversations: Sequence[Found]) -> dict[str, _Recent]:
+def _candidates(
+    store: Store, conversations: Sequence[Found], last: str | None
+) -> dict[str, _Recent]:
     """Return the conversations whose last messages are less than `APART` before the newest one,
     newest first, by session. Of several that restores made for one session, it is the one written
-    last.
+    last. `last` is the session used last here.
     """
     by_session: dict[str, _Recent] = {}
-    for each in _recent(conversations):
+    for each in _without_unused_conversions(store, _recent(conversations), last):
         name = _session_of(store, _agent(each.found))
         # Two agents can have sessions with one id: they are not one candidate.
         key = name or f"{each.found.agent}/{each.found.session_id}"
@@ -495,6 +500,26 @@ def _recent(conversations: Sequence[Found]) -> list[_Recent]:
             recent.append(_Recent(f, written))
     recent.sort(key=lambda each: (-each.written, -each.found.modified))
     return recent or [_Recent(f, f.modified) for f in conversations[:1]]
+
+
+def _without_unused_conversions(
+    store: Store, recent: list[_Recent], last: str | None
+) -> list[_Recent]:
+    """Return the conversations without those that were converted from another agent's and that
+    nobody has continued: work stays in the original until someone does.
+    """
+    if len(recent) < 2:
+        return recent
+    ended = {(each.agent, each.session_id): each.ended for each in conversions.entries(store.repo)}
+
+    def is_used(each: _Recent) -> bool:
+        until = ended.get((each.found.agent, each.found.session_id))
+        return until is None or each.written > until.timestamp() + CONVERTING
+
+    def is_current(each: _Recent) -> bool:
+        return last is not None and _session_of(store, _agent(each.found)) == last
+
+    return [each for each in recent if is_used(each) or is_current(each)] or recent
 
 
 def _decided(store: Store, candidates: Mapping[str, _Recent], last: str | None) -> _Recent:

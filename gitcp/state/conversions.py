@@ -28,7 +28,8 @@ class Inserted(NamedTuple):
 class Conversion(Value):
     """A conversion: from the session `source_session` of the agent `source` to the session
     `session_id` of `agent`. `items` is the number of messages converted, `began` the
-    time of the first conversion into that session, `model` the one it was to continue with.
+    time of the first conversion into that session, `ended` that of the last message converted (None
+    in records of older versions), `model` the one it was to continue with.
     """
 
     source: str
@@ -39,6 +40,7 @@ class Conversion(Value):
     items: int
     notes: tuple[Inserted, ...]
     model: str | None = None
+    ended: datetime | None = None
 
 
 def last(repo: Repository, source: str, session: str | None, agent: str) -> Conversion | None:
@@ -70,14 +72,16 @@ def record(repo: Repository, conversion: Conversion) -> None:
 
 def _encode(conversion: Conversion) -> wire.Json:
     fields = {name: getattr(conversion, name) for name in Conversion.fields}
-    return {**fields, "began": conversion.began.isoformat()}
+    times = {name: fields[name] and fields[name].isoformat() for name in ("began", "ended")}
+    return {**fields, **times}
 
 
 def _decode(line: bytes) -> Conversion | None:
     fields = wire.parse_line(line) or {}
     try:
         notes = tuple(Inserted(int(position), str(text)) for position, text in fields["notes"])
-        began = datetime.fromisoformat(fields["began"])
-        return Conversion(**{**fields, "notes": notes, "began": began}) if notes else None
+        began, ended = datetime.fromisoformat(fields["began"]), fields.get("ended")
+        times = {"began": began, "ended": ended and datetime.fromisoformat(ended)}
+        return Conversion(**{**fields, **times, "notes": notes}) if notes else None
     except (KeyError, TypeError, ValueError):
         return None

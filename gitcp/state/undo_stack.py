@@ -120,7 +120,7 @@ def _place(repo: Repository, identity: str | None) -> str | None:
     try:
         original = os.fsdecode((repo.git_dir / "gitdir").read_bytes().rstrip(b"\n"))
         is_copy = not os.path.samefile(repo.git_dir / original, repo.root / ".git")
-    except OSError:
+    except (OSError, ValueError):  # not linked, or of NULs after a crash
         return identity
     root = hashlib.sha1(os.fsencode(os.path.realpath(repo.root)), usedforsecurity=False)
     return f"{identity}-{root.hexdigest()}" if is_copy else identity

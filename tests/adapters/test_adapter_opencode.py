@@ -381,14 +381,18 @@ def test_digest(project: Project, agent: Database, sealed: Path) -> None:
 
 
 def test_messages(project: Project, agent: Database, sealed: Path) -> None:
-    """Each part that is shown, in order."""
+    """Each part that is shown, in order, with the time of its message."""
+
+    def at(milliseconds: int) -> str:
+        return f"1970-01-01T00:00:00.{milliseconds:03}Z"
+
     assert list(opencode.messages(main_of(captured(project, sealed)))) == [
-        Message("user", "make a file", message_id(1)),
-        Message("system", "a reminder", message_id(1)),
-        Message("thinking", "A file.", message_id(2)),
-        Message("assistant", '{"path":"b"}', message_id(2), None, "write", "c1"),
-        Message("tool", "größer", message_id(2), None, "write", "c1"),
-        Message("assistant", "All done.", message_id(3)),
+        Message("user", "make a file", message_id(1), at(1)),
+        Message("system", "a reminder", message_id(1), at(1)),
+        Message("thinking", "A file.", message_id(2), at(2)),
+        Message("assistant", '{"path":"b"}', message_id(2), at(2), "write", "c1"),
+        Message("tool", "größer", message_id(2), at(2), "write", "c1"),
+        Message("assistant", "All done.", message_id(3), at(3)),
     ]
 
 

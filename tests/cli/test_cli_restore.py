@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -656,8 +655,9 @@ def test_another_conversation_continues(project: Project) -> None:
     """
     shop = furnished(project)
     (fork,) = set(shop.talk.path.parent.glob("*.jsonl")) - {shop.talk.path}
-    later = time.time() + 60
-    os.utime(fork, (later, later))  # its agent went on last
+    talk = Talk(project, fork.stem)
+    talk.count = 40  # minutes
+    talk.say("and the driver?", "In place.")  # its agent went on last
     refs = project.git("for-each-ref")
     line = f"  {shop.talk.session} would continue, instead of {fork.stem}\n"
 

@@ -145,7 +145,7 @@ def test_a_session_that_began_anew(project: Project) -> None:
     chain = [str(each.id) for each in store.history(store.sessions()["alpha"])]
     assert (chain[0], chain[-1]) == (anew, "alpha@1")
     assert len(chain) == 5
-    project.gitcp("undo", "--yes", check=0)
+    project.gitcp("undo", "--whole-tree", "--yes", check=0)
     assert project.read("file") == b"2\n"
     project.gitcp("check", check=0)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,23 @@ def test_what_went_on_there_is_kept(project: Project, talk: Talk, agent: str) ->
     assert again["resume"]["session_id"] != first["resume"]["session_id"]
     assert path.read_bytes() == data
     assert told(again)[1:] == ["begin", "begun", "more", "done"]
+
+
+@pytest.mark.parametrize("agent", OTHERS)
+def test_the_copy_is_saved_once_it_goes_on(project: Project, talk: Talk, agent: str) -> None:
+    """Until somebody continues the copy, a save stores the original, also without news in it."""
+    path = Path(resume(project, agent)["resume"]["path"])
+    project.write("app.py", "two\n")
+    assert project.json("save")["checkpoint"]["agent"]["session_id"] == SESSION
+    talk.say("on", "yes")
+    assert project.json("save")["checkpoint"]["agent"]["session_id"] == SESSION
+
+    now = datetime.now(UTC).isoformat()
+    said = next(json.loads(line) for line in path.read_bytes().splitlines() if b"begun" in line)
+    with path.open("a") as file:
+        file.write(json.dumps(said | {"id": "new", "timestamp": now}) + "\n")
+    project.write("app.py", "three\n")
+    assert project.json("save")["checkpoint"]["agent"]["name"] == agent
 
 
 def test_files_go_back_with_a_revision(project: Project, talk: Talk) -> None:

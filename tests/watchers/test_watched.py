@@ -401,7 +401,7 @@ def test_commands_that_look_themselves(project_: Project, fake: Fake, command: s
 
 @pytest.mark.parametrize("command", ["undo", "redo"])
 def test_undo_and_redo_look_themselves(project_: Project, fake: Fake, command: str) -> None:
-    """So do an undo and a redo."""
+    """So do an undo and a redo: what the watcher has not seen is refused, or saved first."""
     project_.gitcp("save", "--session", "s")
     project_.write(PRECIOUS, "two\n")
     fake.answer = b"fake:1:2\0d5/s/deep\0"
@@ -414,7 +414,9 @@ def test_undo_and_redo_look_themselves(project_: Project, fake: Fake, command: s
     project_.write(PRECIOUS, "precious\n")
     assert "nothing changed" in project_.gitcp("save", "--session", "s").out
 
-    project_.gitcp(command, "--yes")
+    project_.gitcp(command, "--yes", check=12)
+    assert project_.read(PRECIOUS) == b"precious\n"
+    project_.gitcp(command, "--whole-tree", "--yes")
     assert is_in_a_checkpoint(project_, PRECIOUS, "precious")
     assert project_.read(PRECIOUS) == (b"two\n" if command == "undo" else b"one\n")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gitcp import wire
-from gitcp.adapters import base
+from gitcp.adapters import base, conversion
 from gitcp.adapters.base import Image, Message
 from gitcp.model import Digest, LastMessage
 from gitcp.value import replace
@@ -69,7 +69,10 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
     for line in lines:
         info, parts = parse(wire.parse_line(line) or {})
         if info.get("role") in ROLES:
-            empty = Message(info["role"], "", base.string(info, "id"), None)
+            time = info.get("time")
+            created = time.get("created") if isinstance(time, dict) else None
+            at = conversion.from_milliseconds(created)
+            empty = Message(info["role"], "", base.string(info, "id"), at)
             for part in parts:
                 yield from (message for message in _messages(empty, part) if message.is_shown())
 
