@@ -682,13 +682,12 @@ def _printed(project: Project) -> dict[str, set[str]]:
     texts.append(project.gitcp("run", "--plan", "--session", "steps", "--json", check=0).out)
     project.write("a.txt", tokens()["npm-token"])
     project.gitcp("save", check=0)
-    texts += [_shared(project), _reviewed(project), _faulty(project)]
     texts.append(project.gitcp("secrets", "--json", check=15).out)
-    texts.append(
-        project.gitcp(
-            "secrets", "--allow", json.loads(texts[-1].split("\n")[0])["id"], "--json"
-        ).out
-    )
+    texts += [_shared(project), _reviewed(project), _faulty(project)]
+    answered = project.gitcp("secrets", "--allowed", "--json", check=0).out
+    ids = [json.loads(line)["id"] for line in answered.splitlines()]
+    texts += [answered, project.gitcp("secrets", "--revoke", ids[0], "--json", check=0).out]
+    texts.append(project.gitcp("secrets", "--allow", ids[0], "--json").out)
     texts.append(project.gitcp("show", "nothing", "--json", check=16).err)
     _damage(project, "refs/gitcp/sessions/e7baae82:.gitcp/checkpoint.json")
     texts.append(project.gitcp("check", "--json", check=13).out)
@@ -709,7 +708,7 @@ def _damage(project: Project, name: str) -> None:
 FREE = ("facts", "position", "compensated")
 """Objects whose keys are the user's."""
 
-SAME = {"findings", "redacted", "checkpoint", "last", "report"}
+SAME = {"findings", "noNews", "redacted", "checkpoint", "last", "report"}
 """Objects that are documents of their own, described once."""
 
 

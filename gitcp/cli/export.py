@@ -10,7 +10,7 @@ from typing import Any
 
 from gitcp import humanize, wire
 from gitcp.adapters import CONVERTIBLE
-from gitcp.cli import conversion_view, objects, output_file
+from gitcp.cli import allowing, conversion_view, objects, output_file
 from gitcp.cli.agent_names import OneRecorded
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
@@ -32,7 +32,6 @@ from gitcp.errors import BadValue
 from gitcp.model import Checkpoint
 from gitcp.sharing import export as op
 from gitcp.sharing.export import Exported, ExportRequest, Format
-from gitcp.state import settings
 
 ENDINGS = {
     ".bundle": Format.BUNDLE,
@@ -103,7 +102,7 @@ def command(context: Context, /, **given: Any) -> None:
         checkpoint=checkpoint,
         format=_format(given, path, terminal=context.output.terminal),
         stream=given["stream"],
-        allowed=settings.allowed_secrets(context.store.repo) | set(given["allow"]),
+        allowed=allowing.answered(context, given),
         redact=given["redact"],
         agent=given["agent"],
         unfiltered=given["unfiltered"],

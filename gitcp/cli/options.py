@@ -312,7 +312,7 @@ allow_option = option(
     multiple=True,
     metavar="ID",
     kind=WORDS,
-    help="allow this secret this time (repeatable)",
+    help="allow this secret from now on (repeatable)",
 )
 """For commands that scan what they write or send for secrets."""
 

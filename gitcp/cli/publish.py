@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gitcp import humanize, wire
-from gitcp.cli import confirm, objects
+from gitcp.cli import allowing, confirm, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
@@ -26,7 +26,6 @@ from gitcp.errors import Refused
 from gitcp.review import publish as op
 from gitcp.review.publish import PublishPlan
 from gitcp.sharing import filtered
-from gitcp.state import settings
 
 
 @takes(
@@ -60,6 +59,7 @@ def command(context: Context, /, **given: Any) -> None:
       git push origin feature
     """
     plan = op.plan(context.store, _request(context, given))
+    allowing.say_no_news(context, plan.no_news, [f"its base {plan.base[:10]}"])
     if given["dry_run"]:
         _show(context, plan, as_json=given["as_json"])
         return
@@ -87,7 +87,7 @@ def _request(context: Context, given: dict[str, Any]) -> op.PublishRequest:
         base=given["base"],
         force=given["force"],
         trust=given["trust"],
-        allowed=settings.allowed_secrets(context.store.repo) | set(given["allow"]),
+        allowed=allowing.answered(context, given),
         redact=given["redact"],
     )
 

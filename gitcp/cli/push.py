@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitcp import humanize, wire
-from gitcp.cli import objects, push_delete
+from gitcp.cli import allowing, objects, push_delete
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
@@ -28,7 +28,6 @@ from gitcp.saving import session as session_op
 from gitcp.sharing import push as op
 from gitcp.sharing import remotes
 from gitcp.sharing.push import Item, Report, State
-from gitcp.state import settings
 
 SAID = {
     State.SAME: "is up to date",
@@ -70,7 +69,7 @@ def command(context: Context, /, **given: Any) -> None:
         push_delete.command(context, to, given)
         return
     names = _names(context, given)
-    allowed = settings.allowed_secrets(store.repo) | set(given["allow"])
+    allowed = allowing.answered(context, given)
     plan = op.plan(
         store,
         to,
@@ -80,6 +79,7 @@ def command(context: Context, /, **given: Any) -> None:
         redacted=given["redact"],
         unfiltered=given["unfiltered"],
     )
+    allowing.say_no_news(context, plan.no_news, [to.name])
     report = Report((), ()) if given["dry_run"] else op.push(store, plan)
     if given["as_json"]:
         context.output.document(objects.document("push", _fields(plan, report)))
@@ -124,6 +124,7 @@ def _fields(plan: op.PushPlan, report: Report) -> wire.Json:
         ],
         "redacted": [finding_fields(finding) for finding in plan.redacted],
         "findings": [finding_fields(finding) for finding in plan.findings],
+        "noNews": [finding_fields(finding) for finding in plan.no_news],
         "filtered": [wire.encode_path(path) for path in sorted(plan.filtered)],
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gitcp import wire
-from gitcp.cli import objects, output_file
+from gitcp.cli import allowing, objects, output_file
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     WORDS,
@@ -170,7 +170,7 @@ def _session(context: Context, name: str) -> str:
 
 def _clean(context: Context, story: Story, given: dict[str, Any]) -> Story:
     """Return the story without secrets. Raises SecretsFound unless they are redacted or allowed."""
-    allowed = settings.allowed_secrets(context.store.repo) | set(given["allow"])
+    allowed = allowing.answered(context, given)
     text = "\n".join(op.texts(story)).encode("utf-8", "replace")
     sieve = checkpoint_scan.sieve(context.store, (), allowed, [text])
     if given["redact"]:

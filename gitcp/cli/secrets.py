@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from gitcp import humanize, wire
-from gitcp.cli import objects
+from gitcp.cli import allowing, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
@@ -22,8 +22,10 @@ from gitcp.cli.output import RED, YELLOW, Styled
 from gitcp.errors import BadValue, GitFailed, SecretsFound
 from gitcp.model import Oid
 from gitcp.secrets import checkpoint_scan as op
+from gitcp.secrets import no_news
 from gitcp.secrets.checkpoint_scan import Finding
-from gitcp.state import settings
+from gitcp.sharing import possession, remotes
+from gitcp.state import allowed
 from gitcp.store import Store
 from gitcp.worktree.paths import display
 
@@ -39,6 +41,15 @@ from gitcp.worktree.paths import display
         kind=WORDS,
         help="allow this secret from now on (repeatable)",
     ),
+    flag("--allowed", help="list the secrets that are allowed"),
+    option(
+        "--revoke",
+        target="revoke",
+        multiple=True,
+        metavar="ID",
+        kind=WORDS,
+        help="no longer allow this secret (repeatable)",
+    ),
     session_option,
     json_option,
 )
@@ -46,24 +57,38 @@ def command(context: Context, /, **given: Any) -> None:
     """List secrets in checkpoints: tokens, keys, passwords
 
     Scans the files, conversation, messages and names of one checkpoint, or of the whole session.
-    Changes nothing. Push, export and publish scan again and stop at a secret. Exit code 15: secrets
-    were found.
+    Push, export and publish scan again and stop at a secret. What all enabled remotes have already
+    is let through. Exit code 15: secrets were found.
 
       gitcp secrets
       gitcp secrets 12
       gitcp secrets --allow 3f0c9a1b22d4
     """
-    if given["allow"]:
-        _allow(context, given["allow"], as_json=given["as_json"])
+    if sum(map(bool, (given["allow"], given["allowed"], given["revoke"]))) > 1:
+        raise BadValue(
+            "--allow, --allowed and --revoke cannot be used together: nothing was changed",
+            hint="gitcp secrets -h",
+        )
+    if given["allow"] or given["revoke"]:
+        _answer(context, given)
         return
-    findings = op.findings(
-        context.store, _commits(context, given), settings.allowed_secrets(context.store.repo)
-    )
+    if given["allowed"]:
+        _list(context, as_json=given["as_json"])
+        return
+    _scan(context, given)
+
+
+def _scan(context: Context, given: dict[str, Any]) -> None:
+    """List what is found. Raises SecretsFound."""
+    commits = _commits(context, given)
+    found = op.search(context.store, commits, allowed.ids(context.store.repo))
+    findings, harmless, names = _divided(context, found, commits)
     for finding in findings:
         if given["as_json"]:
             context.output.document(objects.document("finding", fields(finding)))
         else:
             show(context, finding)
+    allowing.say_no_news(context, harmless, names, ", by the last fetch")
     if findings:
         raise SecretsFound(
             f"{humanize.count(len({f.id for f in findings}), 'secret')} found. Nothing was sent, "
@@ -71,7 +96,20 @@ def command(context: Context, /, **given: Any) -> None:
             hint="gitcp secrets --allow ID",
         )
     if not given["as_json"]:
-        context.output.line("no secrets found")
+        context.output.line("no secrets found" if not harmless else "no other secrets found")
+
+
+def _divided(
+    context: Context, found: op.Search, commits: list[Oid]
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...], list[str]]:
+    """Return the findings that are news to an enabled remote, those that are not, and the names of
+    the remotes.
+    """
+    store = context.store
+    to = [each for each in remotes.listing(store.repo) if each.enabled] if found.findings else []
+    known = [no_news.known(store, found, commits, possession.at_last_fetch(store, r)) for r in to]
+    everywhere = frozenset[str].intersection(*known) if known else frozenset[str]()
+    return (*no_news.divided(found.findings, everywhere), [each.name for each in to])
 
 
 def _commits(context: Context, given: dict[str, Any]) -> list[Oid]:
@@ -93,18 +131,41 @@ def _chain(store: Store, tip: Oid | None) -> list[Oid]:
     return [summary.commit for summary in reversed(list(store.history(tip)))] if tip else []
 
 
-def _allow(context: Context, ids: tuple[str, ...], *, as_json: bool) -> None:
-    for id in ids:
-        if len(id) != 12 or not set(id) <= set("0123456789abcdef"):
-            raise BadValue(
-                f"{id!r} is not the ID of a secret: nothing was changed", hint="gitcp secrets"
-            )
-    for id in ids:
-        settings.allow_secret(context.store.repo, id)
-        if as_json:
-            context.output.document(objects.document("allowed", {"id": id}))
+def _answer(context: Context, given: dict[str, Any]) -> None:
+    """Record answers, or forget them."""
+    repo = context.store.repo
+    change = allowed.allow if given["allow"] else allowed.revoke
+    schema = "allowed" if given["allow"] else "revoked"
+    change(repo, given["allow"] or given["revoke"])
+    for id in given["allow"] or given["revoke"]:
+        if given["as_json"]:
+            context.output.document(objects.document(schema, {"id": id}))
+        elif given["allow"]:
+            context.output.line(f"allowed {id} in this repository, on this machine")
+        elif id in allowed.ids(repo):
+            sources = [each.source for each in allowed.listing(repo) if each.id == id]
+            context.output.line(f"{id} is still allowed by {' and '.join(sources)}")
         else:
-            context.output.line(f"allowed {id} in this repository (git config gitcp.allowSecrets)")
+            context.output.line(f"{id} is no longer allowed")
+
+
+def _list(context: Context, *, as_json: bool) -> None:
+    answers = allowed.listing(context.store.repo)
+    for each in answers:
+        when = each.when
+        if as_json:
+            fields: wire.Json = {
+                "id": each.id,
+                "source": each.source,
+                "when": wire.encode_time(when) if when else None,
+            }
+            context.output.document(objects.document("allowed", fields))
+        else:
+            since = f", {humanize.ago(when, context.host.now())}" if when else ""
+            by = each.source if each.source == allowed.HERE else f"by {each.source}"
+            context.output.line(Styled(each.id, YELLOW), f"  allowed {by}{since}")
+    if not answers and not as_json:
+        context.output.line("no secrets are allowed")
 
 
 def fields(finding: Finding) -> wire.Json:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gitcp import humanize, wire
-from gitcp.cli import objects
+from gitcp.cli import allowing, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
@@ -33,7 +33,6 @@ from gitcp.review.pages.view import render
 from gitcp.review.view import Story
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
-from gitcp.state import settings
 
 STDOUT = "-"
 
@@ -69,7 +68,7 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
     if given["as_json"] and given["file"] == STDOUT:
         raise BadValue("--json and -o - cannot be used together", hint="gitcp view -h")
     after, last = context.ends(revision, session)
-    allowed = settings.allowed_secrets(context.store.repo) | set(given["allow"])
+    allowed = allowing.answered(context, given)
     leaves = given["redact"] or given["file"] is not None
     story = op.story(context.store, after, last, leaves=leaves and not given["unfiltered"])
     sieve = (

@@ -161,14 +161,19 @@ def personal(ask: Callable[..., bytes], name: str) -> str | None:
     do not. What a repository's own files say does not count: a stranger may have written them. Asks
     git, since the answer decides what is run.
     """
+    values = personal_values(ask, name)
+    return values[-1] if values else None
+
+
+def personal_values(ask: Callable[..., bytes], name: str) -> tuple[str, ...]:
+    """Return all values that `personal` chooses from."""
     listing = ask("config", "-z", "--show-scope", "--includes", "--get-all", name, accept=(0, 1))
     fields = listing.decode("utf-8", "surrogateescape").split("\0")
-    values = [
+    return tuple(
         value
         for scope, value in zip(fields[0:-1:2], fields[1::2], strict=True)
         if scope in PERSONAL
-    ]
-    return values[-1] if values else None
+    )
 
 
 def files(git_dir: Path) -> list[str]:

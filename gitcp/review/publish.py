@@ -35,8 +35,9 @@ from gitcp.restoring import trust
 from gitcp.restoring.plan import Side
 from gitcp.review import links
 from gitcp.review.cleaned import Cleaning
-from gitcp.secrets import checkpoint_scan
-from gitcp.secrets.checkpoint_scan import Finding, Sieve
+from gitcp.secrets import checkpoint_scan, no_news
+from gitcp.secrets.checkpoint_scan import Finding, Search, Sieve
+from gitcp.secrets.no_news import Possession
 from gitcp.sharing import markdown
 from gitcp.state import oplog
 from gitcp.store import Store, subject
@@ -82,7 +83,7 @@ class BranchCommit(Value):
 class PublishPlan(Value):
     """The branch to make. `old` is where it points now, None if it is new; `masked` counts the
     secrets replaced in the conversation; `filtered` are the files that git's filters changed, with
-    their filters.
+    their filters; `no_news` are secrets in files that the branch has anyway, in its base.
     """
 
     request: PublishRequest
@@ -91,6 +92,7 @@ class PublishPlan(Value):
     old: Oid | None
     masked: int
     filtered: Mapping[bytes, str] = EMPTY
+    no_news: tuple[Finding, ...] = ()
 
     @property
     def tip(self) -> Oid:
@@ -124,10 +126,13 @@ def plan(store: Store, request: PublishRequest) -> PublishPlan:
     except BaseException:
         store.writer.discard()
         raise
-    if branch.findings and not request.redact:
+    news, harmless = branch.divided(chain)
+    if news and not request.redact:
         store.writer.discard()
-        raise checkpoint_scan.refused(branch.findings, NOTHING)
-    return PublishPlan(request, base, tuple(branch.commits), old, masked, branch.cleaning.drivers)
+        raise checkpoint_scan.refused(news, NOTHING)
+    return PublishPlan(
+        request, base, tuple(branch.commits), old, masked, branch.cleaning.drivers, harmless
+    )
 
 
 def publish(store: Store, agreed: PublishPlan) -> None:
@@ -215,7 +220,7 @@ class _Branch:
         self.cleaning = Cleaning(store, store.reader.tree_of(base))
         self.origin = self.base if fork_point == base else _files_of(store, fork_point)
         self.files = self.base
-        self.tip = base
+        self.tip = self.base_commit = base
         self.commits: list[BranchCommit] = []
         self.findings: list[Finding] = []
         self.scanned: dict[Oid, Oid] = {entry.oid: entry.oid for entry in self.base.values()}
@@ -257,6 +262,17 @@ class _Branch:
             self._commit(
                 checkpoint, f"{text}\n\n{links.TRAILER}: {checkpoint.id}\n", files, len(changed)
             )
+
+    def divided(
+        self, chain: Sequence[Checkpoint]
+    ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+        """Return the findings that are news, and those that the branch has anyway, in its base. If
+        secrets are replaced, all are.
+        """
+        found = Search(self.sieve, () if self.request.redact else tuple(self.findings), EMPTY)
+        has = Possession((self.base_commit,))
+        known = no_news.known(self.store, found, [each.commit for each in chain], has)
+        return no_news.divided(found.findings, known)
 
     def add_conversation(self, checkpoint: Checkpoint) -> int:
         """Add the commit with the redacted conversation; return the number of secrets replaced."""

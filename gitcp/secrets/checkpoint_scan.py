@@ -80,6 +80,16 @@ OURS = Sieve()
 """Gitcp's own rules only."""
 
 
+class Search(Value):
+    """The sieve that was used, the findings that it does not allow, and the plain secrets by ID, in
+    each encoding that occurs. Those are never shown to anyone.
+    """
+
+    sieve: Sieve
+    findings: tuple[Finding, ...]
+    texts: Mapping[str, tuple[bytes, ...]]
+
+
 def sieve(
     store: Store, commits: Iterable[Oid], allowed: Collection[str] = (), texts: Iterable[bytes] = ()
 ) -> Sieve:
@@ -105,18 +115,16 @@ def sieve(
 
 def search(
     store: Store, commits: Iterable[Oid], allowed: Collection[str] = (), texts: Iterable[bytes] = ()
-) -> tuple[Sieve, tuple[Finding, ...]]:
-    """Return the sieve for checkpoints, given oldest first, and the findings in
-    them. `texts` will leave with them.
+) -> Search:
+    """Search checkpoints, given oldest first. `texts` will leave with them.
 
     Writes only the cache. Raises StoreDamaged for unreadable objects: nothing leaves unscanned.
     """
     commits = tuple(commits)
     sieve_used = sieve(store, commits, allowed, texts)
     run = _scan(store, commits, sieve_used)
-    return sieve_used, tuple(
-        finding for finding in run.findings.values() if finding.id not in allowed
-    )
+    left = tuple(finding for finding in run.findings.values() if finding.id not in allowed)
+    return Search(sieve_used, left, _spellings(run))
 
 
 def findings(
@@ -125,7 +133,12 @@ def findings(
     """Return the secrets in checkpoints, given oldest first, without the IDs in `allowed`. See
     `search`.
     """
-    return search(store, commits, allowed)[1]
+    return search(store, commits, allowed).findings
+
+
+def ids(data: bytes, sieve: Sieve) -> frozenset[str]:
+    """Return the IDs of the secrets in bytes, also of those that are allowed."""
+    return frozenset(finding.id for finding, _ in _locate(data, "", b"", None, sieve))
 
 
 def texts(store: Store, commits: Iterable[Oid]) -> dict[str, tuple[bytes, ...]]:
@@ -135,8 +148,11 @@ def texts(store: Store, commits: Iterable[Oid]) -> dict[str, tuple[bytes, ...]]:
     Raises StoreDamaged.
     """
     commits = tuple(commits)
-    by_id = _scan(store, commits, sieve(store, commits)).texts
-    return {id: tuple(spellings) for id, spellings in by_id.items()}
+    return _spellings(_scan(store, commits, sieve(store, commits)))
+
+
+def _spellings(run: _Run) -> dict[str, tuple[bytes, ...]]:
+    return {id: tuple(spellings) for id, spellings in run.texts.items()}
 
 
 def _scan(store: Store, commits: Iterable[Oid], sieve_used: Sieve) -> _Run:
@@ -271,9 +287,14 @@ def require_redactable(sieve: Sieve) -> None:
 
 
 def refused(
-    findings: Sequence[Finding], outcome: str = "nothing was written", left: str = ""
+    findings: Sequence[Finding],
+    outcome: str = "nothing was written",
+    left: str = "",
+    notes: Iterable[str] = (),
 ) -> SecretsFound:
-    """Return the error that lists the secrets. `left` says why they cannot be redacted."""
+    """Return the error that lists the secrets, and notes after them. `left` says why they cannot be
+    redacted.
+    """
     count = len({finding.id for finding in findings})
     hint = (
         "--allow ID ignores a false positive"
@@ -283,7 +304,7 @@ def refused(
     reason = f"{left}; {outcome}" if left else outcome
     return SecretsFound(
         f"{count} {'secret' if count == 1 else 'secrets'} found; {reason}",
-        tuple(dict.fromkeys(map(_line, findings))),
+        (*dict.fromkeys(map(_line, findings)), *notes),
         hint=hint,
     )
 

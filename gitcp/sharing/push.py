@@ -13,10 +13,12 @@ from gitcp.errors import Refused, RevisionNotFound
 from gitcp.git import refs
 from gitcp.git.remote import Update
 from gitcp.model import CheckpointId, Oid
-from gitcp.secrets import checkpoint_scan
+from gitcp.secrets import checkpoint_scan, no_news
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
-from gitcp.sharing import filtered, redact, remote_refs
+from gitcp.secrets.no_news import Possession
+from gitcp.sharing import filtered, possession, redact, remote_refs
 from gitcp.sharing.delivery import Delivery, Pace, within_rate
+from gitcp.sharing.possession import Asked
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
 from gitcp.state import oplog, push_policy
@@ -56,7 +58,8 @@ class PushPlan(Value):
 
     `listed` are the remote's refs, `allowed` the secrets that may leave, and `redacted` those
     replaced in what is sent. `filtered` are the files that are not as git would commit them, with
-    their filters, unless they may leave.
+    their filters, unless they may leave. `no_news` are secrets that the remote has already, and
+    `has_more` says that it has branches that are not here, which may have others of the findings.
     """
 
     remote: Remote
@@ -66,6 +69,8 @@ class PushPlan(Value):
     allowed: Collection[str] = frozenset()
     redacted: tuple[Finding, ...] = ()
     filtered: Mapping[bytes, str] = EMPTY
+    no_news: tuple[Finding, ...] = ()
+    has_more: bool = False
 
     @property
     def sending(self) -> tuple[Item, ...]:
@@ -113,6 +118,7 @@ def plan(
         force=force,
         redacted=redacted,
         unfiltered=unfiltered,
+        asked=possession.asking(store, to),
     )
 
 
@@ -127,9 +133,10 @@ def compare(
     force: bool = False,
     redacted: bool = False,
     unfiltered: bool = False,
+    asked: Asked = Possession,
 ) -> PushPlan:
     """Return the plan for a remote whose refs are listed. A session in `tips` is sent up to this
-    checkpoint. Otherwise as `plan`.
+    checkpoint; `asked` asks the remote what it has. Otherwise as `plan`.
     """
     items, commits, removed = [], dict[Oid, None](), list[Finding]()
     drivers: dict[bytes, str] = {}
@@ -145,15 +152,28 @@ def compare(
         items += _tags(to, outgoing, listed, force=force)
     tag_values = {i.name: i.new for i in items if i.kind == "tag" and i.state is not State.SAME}
     checkpoint_scan.fetch_missing(store, commits)
-    sieve, findings = checkpoint_scan.search(
+    found = checkpoint_scan.search(
         store, commits, allowed, checkpoint_scan.of_tags(store, tag_values).values()
     )
-    in_tags = checkpoint_scan.in_tags(store, tag_values, sieve)
+    in_tags = checkpoint_scan.in_tags(store, tag_values, found.sieve)
     names = (i.name for i in items if i.kind == "session")
-    leaking = (*findings, *in_tags, *checkpoint_scan.in_names("session", names, sieve))
+    in_names = checkpoint_scan.in_names("session", names, found.sieve)
+    has = asked() if found.findings else Possession()
+    known = no_news.known(store, found, commits, has)
+    leaking, harmless = no_news.divided((*found.findings, *in_tags, *in_names), known)
     if redacted and leaking:
         raise checkpoint_scan.refused(leaking, NOTHING, left="they cannot be redacted")
-    return PushPlan(to, listed, tuple(items), leaking, allowed, tuple(removed), drivers)
+    return PushPlan(
+        to,
+        listed,
+        tuple(items),
+        leaking,
+        allowed,
+        tuple(removed),
+        drivers,
+        harmless,
+        not has.is_whole,
+    )
 
 
 class _Outgoing(Value):
@@ -188,15 +208,15 @@ def _outgoing(
         raise checkpoint_scan.refused(in_name, NOTHING, left="session names are not rewritten")
     tag_texts = checkpoint_scan.of_tags(store, tags).values()
     checkpoint_scan.fetch_missing(store, [node.commit for node in nodes])
-    sieve, findings = checkpoint_scan.search(
-        store, (node.commit for node in nodes), allowed, tag_texts
-    )
-    editor = redact.chains(store, nodes, sieve)
+    found = checkpoint_scan.search(store, (node.commit for node in nodes), allowed, tag_texts)
+    editor = redact.chains(store, nodes, found.sieve)
     tags = {
         name: editor.tag(value, editor.becomes[store.peel(value)]) for name, value in tags.items()
     }
     store.writer.flush(keep=True)
-    return _Outgoing(session, tuple(editor.becomes[node.commit] for node in nodes), tags, findings)
+    return _Outgoing(
+        session, tuple(editor.becomes[node.commit] for node in nodes), tags, found.findings
+    )
 
 
 def push(store: Store, agreed: PushPlan, pace: Pace | None = None) -> Report:
@@ -246,7 +266,10 @@ def require_clean(agreed: PushPlan) -> None:
     if agreed.filtered:
         raise filtered.refused(agreed.filtered, NOTHING)
     if agreed.findings:
-        raise checkpoint_scan.refused(agreed.findings, NOTHING)
+        name = agreed.remote.name
+        more = f"{name} has branches that are not here, which may contain them: git fetch {name}"
+        notes = (more,) if agreed.has_more else ()
+        raise checkpoint_scan.refused(agreed.findings, NOTHING, notes=notes)
 
 
 def _session(

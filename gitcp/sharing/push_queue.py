@@ -21,11 +21,12 @@ from gitcp import clock, humanize
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Oid
-from gitcp.sharing import push, remote_refs, remotes
+from gitcp.sharing import possession, push, remote_refs, remotes
+from gitcp.sharing.possession import Asked
 from gitcp.sharing.push import PushPlan, State
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
-from gitcp.state import journal, push_policy, settings
+from gitcp.state import allowed, journal, push_policy
 from gitcp.state.push_policy import QUEUE, Consent, PushPolicy
 from gitcp.store import Store, Summary, time_of
 from gitcp.value import Value, replace
@@ -232,8 +233,9 @@ class _Worker:
         obstacles = _deleted(self._store, to, batch)
         sendable = [item for item in batch if item.ref not in obstacles]
         plans = []
+        asked = possession.asking(self._store, to)
         for session, tip in _sessions(self._store, sendable).items():
-            plan = self._plan(consent, to, listed, session, tip)
+            plan = self._plan(consent, to, listed, asked, {session: tip})
             if plan is None:
                 obstacles[refs.SESSIONS + session] = "it cannot be read: gitcp check"
                 continue
@@ -250,19 +252,24 @@ class _Worker:
         }
 
     def _plan(
-        self, consent: Consent, to: Remote, listed: RemoteRefs, session: str, tip: Oid
+        self,
+        consent: Consent,
+        to: Remote,
+        listed: RemoteRefs,
+        asked: Asked,
+        tips: Mapping[str, Oid],
     ) -> PushPlan | None:
         """Compare one session with the remote and scan it, None if it cannot be read."""
-        allowed = settings.allowed_secrets(self._store.repo)
         with suppress(StoreDamaged):
             return push.compare(
                 self._store,
                 to,
                 listed,
-                [session],
-                allowed,
-                tips={session: tip},
+                tips,
+                allowed.ids(self._store.repo),
+                tips=tips,
                 unfiltered=consent.unfiltered,
+                asked=asked,
             )
         return None
 
@@ -370,8 +377,8 @@ def _local_ref(item: push.Item) -> str:
 
 def _joined(to: Remote, listed: RemoteRefs, plans: Iterable[PushPlan]) -> PushPlan:
     items = {item.ref: item for plan in plans for item in plan.items}
-    allowed = frozenset(id for plan in plans for id in plan.allowed)
-    return PushPlan(to, listed, tuple(items.values()), (), allowed)
+    may_leave = frozenset(id for plan in plans for id in plan.allowed)
+    return PushPlan(to, listed, tuple(items.values()), (), may_leave)
 
 
 # ---------------------------------------------------------------- the file

@@ -18,6 +18,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from gitcp.errors import BadValue, Refused
+from gitcp.git import config
 from gitcp.git.repo import Repository
 from gitcp.policy.settings import AUTOMATIC, Settings
 from gitcp.value import Value, replace
@@ -101,19 +102,15 @@ def retention(repo: Repository) -> StoreLimits:
     )
 
 
-def allowed_secrets(repo: Repository) -> frozenset[str]:
-    """Return the ids of secrets that may be shared, from git config and the team's file. Raises
-    BadValue.
+def allowed_secrets(repo: Repository) -> dict[str, tuple[str, ...]]:
+    """Return the ids of secrets that may be shared, by who says so: the user's own git config, and
+    the team's file. Raises BadValue.
     """
-    return frozenset(
-        id for source in (_team, _own) for id in source(repo, "secrets").get("allow_secrets", ())
-    )
-
-
-def allow_secret(repo: Repository, id: str) -> None:
-    """Allow a secret permanently: add its id to git's config of this repository."""
-    if id not in allowed_secrets(repo):
-        repo.git("config", "--local", "--add", in_git("secrets", "allow_secrets"), id)
+    name = in_git("secrets", "allow_secrets")
+    set_here = repo.config.get(name.lower()) is not None
+    own = config.personal_values(repo.git, name) if set_here else ()
+    team = _team(repo, "secrets").get("allow_secrets", ())
+    return {f"git config --global {name}": tuple(own), FILE: tuple(team)}
 
 
 def scanner(repo: Repository) -> Scanner | None:

@@ -153,6 +153,7 @@ def test_secrets(worked: Project, tmp_path: Path) -> None:
     worked.gitcp("view", "-o", str(file), "--allow", id, check=0)
     assert secret in file.read_text()
 
+    worked.gitcp("secrets", "--revoke", id, check=0)
     mine = worked.gitcp("view", check=0)
     assert "1 secret" in mine.err
     assert b"do not share it" in worked.read(worked.git_dir / PAGE)

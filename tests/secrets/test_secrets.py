@@ -223,8 +223,7 @@ def test_command(project: Project, tmp_path: Path) -> None:
 
     project.gitcp("secrets", "--allow", ID, check=0)
     assert "no secrets found" in project.gitcp("secrets", "--all", check=0).out
-    assert project.git("config", "--get-all", "gitcp.allowSecrets") == ID
-    project.git("config", "--unset-all", "gitcp.allowSecrets")
+    project.gitcp("secrets", "--revoke", ID, check=0)
     project.write(".gitcp.toml", f'[secrets]\nallow_secrets = ["{ID}"]\n')
     project.gitcp("secrets", check=0)
 

@@ -16,7 +16,7 @@ from gitcp.errors import GitFailed
 from gitcp.git import records, refs
 from gitcp.sharing import push_queue, push_worker, remotes
 from gitcp.sharing.push_queue import Item, Timing
-from gitcp.state import push_policy, settings, tag
+from gitcp.state import allowed, push_policy, tag
 from gitcp.state.push_policy import PushPolicy
 from gitcp.store import Store
 
@@ -167,7 +167,7 @@ def test_a_secret_holds_back_its_session_only(store: Store, server: GitServer) -
     assert held.reason == "1 secret found: gitcp push hub --session alpha"
     assert TOKEN not in held.reason
 
-    settings.allow_secret(store.repo, ID)
+    allowed.allow(store.repo, [ID])
     push_queue.drain(open_store(Project(store.repo.root)), "hub", AT_ONCE)
     assert sorted(shared(server)) == ["alpha", "beta"]
 
