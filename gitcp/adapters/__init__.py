@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp import regular, wire
 from gitcp.adapters import base, installed
-from gitcp.adapters.base import Adapter, Found, Listed, Message, Origin, Running, Stored
+from gitcp.adapters.base import Adapter, Found, Listed, Message, Origin, Running, Stored, Unlisted
 from gitcp.errors import BadValue, ConversationUnreadable
 from gitcp.model import MAIN, Host, Source
 
@@ -169,6 +169,18 @@ def list_all(host: Host, agent: str | None = None) -> Iterator[Listed]:
         )
         if list_sessions is not None and agent in (None, adapter.NAME):
             yield from list_sessions(host)
+
+
+def unlisted(host: Host, agent: str | None = None) -> Iterator[Unlisted]:
+    """Yield the files of conversations that adapters know of and do not read, of all agents or of
+    one: what earlier versions of the agents wrote.
+    """
+    for adapter in _present(host):
+        list_files: Callable[[Host], Iterable[tuple[Path, str]]] | None = getattr(
+            adapter, "unlisted", None
+        )
+        if list_files is not None and agent in (None, adapter.NAME):
+            yield from (Unlisted(adapter.NAME, *each) for each in list_files(host))
 
 
 def last_message(found: Found) -> float | None:

@@ -85,11 +85,22 @@ class Listed(NamedTuple):
     unread: str = ""
 
 
+class Unlisted(NamedTuple):
+    """A file of an agent's conversations that the adapter does not read, and what it is, in the
+    plural.
+    """
+
+    agent: str
+    path: Path
+    what: str
+
+
 class Origin(Value):
     """Where a session ran, by its own account.
 
     `directories` are absolute paths, where it started first. `remotes` are URLs, `commits` oids and
-    `roots` the oids of root commits, `branches` names, each list with the latest last.
+    `roots` the oids of root commits, `branches` names, each list with the latest last. `hashed` are
+    SHA-256 sums of directories, where the agent has no more of them.
     """
 
     directories: tuple[str, ...] = ()
@@ -97,6 +108,7 @@ class Origin(Value):
     commits: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
+    hashed: tuple[str, ...] = ()
 
 
 class Running(NamedTuple):
@@ -369,11 +381,16 @@ def shown(text: str) -> str:
 
 def first_line(path: Path) -> dict[str, Any]:
     """Parse the first line of a file. Return {} if it is not an object or too long."""
+    return wire.parse_line(first_line_bytes(path)) or {}
+
+
+def first_line_bytes(path: Path) -> bytes:
+    """Return the first line of a file, as much of it as is read; empty if it cannot be read."""
     try:
         with regular.opened(path) as file:
-            return wire.parse_line(file.readline(LONGEST_LINE)) or {}
+            return file.readline(LONGEST_LINE)
     except (OSError, ValueError):
-        return {}
+        return b""
 
 
 def renamed(content: Reader, old: str, new: str) -> Reader:

@@ -18,7 +18,7 @@ from gitcp.git import records
 from gitcp.git.fsync import read_own, replace_file
 from gitcp.model import Host
 
-VERSION = 1
+VERSION = 2
 NAME = "transcripts.json"
 
 

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,6 +112,8 @@ class Repo:
         """
         if any(_within(path, former) for path in origin.directories):
             return "as given"
+        if not self._hashes.isdisjoint(origin.hashed):
+            return "its directory"
         if any(_within(path, self._removed_worktrees) for path in origin.directories):
             return "a removed working tree"
         if any(self.store.reader.exists(Oid(oid)) for oid in origin.commits if refs.HEX.match(oid)):
@@ -143,6 +146,12 @@ class Repo:
             for path in origin.directories
         )
         return is_beside and not self._branches.isdisjoint(origin.branches)
+
+    @cached_property
+    def _hashes(self) -> frozenset[str]:
+        """The SHA-256 sums of the roots, here and of its linked working trees."""
+        paths = (str(self.root), *self._removed_worktrees)
+        return frozenset(sha256(os.fsencode(path)).hexdigest() for path in paths)
 
     @cached_property
     def _removed_worktrees(self) -> tuple[str, ...]:

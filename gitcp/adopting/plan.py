@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitcp import adapters, progress
-from gitcp.adapters.base import Listed, Origin
+from gitcp.adapters.base import Listed, Origin, Unlisted, modified
 from gitcp.adopting import personal
 from gitcp.adopting.emptiness import why_empty
 from gitcp.adopting.holdings import Holding, Holdings
@@ -74,13 +74,15 @@ class Share(NamedTuple):
 
 class AdoptPlan(NamedTuple):
     """What adopting would do. `unread` are transcripts that no adapter reads, so nothing tells
-    where they belong; with `everywhere` they go to the personal store. `possible` has the number of
+    where they belong; with `everywhere` they go to the personal store. `unlisted` are files that
+    no adapter reads at all. `possible` has the number of
     conversations by directory that may be a former place of this repository.
     """
 
     shares: tuple[Share, ...]
     unread: tuple[Listed, ...]
     possible: Mapping[str, int]
+    unlisted: tuple[Unlisted, ...] = ()
 
     @property
     def items(self) -> list[Item]:
@@ -105,7 +107,13 @@ def plan(host: Host, store: Store | None, request: AdoptRequest, memory: Memory)
     search.sort(origins)
     shares = tuple(search.shares(memory))
     memory.save()
-    return AdoptPlan(shares, unread, search.possible)
+    return AdoptPlan(shares, unread, search.possible, _unlisted(host, request))
+
+
+def _unlisted(host: Host, request: AdoptRequest) -> tuple[Unlisted, ...]:
+    since = request.since.timestamp() if request.since is not None else None
+    files = adapters.unlisted(host, request.agent)
+    return tuple(each for each in files if since is None or modified(each.path) >= since)
 
 
 def _is_wanted(listed: Listed, request: AdoptRequest) -> bool:

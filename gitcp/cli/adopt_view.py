@@ -114,6 +114,14 @@ def _remarks(plan: AdoptPlan) -> list[str]:
         f"skipped: {each.found.agent} {each.found.path.name}: {each.unread}" for each in plan.unread
     ]
     remarks = humanize.listed(remarks, MOST)
+    groups = Counter((each.agent, each.what, str(each.path.parent)) for each in plan.unlisted)
+    remarks += humanize.listed(
+        [
+            f"not read: {humanize.count(number, 'file')} of {agent} in {directory}: {what}"
+            for (agent, what, directory), number in groups.most_common()
+        ],
+        MOST,
+    )
     for directory, number in sorted(plan.possible.items()):
         what = humanize.count(number, "conversation")
         remarks.append(f"{what} ran in {directory}, which is gone. If that was this repository:")
@@ -130,6 +138,10 @@ def _plan_fields(plan: AdoptPlan) -> Json:
         "skipped": [
             {"agent": each.found.agent, "path": str(each.found.path), "reason": each.unread}
             for each in plan.unread
+        ]
+        + [
+            {"agent": each.agent, "path": str(each.path), "reason": f"not read: {each.what}"}
+            for each in plan.unlisted
         ],
         "possible": [
             {"directory": d, "conversations": n} for d, n in sorted(plan.possible.items())

@@ -5,6 +5,8 @@ like any other conversation where it can be, and resumed by the agent after a re
 from __future__ import annotations
 
 import json
+import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +201,97 @@ def test_a_truncated_database(project: Project, sealed: Path, everywhere: bool) 
     assert "stored 1 conversation" in done.out
     assert "malformed" in done.err
     assert "Traceback" not in done.err
+
+
+# ---------------------------------------------------------------- earlier versions
+
+
+def test_a_rollout_of_bare_items(project: Project, sealed: Path) -> None:
+    """Codex once wrote items without records: they are found, shown, and restored in records, as
+    Codex needs them.
+    """
+    thread = "01980000-1111-7222-8333-444455556666"
+    time = "2025-08-20T13:20:47.060Z"
+    where = f"<environment_context>\n  <cwd>{project.root}</cwd>\n</environment_context>"
+    items: list[dict[str, Any]] = [
+        {"id": thread, "timestamp": time, "instructions": "y" * 9000, "git": {"branch": "main"}},
+        {"record_type": "state"},
+        *(
+            {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+            for role, text in (("user", where), ("user", "a bare prompt"), ("assistant", "yes"))
+        ),
+    ]
+    path = sealed / f".codex/sessions/2025/08/20/rollout-2025-08-20T13-20-47-{thread}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(item) + "\n" for item in items))
+
+    result = adopt(project)
+
+    assert result["id"] in project.gitcp("find", "bare prompt", check=0).out
+    assert project.json("show", result["id"])["conversation"]["messages"] == 2
+    path.unlink()
+    resume = project.json("restore", result["id"], "--yes")["resume"]
+    assert list(resume["repaired"].values()) == [4]
+    records = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert [each["type"] for each in records] == ["session_meta", *["response_item"] * 3]
+    assert {each["timestamp"] for each in records} == {time}
+    assert records[0]["payload"]["id"] == thread
+
+
+def test_sub_agents_beside_the_transcript(project: Project, sealed: Path) -> None:
+    """Claude Code once kept them there: they are stored with their session, and come back where
+    they are today; one without a session is named.
+    """
+    kept_talks.begin("claude-code", project.root)
+    transcript = one(sealed, ".claude/projects/*/*.jsonl")
+    for name, session in (("agent-0a1b", transcript.stem), ("agent-2c3d", "gone")):
+        line = {"type": "user", "sessionId": session, "isSidechain": True, "uuid": name}
+        line |= {"message": {"role": "user", "content": f"a zebra for {name}"}}
+        transcript.with_name(f"{name}.jsonl").write_text(json.dumps(line) + "\n")
+    data = transcript.with_name("agent-0a1b.jsonl").read_bytes()
+
+    done = project.gitcp("adopt", "--yes", check=0)
+
+    assert "not read: 1 file of claude-code" in done.err
+    assert "zebra" in project.gitcp("find", "a zebra for agent-0a1b", check=0).out
+    for path in transcript.parent.glob("*.jsonl"):
+        path.unlink()
+    project.gitcp("restore", "1", "--yes", check=0)
+    assert one(sealed, ".claude/projects/*/*/subagents/agent-0a1b.jsonl").read_bytes() == data
+
+
+def test_a_project_directory_named_by_its_hash(
+    project: Project, sealed: Path, document: Path
+) -> None:
+    """Gemini CLI once named directories by the SHA-256 of the working directory's path."""
+    name = sha256(os.fsencode(os.path.realpath(project.root))).hexdigest()
+    directory = document.parent.parent.rename(sealed / ".gemini/tmp" / name)
+    (directory / ".project_root").unlink(missing_ok=True)
+    (sealed / ".gemini/projects.json").unlink(missing_ok=True)
+
+    assert adopt(project)["id"]
+    assert project.json("save", "one")["checkpoint"]["conversation"]["messages"] == 2
+
+
+OLD = {
+    "codex": ".codex/sessions/rollout-2025-05-01-1.json",
+    "copilot": ".copilot/history-session-state/session_1_2.json",
+    "gemini": ".gemini/tmp/shop/checkpoint-mine.json",
+    "opencode": ".local/share/opencode/storage/session/global/ses_1.json",
+}
+
+
+def test_files_that_nothing_reads(project: Project, sealed: Path) -> None:
+    """They are named with their agent, in words and in JSON, unless another agent was asked for."""
+    for path in OLD.values():
+        (sealed / path).parent.mkdir(parents=True)
+        (sealed / path).write_text("{}")
+
+    plan = project.json("adopt", "--dry-run")
+    lines = project.gitcp("adopt", "--dry-run", check=0).out
+
+    assert {each["agent"]: each["path"] for each in plan["skipped"]} == {
+        agent: str(sealed / path) for agent, path in OLD.items()
+    }
+    assert all(f"not read: 1 file of {agent} in {sealed}" in lines for agent in OLD)
+    assert "gemini" not in project.gitcp("adopt", "-n", "--agent", "codex", check=0).out

@@ -3,6 +3,7 @@
     <projects>/<directory>/<session>.jsonl                main stream, append-only
     <projects>/<directory>/<session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
     <projects>/<directory>/<session>/tool-results/<name>  large outputs, referenced by name
+    <projects>/<directory>/agent-<id>.jsonl               a sub-agent, until version 2.0
 
 Directory names are derived from the path by a lossy mapping, so two paths can share one; the `cwd`
 in the lines disambiguates. Resuming elsewhere, or under another id, only changes file names.
@@ -140,9 +141,18 @@ def list_all(host: Host) -> Iterator[Listed]:
                 folder = path.with_suffix("")
                 kinds = BESIDE if folder in beside else ()
                 extra = (file for kind in kinds for file in _files(folder / kind))
-                paths = (path, *extra)
+                paths = (path, *extra, *_agents_of(path))
                 deleted = session.modified + kept_for if kept_for else None
                 yield base.listed(session, paths, partial(capture, session), deleted=deleted)
+
+
+def unlisted(host: Host) -> Iterator[tuple[Path, str]]:
+    """Yield the transcripts of sub-agents whose session is not beside them."""
+    for directory in sorted(_directories_in(_projects(host))):
+        sessions = {path.stem for path in _transcripts(directory)}
+        for path, session in _old_agents(directory):
+            if session not in sessions:
+                yield path, "sub-agents whose session has no transcript beside them"
 
 
 def lifetime(host: Host) -> float | None:
@@ -177,7 +187,7 @@ def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
     session_paths = (
         path
         for session in _files_found(cwd, host)
-        for path in (session.path, *_session_paths(session.path))
+        for path in (session.path, *_session_paths(session.path), *_agents_of(session.path))
     )
     return (_projects(host), *(_projects(host) / name for name in names), *session_paths)
 
@@ -264,17 +274,31 @@ def _directories(paths: Iterable[str], host: Host) -> list[Path]:
 
 
 def _transcripts(directory: Path) -> list[Path]:
+    return [path for path in _lines_in(directory) if not path.name.startswith("agent-")]
+
+
+def _old_agents(directory: Path) -> Iterator[tuple[Path, str | None]]:
+    """Yield the transcripts of sub-agents that older versions stored beside that of their session,
+    each with the session's id.
+    """
+    for path in _lines_in(directory):
+        if path.name.startswith("agent-") and _found(path) is not None:
+            yield path, base.string(base.first_line(path), "sessionId")
+
+
+def _agents_of(transcript: Path) -> list[Path]:
+    """Return the transcripts of a session's sub-agents that lie beside its own."""
+    agents = _old_agents(transcript.parent)
+    return [path for path, session in agents if session == transcript.stem]
+
+
+def _lines_in(directory: Path) -> list[Path]:
     try:
         names = sorted(os.listdir(directory))
     except OSError:
         return []
     stems = [name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl")]
-    # Older versions store sub-agents here too.
-    return [
-        directory / f"{s}.jsonl"
-        for s in stems
-        if base.SESSION_ID.fullmatch(s) and not s.startswith("agent-")
-    ]
+    return [directory / f"{stem}.jsonl" for stem in stems if base.SESSION_ID.fullmatch(stem)]
 
 
 def _found(path: Path) -> Found | None:
@@ -318,7 +342,10 @@ def capture(found: Found) -> Capture:
     """
     session_id = found.session_id if base.SESSION_ID.fullmatch(found.session_id) else None
     main = Source(MAIN, path=found.path, live=True, place=f"{SESSION}.jsonl")
-    sources = (main, *_extra_sources(found.path.with_suffix("")))
+    extra = tuple(_extra_sources(found.path.with_suffix("")))
+    names = {source.name for source in extra}
+    agents = (source for source in _old_agent_sources(found.path) if source.name not in names)
+    sources = (main, *extra, *agents)
     return Capture(Agent(NAME, session_id), NAME, sources, _directory(found.path))
 
 
@@ -358,6 +385,15 @@ def _extra_sources(directory: Path) -> Iterator[Source]:
             if base.place_parts(target) is None:
                 target = f"{SESSION}/{kind}/{name.rpartition('/')[2]}"
             yield Source(name, path=path, live=relative.endswith(".jsonl"), place=target)
+
+
+def _old_agent_sources(transcript: Path) -> Iterator[Source]:
+    """Yield the sub-agents that lie beside the transcript; they are restored where they would be
+    today.
+    """
+    for path in _agents_of(transcript):
+        target = f"{SESSION}/subagents/{path.name}"
+        yield Source(stream_name("subagents", path.name), path=path, live=True, place=target)
 
 
 def _files(directory: Path) -> list[Path]:

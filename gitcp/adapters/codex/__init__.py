@@ -44,6 +44,7 @@ __all__ = [
     "origin",
     "place",
     "running",
+    "unlisted",
     "watched",
 ]
 
@@ -60,6 +61,9 @@ PLACED = 0o600
 CWD = re.compile(rb'"cwd":\s*("(?:[^"\\]|\\.)*")')
 TURN_CWD = re.compile(rb'"type":\s*"turn_context"[^\n]{0,400}?"cwd":\s*("(?:[^"\\]|\\.)*")')
 ROOT = re.compile(rb'"session_id":\s*"([A-Za-z0-9_-]+)"')
+ENVIRONMENT = re.compile(rb'(?:<cwd>|Current working directory: )((?:[^"\\<]|\\[^n])+)')
+"""Where a bare rollout says where it ran: in the first prompt, behind the instructions."""
+
 SUBAGENT = re.compile(rb'"thread_source":\s*"subagent"|"source":\s*\{\s*"subagent"')
 
 
@@ -114,6 +118,12 @@ def _is_readable(path: Path) -> bool:
     return path.suffix != rollouts.PACKED or bool(rollouts.head(path, 1))
 
 
+def unlisted(host: Host) -> Iterator[tuple[Path, str]]:
+    """Yield the documents that Codex wrote before it had rollouts."""
+    for path in sorted(rollouts.sessions(host).glob("**/rollout-*.json")):
+        yield path, "documents, as Codex wrote them before it had rollouts"
+
+
 def origin(found: Found) -> Origin:
     """Return where a thread ran: its start, each later turn, and the repository it names."""
     meta = rollouts.meta(found.path)
@@ -124,7 +134,7 @@ def origin(found: Found) -> Origin:
     else:
         with base.mapped(found.path) as content:
             turns = base.quoted_values(TURN_CWD, content)
-    start = base.string(meta, "cwd")
+    start = base.string(meta, "cwd") or _start(found.path, {})
     return Origin(
         tuple(dict.fromkeys(filter(None, (start, *turns)))),
         remotes=_named(git, "repository_url"),
@@ -164,10 +174,19 @@ def _belongs(rollout: Rollout, paths: set[str], cache: dict[bytes, str]) -> bool
     head = rollouts.part(rollout.path, 0, HEAD)
     if SUBAGENT.search(head):
         return False
-    start_cwd = CWD.search(head)
-    if start_cwd and _real(start_cwd[1], cache) in paths:
+    if _start(rollout.path, cache, head) in paths:
         return True
     return _is_placed(rollout) and _last_cwd(rollout.path, rollout.status.st_size, cache) in paths
+
+
+def _start(path: Path, cache: dict[bytes, str], head: bytes | None = None) -> str | None:
+    """Return the directory where a thread started; `head` is the beginning of its rollout."""
+    head = rollouts.head(path, HEAD) if head is None else head
+    if rollouts.is_bare(head):
+        match = ENVIRONMENT.search(rollouts.head(path, TAIL))
+        return _real(b'"%s"' % match[1], cache) if match else None
+    match = CWD.search(head)
+    return _real(match[1], cache) if match else None
 
 
 def _is_placed(rollout: Rollout) -> bool:
@@ -230,8 +249,7 @@ def _directory(path: Path) -> str | None:
         last = _last_cwd(path, path.stat().st_size, {})
     except OSError:
         return None
-    start_cwd = None if last else CWD.search(rollouts.head(path, HEAD))
-    return _real(start_cwd[1], {}) if start_cwd else last
+    return last or _start(path, {})
 
 
 def _source(name: str, path: Path) -> Source:

@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gitcp import wire
 from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
 from gitcp.adapters.codex import NAME
 from gitcp.adapters.codex.rollouts import PACKED
-from gitcp.adapters.codex.transcript import NOT_TYPED, payload_of
+from gitcp.adapters.codex.transcript import NOT_TYPED, enveloped, payload_of, record_of
 from gitcp.adapters.conversion import Clock, Target, Written
-from gitcp.adapters.mending import Edit, Faults, Plan, Transcript
+from gitcp.adapters.mending import Edit, Faults, Plan, Record, Transcript
 from gitcp.dialogue import (
     NOTICES,
     SEALED,
@@ -77,14 +76,14 @@ def _history(stored: Stored, name: str, depth: int = 0) -> Iterator[Fields]:
     from.
     """
     own = list(conversion.stream_lines(stored, name))
-    meta = payload_of(wire.parse_line(own[0]) or {}) if own else {}
+    meta = payload_of(record_of(own[0])) if own else {}
     origin = meta.get("history_base")
     parent = base.string(origin, "thread_id") if isinstance(origin, dict) else None
     end = origin.get("end_byte_offset") if isinstance(origin, dict) else None
     if parent is not None and isinstance(end, int) and depth < DEEPEST:
         shared = b"".join(conversion.stream_lines(stored, f"{PARENTS}{parent}"))[:end]
         own = [*base.lines([shared]), *own]
-    yield from filter(None, map(wire.parse_line, own))
+    yield from filter(None, map(record_of, own))
 
 
 def _assembled(records: list[Fields]) -> Assembler:
@@ -205,6 +204,7 @@ def _asides(stored: Stored) -> Iterator[Aside]:
 
 # ---------------------------------------------------------------- mending
 
+BARE = "bare items, as Codex once wrote them (put into records)"
 ORDINALS = "records without a number (numbers left out)"
 
 
@@ -219,19 +219,36 @@ def mend(transcript: Transcript, stored: Stored, stream: Stream) -> Plan:
         return [], Counter()  # stored as Codex compressed it
     first: Fields | None = None
     cwd, numbered = None, Counter[bool]()
+    bare = 0
     for _, fields in transcript:
-        first = first or fields
+        bare += (record := enveloped(fields)) is not fields
+        first = first or record
         cwd = cwd or base.string(payload_of(fields), "cwd")
         numbered[isinstance(fields.get("ordinal"), int)] += 1
     edits: list[Edit] = []
     faults: Faults = Counter()
-    if first is not None and first.get("type") != "session_meta":
+    if bare:
+        edits, faults = [_today], Counter({BARE: bare})
+    elif first is not None and first.get("type") != "session_meta":
         edits, faults = mending.first_rebuilt(_first(first, cwd or "/", stored, stream))
         numbered[False] += 1
     if len(numbered) == 2:
         edits.append(lambda records: (mending.record(_without_number(each)) for _, each in records))
         faults[ORDINALS] = numbered[False]
     return edits, faults
+
+
+def _today(records: Iterator[Record]) -> Iterator[Record]:
+    """Yield bare items in today's records."""
+    time = None
+    for _, fields in records:
+        each = enveloped(fields)
+        payload = payload_of(each)
+        time = base.string(payload, "timestamp") or time
+        if each.get("type") == "session_meta":
+            payload = {"cwd": "/", "originator": "codex_cli_rs", "cli_version": "0.0.0", **payload}
+        if payload:
+            yield mending.record({"timestamp": time, "type": each["type"], "payload": payload})
 
 
 def _first(after: Fields, cwd: str, stored: Stored, stream: Stream) -> Fields:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gitcp import regular, wire
+from gitcp import regular
 from gitcp.adapters import base
 from gitcp.adapters.base import Placement, Reader, Stored, Write
 from gitcp.adapters.codex import rollouts
 from gitcp.adapters.codex.rollouts import ROLLOUT
-from gitcp.adapters.codex.transcript import payload_of
+from gitcp.adapters.codex.transcript import payload_of, record_of
 from gitcp.model import MAIN, Host
 
 
@@ -47,7 +47,7 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  
 def _thread_id(read: Reader) -> str:
     """Return the thread id in a rollout's first line, "" if there is none."""
     first = next(base.lines(read()), b"")
-    return base.string(payload_of(wire.parse_line(first) or {}), "id") or ""
+    return base.string(payload_of(record_of(first)), "id") or ""
 
 
 def _path(sessions: Path, relative: str, thread: str, host: Host) -> Path:

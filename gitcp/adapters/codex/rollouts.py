@@ -11,14 +11,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gitcp import regular, wire
+from gitcp import regular
 from gitcp.adapters import base
-from gitcp.adapters.codex.transcript import payload_of
+from gitcp.adapters.codex.transcript import payload_of, record_of
 from gitcp.model import Host
 
 ROLLOUT = re.compile(
     r"rollout-(\d{4})-(\d\d)-(\d\d)T\d\d-\d\d-\d\d-([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.jsonl"
 )
+BARE = re.compile(rb'\s*\{\s*"id":')
 PACKED = ".zst"
 """Suffix of a rollout that Codex has compressed."""
 
@@ -153,8 +154,16 @@ def meta(path: Path) -> dict[str, Any]:
     """Return the thread's description from the first line of a rollout."""
     if path.suffix == PACKED:
         line = head(path, base.LONGEST_LINE).partition(b"\n")[0]
-        return payload_of(wire.parse_line(line) or {})
-    return payload_of(base.first_line(path))
+    else:
+        line = base.first_line_bytes(path)
+    return payload_of(record_of(line))
+
+
+def is_bare(head: bytes) -> bool:
+    """Return whether a rollout that begins like this has the items themselves, without records
+    around them, as Codex wrote them until it had records.
+    """
+    return BARE.match(head) is not None
 
 
 def files_of(sessions: Path, thread: str) -> list[Path]:

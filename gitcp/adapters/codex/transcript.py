@@ -23,6 +23,9 @@ NOT_TYPED = (
 )
 """Prefixes of texts in the role of a prompt that no person typed."""
 
+BARE = ("message", "reasoning")
+"""Kinds of items, with calls and their outputs."""
+
 
 def payload_of(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the object in a line's field `payload`, empty if there is none."""
@@ -30,10 +33,29 @@ def payload_of(fields: dict[str, Any]) -> dict[str, Any]:
     return payload if isinstance(payload, dict) else {}
 
 
+def record_of(line: bytes) -> dict[str, Any]:
+    """Return a line as a record, empty if it is none."""
+    return enveloped(wire.parse_line(line) or {})
+
+
+def enveloped(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a record. Codex once wrote the items themselves, after a first line with the thread's
+    description: each is returned in the record that it would be in today.
+    """
+    kind = fields.get("type")
+    if "payload" in fields:
+        return fields
+    if kind is None and "timestamp" in fields and isinstance(fields.get("id"), str):
+        return {"type": "session_meta", "timestamp": fields["timestamp"], "payload": fields}
+    if isinstance(kind, str) and (kind in BARE or kind.endswith(("_call", "_output"))):
+        return {"type": "response_item", "payload": fields}
+    return fields
+
+
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
     """Count messages of user and assistant, tool calls and results."""
     for line in lines:
-        fields = wire.parse_line(line) or {}
+        fields = record_of(line)
         payload = payload_of(fields)
         match fields.get("type"):
             case "session_meta":
@@ -64,7 +86,7 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
     """Yield messages, tool calls and results, in file order."""
     tools: dict[str, str] = {}
     for line, _ in base.records(lines):
-        fields = wire.parse_line(line) or {}
+        fields = record_of(line)
         payload, message = payload_of(fields), None
         if fields.get("type") == "response_item":
             message = _message(payload, tools)
@@ -131,7 +153,7 @@ def before(lines: Iterable[bytes], message_id: str) -> int | None:
     needle = message_id.encode("utf-8", "replace")
     for offset, line in base.offsets(lines):
         if needle in line:
-            fields = wire.parse_line(line) or {}
+            fields = record_of(line)
             payload = payload_of(fields) if fields.get("type") == "response_item" else {}
             if payload.get("role") == "user" and payload.get("id") == message_id:
                 return offset

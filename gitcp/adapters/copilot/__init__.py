@@ -84,6 +84,12 @@ def list_all(host: Host) -> Iterator[Listed]:
             yield base.listed(found, (found.path, *extra), partial(capture, found))
 
 
+def unlisted(host: Host) -> Iterator[tuple[Path, str]]:
+    """Yield the sessions that Copilot wrote before it had events."""
+    for path in sorted(_state(host).with_name("history-session-state").glob("*.json")):
+        yield path, "sessions in history-session-state, where Copilot kept them before its events"
+
+
 def origin(found: Found) -> Origin:
     """Return where a session ran: its directory, and the repository that its start names."""
     start = base.first_line(found.path)

@@ -38,7 +38,14 @@ from gitcp.adapters import base
 from gitcp.adapters.base import Found, Latest, Listed, Origin, Placement, Reader, Stored, Write
 from gitcp.adapters.gemini import lines
 from gitcp.adapters.gemini.lines import before, digest, messages
-from gitcp.adapters.gemini.places import existing, names_in, project_directory, root_of, workplace
+from gitcp.adapters.gemini.places import (
+    HASH,
+    existing,
+    names_in,
+    project_directory,
+    root_of,
+    workplace,
+)
 from gitcp.model import MAIN, Agent, Capture, Host, Source
 
 __all__ = [
@@ -54,6 +61,7 @@ __all__ = [
     "origin",
     "place",
     "running",
+    "unlisted",
     "watched",
 ]
 
@@ -126,6 +134,12 @@ def list_all(host: Host) -> Iterator[Listed]:
                 yield base.listed(found, (path, *extra), capturing, deleted=deleted)
 
 
+def unlisted(host: Host) -> Iterator[tuple[Path, str]]:
+    """Yield the conversations that people saved under a name, with `/chat save`."""
+    for path in sorted((root_of(host) / "tmp").glob("*/checkpoint-*.json")):
+        yield path, "conversations saved with /chat save; /chat resume lists them"
+
+
 def lifetime(host: Host) -> float | None:
     """Return the seconds after which Gemini CLI deletes a chat that is not written to; None for
     never.
@@ -141,8 +155,10 @@ def lifetime(host: Host) -> float | None:
 
 def origin(found: Found) -> Origin:
     """Return where a chat ran: the directory that its project directory belongs to."""
-    directory = workplace(found.path.parent.parent)
-    return Origin((directory,) if directory else ())
+    project = found.path.parent.parent
+    directory = workplace(project)
+    hashed = (project.name,) if HASH.fullmatch(project.name) and not directory else ()
+    return Origin((directory,) if directory else (), hashed=hashed)
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:

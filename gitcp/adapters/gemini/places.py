@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+from hashlib import sha256
 from pathlib import Path
 
 from gitcp import regular, wire
@@ -13,6 +14,8 @@ from gitcp.adapters.base import roots
 from gitcp.model import Host
 
 MARKER = ".project_root"
+HASH = re.compile(r"[0-9a-f]{64}")
+"""The names of project directories until there was a registry: the SHA-256 of the path."""
 
 
 def root_of(host: Host) -> Path:
@@ -22,8 +25,10 @@ def root_of(host: Host) -> Path:
 
 def existing(cwd: Path, host: Host) -> list[Path]:
     """Return the existing project directories for `cwd` and its repository's root."""
-    directories = (_known_directory(path, host) for path in roots(cwd))
-    return sorted({directory for directory in directories if directory is not None})
+    directories = {_known_directory(path, host) for path in roots(cwd)} - {None}
+    places = root_of(host) / "tmp"
+    old = {places / sha256(os.fsencode(path)).hexdigest() for path in roots(cwd)}
+    return sorted({*filter(None, directories), *filter(Path.is_dir, old)})
 
 
 def _known_directory(cwd: str, host: Host) -> Path | None:

@@ -41,12 +41,16 @@ __all__ = [
     "place",
     "problem",
     "running",
+    "unlisted",
     "watched",
 ]
 
 NAME = "opencode"
 
 SESSIONS, AGENTS = "sessions", "agents/"
+OLD = ("storage/session/*/ses_*.json", "project/*/storage/session/info/ses_*.json")
+"""Where opencode kept sessions before it had a database."""
+
 ROOT_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -105,6 +109,22 @@ def list_all(host: Host) -> Iterator[Listed]:
         if base.SESSION_ID.fullmatch(id):
             found = Found(NAME, id, path, modified)
             yield Listed(found, size, stamp, partial(capture, found))
+
+
+def unlisted(host: Host) -> Iterator[tuple[Path, str]]:
+    """Yield the sessions in files, as opencode kept them before its database, that the database
+    lacks: opencode moves them there once.
+    """
+    path = database.path_of(host)
+    reason = "sessions in files, as opencode kept them before its database, which lacks them"
+    try:
+        known = database.ids(path) if path.exists() else set()
+    except database.Unreadable:
+        return
+    for pattern in OLD:
+        for file in sorted(path.parent.glob(pattern)):
+            if file.stem not in known:
+                yield file, reason
 
 
 def origin(found: Found) -> Origin:

@@ -107,6 +107,12 @@ def all_sessions(path: Path) -> list[tuple[str, float, int, str]]:
         ]
 
 
+def ids(path: Path) -> set[str]:
+    """Return the ids of all sessions. Raises Unreadable."""
+    with _open(path) as database:
+        return {str(id) for (id,) in database.execute("select id from session")}
+
+
 def row(path: Path, session_id: str) -> dict[str, Any]:
     """Return the row of a session by column, empty if there is none. Raises Unreadable."""
     with _open(path) as database:
