@@ -24,6 +24,16 @@ PLAIN = {
     events.END: "session-end",
 }
 
+COMMANDS = ("checkpoint", "checkpoints", "prune", "restore", "rollback")
+OWN = (
+    "$gitcp",
+    *(f"/gitcp{ending}" for ending in ("", *(f"{c}{each}" for c in ":/" for each in COMMANDS))),
+    *(f"/{command}" for command in COMMANDS),
+)
+"""The first words of gitcp's own commands, as people type them."""
+MARK = "installed by gitcp enable -->"
+"""Ends their text, which some agents pass instead."""
+
 REFACTORING = (
     "refactor",
     "restructur",
@@ -66,6 +76,8 @@ def decide(event: Event, settings: Settings, age: float | None, size_of: SizeOf)
     If a special trigger is disabled, the event's plain one is used. `size_of`
     returns the size of a file in bytes.
     """
+    if event.kind == events.PROMPT and is_own_command(event.prompt):
+        return None  # it saves itself what it has to
     special = _special(event, settings, size_of)
     if special is not None and special not in settings.off:
         return special
@@ -83,6 +95,12 @@ def before_edit(settings: Settings) -> str | None:
     saved yet; None if it is disabled.
     """
     return TOOLS if TOOLS not in settings.off else None
+
+
+def is_own_command(prompt: str) -> bool:
+    """Return whether a prompt is one of the commands that gitcp installs."""
+    words = prompt.split(None, 1)
+    return words[:1] != [] and (words[0] in OWN or prompt.rstrip().endswith(MARK))
 
 
 def _special(event: Event, settings: Settings, size_of: SizeOf) -> str | None:

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitcp.automation.install import shipped
+from gitcp.automation.install.agents import COMMANDS, Form
 from gitcp.model import Trigger
 from gitcp.policy import events, outcome, patterns, payload, risk, shell, triggers
 from gitcp.policy.events import Call, Event
@@ -473,12 +475,19 @@ def test_exit_codes(output: object, code: int | None) -> None:
 
 # ---------------------------------------------------------------- triggers
 
+FORMS: tuple[Form, ...] = ("", "command", "toml-command")
 DECISIONS: list[tuple[Event, str | None]] = [
     (event("claude", "SessionStart", source="startup"), "turn"),
     (event("claude", "UserPromptSubmit", prompt="add a test"), "prompt"),
     (event("claude", "UserPromptSubmit", prompt="Refactor the parser, please"), "before-refactor"),
     (event("gemini", "BeforeAgent", prompt="we need to (restructure) it"), "before-refactor"),
     (event("claude", "UserPromptSubmit", prompt="what is a factor?"), "prompt"),
+    (event("claude", "UserPromptSubmit", prompt="/gitcp:checkpoint a refactoring"), None),
+    (event("claude", "UserPromptSubmit", prompt="/restore 2"), None),
+    (event("copilot", "userPromptSubmitted", prompt="/gitcp rollback"), None),
+    (event("codex", "UserPromptSubmit", prompt="$gitcp checkpoints"), None),
+    (event("claude", "UserPromptSubmit", prompt="/restored"), "prompt"),
+    (event("claude", "UserPromptSubmit", prompt="run /restore"), "prompt"),
     (event("claude", "PostToolBatch", tool_calls=[{"tool_name": "Edit"}]), "tools"),
     (
         event("claude", "PostToolBatch", tool_calls=[{"tool_name": "Read"}, {"tool_name": "Grep"}]),
@@ -537,6 +546,18 @@ def test_triggers(found: Event, expected: str | None) -> None:
 def test_triggers_switched_off(found: Event, off: str, expected: str | None) -> None:
     """Each trigger can be switched off; a special one leaves the plain one."""
     assert decided(found, Settings(off=frozenset({off}))) == expected
+
+
+def test_the_commands_that_are_installed() -> None:
+    """Each is known by its name, and by its text where an agent passes that."""
+    names = shipped.below(COMMANDS)
+
+    assert {name.removesuffix(".md") for name in names} == set(triggers.COMMANDS)
+    for name in names:
+        content = shipped.read(f"{COMMANDS}/{name}")
+        for form in FORMS:
+            text = shipped.rewritten(form, content)[0].decode().rstrip("\n'")
+            assert triggers.is_own_command(text.replace(shipped.ARGUMENTS, "the refactoring"))
 
 
 @pytest.mark.parametrize(
