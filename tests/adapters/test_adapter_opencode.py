@@ -22,8 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from listed import ids
 
-from gitcp.adapters import opencode
+from gitcp.adapters import converter, opencode
 from gitcp.adapters.base import Adapter, Found, Message, Placement, Stored
+from gitcp.dialogue import NOTICES, File, Text
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Stream
 from gitcp.restoring.placing import Placed, write
@@ -672,3 +673,17 @@ def test_what_is_said_is_kept(
         {**part, **ids, "id": found["id"]}
         for part, found in zip(parts, message["parts"], strict=True)
     ] == message["parts"]
+
+
+def test_an_attached_image_is_converted(project: Project, sealed: Path) -> None:
+    """opencode marks what it read of an attachment as its own words; the image is the person's."""
+    database = Database(sealed)
+    database.session(project.root)
+    image = {"type": "file", "mime": "image/png", "url": "data:image/png;base64,aGk="}
+    read = text("Image read successfully", synthetic=True)
+    database.say("user", read, {**image, "synthetic": True, "filename": "a.png"}, text("look"))
+
+    dialogue = converter("opencode").read(stored(captured(project, sealed), sealed))
+
+    assert dialogue.items[0].blocks == (File("image/png", "aGk=", "a.png"), Text("look"))
+    assert dialogue.omitted == {NOTICES: 1}

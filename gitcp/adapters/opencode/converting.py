@@ -113,7 +113,9 @@ def _assembled(stored: Stored, name: str) -> Assembler:
 def _user(assembler: Assembler, parts: list[Fields], time: str | None) -> None:
     content: list[Content] = []
     for part in parts:
-        if part.get("synthetic") or part.get("ignored") or part.get("type") == "compaction":
+        # An image that a person attached is synthetic, too: opencode read it.
+        is_added = part.get("synthetic") and part.get("type") != "file"
+        if is_added or part.get("ignored") or part.get("type") == "compaction":
             assembler.omit(NOTICES)
         else:
             content += _contents(part)
