@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from gitcp import adapters, wire
@@ -16,14 +17,17 @@ from gitcp.adopting import personal
 from gitcp.conversation import segments
 from gitcp.errors import GitcpError, Refused
 from gitcp.git.fsync import make_own_directory, replacing
-from gitcp.model import MAIN, Agent, Checkpoint, Conversation
+from gitcp.model import MAIN, Agent, Capture, Checkpoint, Conversation
 from gitcp.restoring.plan import Kept
-from gitcp.saving.conversation import lines, relative_directory, stored
+from gitcp.saving.conversation import lines, relative_directory, store_capture, stored
 from gitcp.store import Store
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree import paths
 
 TEMPORARY = ".gitcp-tmp-"
+
+RECENT = 20
+"""Checkpoints of a session among which that of its agent's own conversation is looked for."""
 
 
 class Placed(Value):
@@ -151,6 +155,28 @@ def awaiting(store: Store, checkpoint: Checkpoint, cwd: Path) -> Placed | None:
         placed = plan(store, conversation, agent, cwd)
         is_own = placed.session_id == agent.session_id
         return placed if placed.prepare and is_own and not placed.changes else None
+    return None
+
+
+def unimported(store: Store, name: str, capture: Capture | None, cwd: Path) -> Checkpoint | None:
+    """Return the last checkpoint of a session if its agent still has to import the conversation
+    that a restore placed (`awaiting`): that is the current one, not the `capture` of what the agent
+    has. None if it has not, or if a recent checkpoint does not have that capture.
+
+    Writes objects only.
+    """
+    tip = store.tip(name)
+    if tip is None or not store.has_summary(tip) or capture is None:
+        return None
+    with suppress(GitcpError):
+        last = store.read(tip)
+        if last.restored_from is None or awaiting(store, last, cwd) is None:
+            return None
+        present, _ = store_capture(store, capture, last)
+        earlier = (store.read(each.commit) for each in islice(store.history(tip), 1, RECENT))
+        saved = (each.conversation for each in earlier if each.conversation is not None)
+        if present is not None and any(each.tree == present.tree for each in saved):
+            return last
     return None
 
 

@@ -19,7 +19,16 @@ from gitcp.errors import Refused
 from gitcp.git.objects import Objects
 from gitcp.history import log
 from gitcp.history.authors import Transition
-from gitcp.model import Checkpoint, CheckpointId, Note, Snapshot, Trigger, path_text
+from gitcp.model import (
+    Agent,
+    Checkpoint,
+    CheckpointId,
+    Conversation,
+    Note,
+    Snapshot,
+    Trigger,
+    path_text,
+)
 from gitcp.restoring import index as index_op
 from gitcp.restoring import (
     installed,
@@ -715,6 +724,21 @@ def _choose_session(store: Store, request: RestoreRequest) -> session.Choice:
     return session.choose_overwritten(store, request.cwd, request.target, choice, unchanged)
 
 
+def _present_conversation(
+    store: Store, request: RestoreRequest
+) -> tuple[session.Choice, tuple[Conversation | None, Agent | None] | None]:
+    """Return the session of the safety checkpoint and its conversation; if that is one that its
+    agent has not imported yet, as it is stored.
+    """
+    choice = _choose_session(store, request)
+    last = session.last_used(store) or choice.session
+    waiting = placing.unimported(store, last, choice.capture, request.cwd)
+    if waiting is None:
+        return choice, None
+    choice = session.Choice(waiting.id.session, None, "restored, but not imported yet")
+    return choice, (waiting.conversation, waiting.agent)
+
+
 def _save_present(
     store: Store, request: RestoreRequest, stack: Restores, before: Written, *, can_skip: bool
 ) -> SavedState:
@@ -724,7 +748,7 @@ def _save_present(
     ignored now. With `can_skip`, raises _Unchanged and saves nothing if the restore would change
     nothing.
     """
-    choice = _choose_session(store, request)
+    choice, stored = _present_conversation(store, request)
     placed = _place(store, request) if can_skip else None
     can_skip = can_skip and _is_conversation_unchanged(placed, choice)
     snapshots: list[tuple[CompletedSnapshot, FilePlan | None]] = []
@@ -748,6 +772,7 @@ def _save_present(
         choice=choice,
         complete=complete,
         remember=False,
+        stored=stored,
     )
     saved = save(store, safety)
     # The restore does not write a conversation that cannot be read, so the files can be restored.

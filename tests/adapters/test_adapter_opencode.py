@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from back import restore, save
+from back import restore, save, undo
 from hypothesis import given
 from hypothesis import strategies as st
 from listed import ids
@@ -687,3 +687,24 @@ def test_an_attached_image_is_converted(project: Project, sealed: Path) -> None:
 
     assert dialogue.items[0].blocks == (File("image/png", "aGk=", "a.png"), Text("look"))
     assert dialogue.omitted == {NOTICES: 1}
+
+
+def test_undo_after_two_restores(project: Project, agent: Database) -> None:
+    """The conversation that the first one prepared comes back with its files, though it was never
+    imported: the database has only the one from before.
+    """
+    targets = []
+    for number in (1, 2, 3):
+        project.write("a", f"{number}\n")
+        targets.append(save(project, None))
+        agent.say("user", text(f"prompt {number}"))
+    first = restore(project, targets[0]).placed
+    restore(project, targets[1])
+
+    placed = undo(project).placed
+
+    assert project.read("a") == b"1\n"
+    assert first is not None
+    assert placed is not None
+    assert placed.messages == first.messages == 3
+    assert placed.session_id == first.session_id
