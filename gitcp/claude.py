@@ -243,8 +243,9 @@ class GitSessionStore(SessionStore):
         session_id = payload["session_id"]
         thread = self._thread(Path(payload["transcript_path"]).parent.name, session_id)
         prompt = payload.get("prompt_id")
+        notice = restore_notice.take(self.checkpoints.store(), claude_code.NAME, session_id)
         thread.note(Trigger.PROMPT, {PROMPT: prompt} if prompt else {})
-        return restore_notice.take(self.checkpoints.store(), claude_code.NAME, session_id)
+        return notice
 
     # ------------------------------------------------------------ rewinding
 

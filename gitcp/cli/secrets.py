@@ -81,8 +81,8 @@ def command(context: Context, /, **given: Any) -> None:
 def _scan(context: Context, given: dict[str, Any]) -> None:
     """List what is found. Raises SecretsFound."""
     commits = _commits(context, given)
-    found = op.search(context.store, commits, allowed.ids(context.store.repo))
-    findings, harmless, names = _divided(context, found, commits)
+    search = op.search(context.store, commits, allowed.ids(context.store.repo))
+    findings, harmless, names = _divided(context, search, commits)
     for finding in findings:
         if given["as_json"]:
             context.output.document(objects.document("finding", fields(finding)))
@@ -100,16 +100,16 @@ def _scan(context: Context, given: dict[str, Any]) -> None:
 
 
 def _divided(
-    context: Context, found: op.Search, commits: list[Oid]
+    context: Context, search: op.Search, commits: list[Oid]
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...], list[str]]:
     """Return the findings that are news to an enabled remote, those that are not, and the names of
     the remotes.
     """
     store = context.store
-    to = [each for each in remotes.listing(store.repo) if each.enabled] if found.findings else []
-    known = [no_news.known(store, found, commits, possession.at_last_fetch(store, r)) for r in to]
+    to = [each for each in remotes.listing(store.repo) if each.enabled] if search.findings else []
+    known = [no_news.known(store, search, commits, possession.at_last_fetch(store, r)) for r in to]
     everywhere = frozenset[str].intersection(*known) if known else frozenset[str]()
-    return (*no_news.divided(found.findings, everywhere), [each.name for each in to])
+    return (*no_news.divided(search.findings, everywhere), [each.name for each in to])
 
 
 def _commits(context: Context, given: dict[str, Any]) -> list[Oid]:

@@ -637,6 +637,8 @@ def _record(
     store: Store, request: RestoreRequest, entry: LogEntry, ids: tuple[CheckpointId, ...]
 ) -> None:
     """Write the restore to the operation log, which completes it."""
+    if entry.step is not RestoreKind.RESTORE:
+        restore_notice.drop(store, request.target.id)
     summary = f"without {request.span}" if request.reverted else f"to {request.target.id}"
     if request.mine:
         summary += ", one session's changes"

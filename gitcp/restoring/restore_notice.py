@@ -4,6 +4,11 @@ A restore writes a small file, `<git dir>/gitcp/untold`. The next session start 
 agent reads it and passes it on, once to the restored session and once to the session that was
 running. For each other live session whose files it changed, it writes a file in `changed`. A hook
 that finds its session damaged writes `notice`, for whichever session comes next.
+
+An agent is told of what happened since its last turn. So a restore that was undone before anybody
+was told is not told; nor is one after which the session has begun another turn. Of the handoff it
+is told what was written after its last turn: that of the day before yesterday carries over from
+checkpoint to checkpoint, and the conversation has gone on since.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from pathlib import Path
 from gitcp import wire
 from gitcp.errors import GitcpError
 from gitcp.git.fsync import make_own_directory, read_own, replace_file
-from gitcp.model import Checkpoint, CheckpointId, Note
+from gitcp.model import Checkpoint, CheckpointId, Handoff, Note, Trigger
 from gitcp.policy import events
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.plan import Kept
@@ -54,11 +59,28 @@ class RestoreNotice(Value):
     before: str | None = None
 
 
+def drop(store: Store, undone: CheckpointId) -> bool:
+    """Remove the notice of a restore that was undone before anybody was told, and return whether
+    there was one; `undone` is the checkpoint of the state before it.
+    """
+    waiting = _read(store)
+    is_untold = waiting is not None and not waiting.told and waiting.safety == undone
+    return is_untold and _claim(store, NAME)
+
+
 def leave(
     store: Store, target: Checkpoint, here: Checkpoint, safety: Checkpoint, kept: tuple[Kept, ...]
 ) -> None:
-    """Write the notice of a restore. A failure is ignored, since the restore itself succeeded."""
+    """Write the notice of a restore, unless it undoes one that nobody was told of. A failure is
+    ignored, since the restore itself succeeded.
+    """
+    if drop(store, target.id):
+        return
+    waiting = _read(store)
     agent, before = here.agent, safety.agent
+    running = before.session_id if before else None
+    if waiting is not None and not waiting.told:
+        running = waiting.before
     shown = tuple((display(each.path), each.reason) for each in kept)
     notice = RestoreNotice(
         target=target.id,
@@ -70,7 +92,7 @@ def leave(
             *shown[:SHOWN],
             *([("…", f"{len(shown) - SHOWN} more")] if len(shown) > SHOWN else []),
         ),
-        before=before.session_id if before else None,
+        before=running,
     )
     with suppress(OSError):
         _write(store, notice)
@@ -84,11 +106,42 @@ def take(store: Store, agent: str, session_id: str) -> str | None:
     is_target = notice.session_id in (None, session_id)
     if not is_target and (notice.told or notice.before not in (None, session_id)):
         return None
+    since = _since(store, notice.here, session_id)
     if not _claim(store, NAME):
         return None
     if not is_target:
         _write(store, replace(notice, told=True))
-    return _text(store, notice)
+    if since.has_prompt or (since.went_on and not since.was_before):
+        return None
+    return _text(store, notice, with_handoff=not since.went_on)
+
+
+class _Since(Value):
+    """What happened since a restore: whether the session that asks has begun a turn, and whether
+    the work of others went on; and whether the session is older than the restore.
+    """
+
+    has_prompt: bool = False
+    went_on: bool = False
+    was_before: bool = False
+
+
+def _since(store: Store, here: CheckpointId, session_id: str) -> _Since:
+    restored = _checkpoint(store, here)
+    if restored is None:
+        return _Since()
+    has_prompt = went_on = was_before = False
+    with suppress(GitcpError):
+        for tip in store.sessions().values():
+            is_own = store.summary(tip).trailers.get("Gitcp-Agent-Session") == session_id
+            for summary in store.history(tip):
+                if summary.created <= restored.created:
+                    was_before |= is_own
+                    break
+                trigger = summary.trailers.get("Gitcp-Trigger")
+                has_prompt |= is_own and trigger == Trigger.PROMPT
+                went_on |= not is_own and trigger in (Trigger.PROMPT, Trigger.TURN)
+    return _Since(has_prompt, went_on, was_before)
 
 
 def leave_for(
@@ -234,7 +287,7 @@ def _id(text: str) -> CheckpointId:
 # ---------------------------------------------------------------- text
 
 
-def _text(store: Store, notice: RestoreNotice) -> str:
+def _text(store: Store, notice: RestoreNotice, *, with_handoff: bool) -> str:
     target, before = _checkpoint(store, notice.target), _checkpoint(store, notice.safety)
     note = target.note if target else Note()
     label = f' "{note.label}"' if note.label else ""
@@ -244,11 +297,40 @@ def _text(store: Store, notice: RestoreNotice) -> str:
             "files may differ from what you remember, so read them again first."
         ),
         f"The state before is checkpoint {notice.safety}; `gitcp undo` restores it.",
-        *handoff_lines(note),
+        *(handoff_lines(_unsaid(store, target)) if target and with_handoff else ()),
         *_failed_since(note, before),
         *_not_restored(store, notice),
     ]
     return "\n".join(map(_line, lines))[:LONGEST]
+
+
+def _unsaid(store: Store, checkpoint: Checkpoint) -> Note:
+    """Return the note of a checkpoint, of the handoff only what was written after the last message
+    of its conversation.
+    """
+    note, handoff = checkpoint.note, checkpoint.note.handoff
+    messages, spoken = None, Note()
+    with suppress(GitcpError):
+        for summary in store.history(checkpoint.commit):
+            count = summary.trailers.get("Gitcp-Messages")
+            messages = count if messages is None else messages
+            if count != messages:
+                spoken = store.read(summary.commit).note
+                break
+    old = spoken.handoff
+    unsaid = Handoff(
+        task=handoff.task if handoff.task != old.task else None,
+        decisions=_new(handoff.decisions, old.decisions),
+        failed=_new(handoff.failed, old.failed),
+        next=_new(handoff.next, old.next),
+        active=_new(handoff.active, old.active),
+    )
+    return replace(note, handoff=unsaid)
+
+
+def _new(entries: Iterable[str], old: Iterable[str]) -> tuple[str, ...]:
+    known = frozenset(old)
+    return tuple(entry for entry in entries if entry not in known)
 
 
 def handoff_lines(note: Note) -> Iterator[str]:

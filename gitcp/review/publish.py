@@ -269,10 +269,10 @@ class _Branch:
         """Return the findings that are news, and those that the branch has anyway, in its base. If
         secrets are replaced, all are.
         """
-        found = Search(self.sieve, () if self.request.redact else tuple(self.findings), EMPTY)
+        search = Search(self.sieve, () if self.request.redact else tuple(self.findings), EMPTY)
         has = Possession((self.base_commit,))
-        known = no_news.known(self.store, found, [each.commit for each in chain], has)
-        return no_news.divided(found.findings, known)
+        known = no_news.known(self.store, search, [each.commit for each in chain], has)
+        return no_news.divided(search.findings, known)
 
     def add_conversation(self, checkpoint: Checkpoint) -> int:
         """Add the commit with the redacted conversation; return the number of secrets replaced."""

@@ -48,12 +48,12 @@ def divided(
 
 
 def known(
-    store: Store, found: Search, checkpoints: Iterable[Oid], has: Possession
+    store: Store, search: Search, checkpoints: Iterable[Oid], has: Possession
 ) -> frozenset[str]:
     """Return the IDs of the secrets, found in these checkpoints, that somebody has already. What
     cannot be read is not known.
     """
-    look = _Look(store, found, has)
+    look = _Look(store, search, has)
     for places in (look.in_same_files(checkpoints), look.by_text(), look.in_history()):
         look.scan(places)
     return frozenset(look.known)
@@ -62,9 +62,9 @@ def known(
 class _Look:
     """One look for the secrets of a search, in what somebody has."""
 
-    def __init__(self, store: Store, found: Search, has: Possession) -> None:
-        self.store, self.found, self.has = store, found, has
-        self.wanted = {finding.id for finding in found.findings}
+    def __init__(self, store: Store, search: Search, has: Possession) -> None:
+        self.store, self.search, self.has = store, search, has
+        self.wanted = {finding.id for finding in search.findings}
         self.known: set[str] = set()
         self.points: tuple[Oid, ...] = ()
         self._scanned: set[Oid] = set()
@@ -72,7 +72,7 @@ class _Look:
     @property
     def left(self) -> tuple[Finding, ...]:
         """The findings that are not known yet."""
-        return tuple(each for each in self.found.findings if each.id not in self.known)
+        return tuple(each for each in self.search.findings if each.id not in self.known)
 
     def scan(self, blobs: Iterable[Oid]) -> None:
         """Note what is in these blobs, as far as they can be read."""
@@ -80,7 +80,7 @@ class _Look:
         self._scanned.update(new)
         for _, content in self.store.reader.read_each(new):
             if not isinstance(content, StoreDamaged) and content[0] == "blob":
-                self.known |= checkpoint_scan.ids(content[1], self.found.sieve) & self.wanted
+                self.known |= checkpoint_scan.ids(content[1], self.search.sieve) & self.wanted
 
     def in_same_files(self, checkpoints: Iterable[Oid]) -> Iterator[Oid]:
         """Yield what is at the paths of the findings where the checkpoints come from, and in the
@@ -100,7 +100,7 @@ class _Look:
         texts = [
             max(text.split(b"\n"), key=len)
             for finding in self.left
-            for text in self.found.texts.get(finding.id, ())
+            for text in self.search.texts.get(finding.id, ())
             if b"\0" not in text
         ]
         patterns = b"\n".join(text for text in texts if len(text) >= SHORTEST)
@@ -145,8 +145,8 @@ class _Look:
         tips = self.has.commits[:MOST]
         there = [base for base in bases if base and self.store.reader.exists(Oid(base))]
         origins = (self._git("merge-base", base, *tips).split() for base in there)
-        found = [Oid(output[0].decode("ascii")) for output in origins if output]
-        return tuple(dict.fromkeys([*found, *(() if found else tips[:1])]))
+        common = [Oid(output[0].decode("ascii")) for output in origins if output]
+        return tuple(dict.fromkeys(common or tips[:1]))
 
     def _paths(self) -> tuple[bytes, ...]:
         """Return the paths of the findings that are not known yet."""

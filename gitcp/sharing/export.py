@@ -246,11 +246,11 @@ def _tags_on(store: Store, chain: Sequence[Oid]) -> dict[str, Oid]:
 def _scan(
     store: Store, chain: Sequence[Oid], tags: dict[str, Oid], allowed: Collection[str]
 ) -> tuple[Sieve, tuple[Finding, ...]]:
-    found = checkpoint_scan.search(
+    search = checkpoint_scan.search(
         store, chain, allowed, checkpoint_scan.of_tags(store, tags).values()
     )
-    in_tags = checkpoint_scan.in_tags(store, tags, found.sieve)
-    return found.sieve, (*found.findings, *in_tags)
+    in_tags = checkpoint_scan.in_tags(store, tags, search.sieve)
+    return search.sieve, (*search.findings, *in_tags)
 
 
 def _tag_refs(names: dict[str, Oid]) -> dict[str, Oid]:

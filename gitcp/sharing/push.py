@@ -150,30 +150,45 @@ def compare(
             sent = item.old if item.state is State.AHEAD else None
             drivers |= filtered.in_checkpoints(store, fresh, sent)
         items += _tags(to, outgoing, listed, force=force)
-    tag_values = {i.name: i.new for i in items if i.kind == "tag" and i.state is not State.SAME}
     checkpoint_scan.fetch_missing(store, commits)
-    found = checkpoint_scan.search(
+    scanned = _scan(store, items, commits, allowed, asked)
+    if redacted and scanned.leaking:
+        raise checkpoint_scan.refused(scanned.leaking, NOTHING, left="they cannot be redacted")
+    return PushPlan(
+        *(to, listed, tuple(items), scanned.leaking, allowed, tuple(removed), drivers),
+        no_news=scanned.no_news,
+        has_more=scanned.has_more,
+    )
+
+
+class _Scanned(Value):
+    """What a scan found, divided as in PushPlan."""
+
+    leaking: tuple[Finding, ...]
+    no_news: tuple[Finding, ...]
+    has_more: bool
+
+
+def _scan(
+    store: Store,
+    items: Iterable[Item],
+    commits: Collection[Oid],
+    allowed: Collection[str],
+    asked: Asked,
+) -> _Scanned:
+    """Scan what would leave; if there is a finding, ask what the remote has."""
+    items = tuple(items)
+    tag_values = {i.name: i.new for i in items if i.kind == "tag" and i.state is not State.SAME}
+    search = checkpoint_scan.search(
         store, commits, allowed, checkpoint_scan.of_tags(store, tag_values).values()
     )
-    in_tags = checkpoint_scan.in_tags(store, tag_values, found.sieve)
+    in_tags = checkpoint_scan.in_tags(store, tag_values, search.sieve)
     names = (i.name for i in items if i.kind == "session")
-    in_names = checkpoint_scan.in_names("session", names, found.sieve)
-    has = asked() if found.findings else Possession()
-    known = no_news.known(store, found, commits, has)
-    leaking, harmless = no_news.divided((*found.findings, *in_tags, *in_names), known)
-    if redacted and leaking:
-        raise checkpoint_scan.refused(leaking, NOTHING, left="they cannot be redacted")
-    return PushPlan(
-        to,
-        listed,
-        tuple(items),
-        leaking,
-        allowed,
-        tuple(removed),
-        drivers,
-        harmless,
-        not has.is_whole,
-    )
+    in_names = checkpoint_scan.in_names("session", names, search.sieve)
+    has = asked() if search.findings else Possession()
+    known = no_news.known(store, search, commits, has)
+    leaking, harmless = no_news.divided((*search.findings, *in_tags, *in_names), known)
+    return _Scanned(leaking, harmless, not has.is_whole)
 
 
 class _Outgoing(Value):
@@ -208,14 +223,14 @@ def _outgoing(
         raise checkpoint_scan.refused(in_name, NOTHING, left="session names are not rewritten")
     tag_texts = checkpoint_scan.of_tags(store, tags).values()
     checkpoint_scan.fetch_missing(store, [node.commit for node in nodes])
-    found = checkpoint_scan.search(store, (node.commit for node in nodes), allowed, tag_texts)
-    editor = redact.chains(store, nodes, found.sieve)
+    search = checkpoint_scan.search(store, (node.commit for node in nodes), allowed, tag_texts)
+    editor = redact.chains(store, nodes, search.sieve)
     tags = {
         name: editor.tag(value, editor.becomes[store.peel(value)]) for name, value in tags.items()
     }
     store.writer.flush(keep=True)
     return _Outgoing(
-        session, tuple(editor.becomes[node.commit] for node in nodes), tags, found.findings
+        session, tuple(editor.becomes[node.commit] for node in nodes), tags, search.findings
     )
 
 

@@ -45,7 +45,7 @@ def listing(repo: Repository) -> tuple[Answer, ...]:
     """Return the answers: those given here, then those of the settings. Raises as `ids`."""
     here = (Answer(id, HERE, when) for id, when in _recorded(repo).items())
     sources = settings.allowed_secrets(repo).items()
-    return (*here, *(Answer(id, source) for source, found in sources for id in found))
+    return (*here, *(Answer(id, source) for source, named in sources for id in named))
 
 
 def require(given: Iterable[str]) -> tuple[str, ...]:

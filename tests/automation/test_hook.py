@@ -1024,6 +1024,62 @@ def test_a_restore_is_told_once(ready: Project) -> None:
     assert not ready.git_dir.joinpath("gitcp/untold").exists()
 
 
+def test_an_old_handoff_is_not_told(ready: Project) -> None:
+    """What was written before later turns is in every later checkpoint, and told with none of
+    them; facts stay, and what was written since the last turn is told.
+    """
+    agent = Claude(ready)
+    agent.turn("x")
+    words = ("--fact", "db=sqlite", "--next", "of day one", "--task", "of day one")
+    ready.gitcp("save", "day 1", "--session", "11111111", *words, check=0)
+    agent.turn("y", edit=edit(ready))
+    new = ("--failed", "since then")
+    ready.gitcp("save", "day 3", "--session", "11111111", *new, check=0)
+    agent.turn("z", edit=edit(ready))
+    id = next(
+        c["id"] for c in ready.json_lines("log", "--session", "11111111") if c["label"] == "day 3"
+    )
+    restored = json.loads(ready.gitcp("restore", id, "--yes", "--json", check=0).out)
+    resumed = Claude(ready, restored["resume"]["session_id"])
+    text = told(resumed.calls("SessionStart", source="resume"))
+    assert "of day one" not in text
+    assert "- since then" in text
+    assert "- db = sqlite" in text
+
+
+def test_what_was_undone_is_not_told(ready: Project) -> None:
+    """A restore and its undo, before anybody was told, are nothing to be told of. An undo of what
+    was told is.
+    """
+    agent = Claude(ready)
+    agent.turn("x")
+    agent.turn("y", edit=edit(ready))
+    ready.gitcp("restore", "11111111@1", "--yes", check=0)
+    ready.gitcp("undo", "--yes", check=0)
+    assert agent.calls("UserPromptSubmit", prompt="go on") == ""
+    ready.gitcp("redo", "--yes", check=0)
+    assert "restored checkpoint" in told(agent.calls("UserPromptSubmit", prompt="go on"))
+    ready.gitcp("undo", "--yes", check=0)
+    assert agent.calls("UserPromptSubmit", prompt="go on")
+
+
+def test_a_restore_that_is_over_is_not_told(ready: Project) -> None:
+    """Days later, after other agents' turns, a new session has nothing to hear of an old restore
+    and its handoff.
+    """
+    ready.gitcp("save", "plan", "--session", "mine", "--next", "of day one", check=0)
+    ready.write("b.txt", "later")
+    ready.gitcp("restore", "mine", "--yes", check=0)
+    untold, kept = ready.git_dir / "gitcp/untold", ready.root.parent / "kept"
+    untold.rename(kept)  # an agent works that cannot be told
+    time.sleep(1.1)
+    Claude(ready, OTHER).turn("z", edit=edit(ready))
+    kept.rename(untold)
+    third = Claude(ready, "33333333-3333-4333-8333-333333333333")
+    assert third.calls("UserPromptSubmit", prompt="go on") == ""
+    assert not untold.exists()
+
+
 def test_copilot_is_told_in_its_own_form(ready: Project) -> None:
     """Copilot CLI takes the words without anything around them."""
     ready.gitcp("save", "--conversation", "-", "--session", "talk", input="hello\n", check=0)
