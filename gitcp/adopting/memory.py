@@ -67,6 +67,12 @@ class Memory:
         stored = entry.get("stored")
         known = stored if isinstance(stored, dict) else {}
         entry["stored"] = {**known, str(common_dir): session}
+        entry["homes"] = sorted({*map(str, self.homes(listed)), str(common_dir)})
+
+    def homes(self, listed: Listed) -> tuple[Path, ...]:
+        """Return the repositories that have a session of a transcript, as it is or as it was."""
+        homes = self._entries.get(_key(listed), {}).get("homes")
+        return tuple(Path(str(home)) for home in homes) if isinstance(homes, list) else ()
 
     def save(self) -> None:
         """Write the file if anything changed. It is a cache: errors are ignored."""
@@ -85,7 +91,8 @@ class Memory:
         self._changed = True
         entry = self._current(listed)
         if not entry:
-            entry = self._entries[_key(listed)] = {"stamp": listed.stamp}
+            homes = [str(home) for home in self.homes(listed)]
+            entry = self._entries[_key(listed)] = {"stamp": listed.stamp, "homes": homes}
         return entry
 
 

@@ -17,6 +17,7 @@ from gitcp.adopting.holdings import Holding, Holdings
 from gitcp.adopting.memory import Memory
 from gitcp.adopting.ownership import Directories, Repo, Tree
 from gitcp.errors import StoreDamaged
+from gitcp.git import worktrees
 from gitcp.model import Host
 from gitcp.store import Store
 from gitcp.value import Value
@@ -103,7 +104,7 @@ def plan(host: Host, store: Store | None, request: AdoptRequest, memory: Memory)
     unread = () if request.everywhere else tuple(each for each in listed if each.unread)
     origins = [(each, _origin(each, memory)) for each in _shown(listed) if each not in unread]
     memory.save()
-    search = _Search(host, store, request)
+    search = _Search(host, store, request, memory)
     search.sort(origins)
     shares = tuple(search.shares(memory))
     memory.save()
@@ -135,10 +136,13 @@ def _origin(listed: Listed, memory: Memory) -> Origin:
 class _Search:
     """Sorts conversations by the repository that they belong to."""
 
-    def __init__(self, host: Host, store: Store | None, request: AdoptRequest) -> None:
+    def __init__(
+        self, host: Host, store: Store | None, request: AdoptRequest, memory: Memory
+    ) -> None:
         self.possible: dict[str, int] = {}
         self._host = host
         self._request = request
+        self._memory = memory
         self._directories = Directories(host)
         self._own = Repo(store) if store else None
         self._repos = {self._own.common_dir: self._own} if self._own else {}
@@ -156,8 +160,20 @@ class _Search:
                 self._add(tree.common_dir, listed, origin, "its directory")
             elif tree is None or self._request.former or self._request.everywhere:
                 homeless.append((listed, origin))
+        if self._request.everywhere:
+            self._open_homes(listed for listed, _ in homeless)
         for listed, origin in self._claimed(homeless):
             self._leave(listed, origin)
+
+    def _open_homes(self, homeless: Iterable[Listed]) -> None:
+        """Open the repositories that have conversations of directories that are gone: they were
+        adopted there, as given, or the repository was renamed.
+        """
+        own = personal.place(self._host)
+        for home in {home for listed in homeless for home in self._memory.homes(listed)}:
+            if own not in home.parents and home.is_dir():
+                root = worktrees.main_root(home) or home.parent
+                self._is_ours(Tree(str(root), str(home), str(home)))
 
     def _is_ours(self, tree: Tree) -> bool:
         """Return whether conversations of a working tree are to be stored in its repository."""

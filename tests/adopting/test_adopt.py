@@ -252,3 +252,20 @@ def test_a_deleted_session(project: Project) -> None:
     (result,) = adopted(project)
 
     assert result["id"] == "e7baae82@2"
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_all_after_a_rename(project: Project, tmp_path: Path, goes_on: bool) -> None:
+    """What a renamed repository has adopted is its own from anywhere, and what is new of it."""
+    gone, elsewhere = tmp_path / "gone", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    kept_talks.begin("claude-code", gone)
+    assert adopted(project, "--from", str(gone))
+    if goes_on:
+        (path,) = kept_talks.transcripts()
+        path.write_bytes(path.read_bytes() + path.read_bytes().splitlines(keepends=True)[-1])
+
+    done = project.gitcp("adopt", "--all", "--yes", "--json", cwd=elsewhere, check=0)
+
+    results = [each for each in json.loads(done.out)["adopted"] if each["id"]]
+    assert [each["store"] for each in results] == [str(project.root)] * goes_on
