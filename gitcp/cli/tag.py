@@ -32,7 +32,7 @@ from gitcp.state import tag as op
         "-m",
         metavar="TEXT",
         kind=WORDS,
-        help="the tag's message (default: the label)",
+        help="a message of its own, in an annotated tag object",
     ),
     flag("--force", "-f", help="move an existing tag"),
     flag("--delete", "-d", help="delete the tag; its checkpoint is kept"),

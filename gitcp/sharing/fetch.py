@@ -181,7 +181,8 @@ def _update_tags(
     tips = filter(None, tracking)
     reached = {summary.commit for tip in tips for summary in store.history(tip)}
     valid = (name for name in remote_has.tags if verify_incoming.is_session(name))
-    names = [name for name in valid if remote_has.peeled.get(name) in {None, *reached}]
+    commits = {**remote_has.tags, **remote_has.peeled}
+    names = [name for name in valid if commits[name] in reached]
     _receive_tags(store, source, [source.tags + name for name in names])
     for name in names:
         ref, new = f"{source.tracking}tags/{name}", remote_has.tags[name]

@@ -1,5 +1,9 @@
-"""Tags: names of milestones, stored as annotated tag objects under `refs/gitcp/tags/`, which `git
-push --tags` does not push.
+"""Tags: names of milestones, stored as refs under `refs/gitcp/tags/`, which `git push --tags` does
+not push.
+
+A tag is a ref on a checkpoint's commit. Only one with a message of its own is an annotated tag
+object: `git fast-export --all | git fast-import` makes a tag below `refs/tags/` of such an object,
+wherever its ref is, and then `git push --tags` sends the conversation.
 
 A tag points to one checkpoint. It protects that checkpoint from being pruned and can be used as a
 revision. Deleting a tag loses only a name.
@@ -25,12 +29,11 @@ LATEST = "latest"
 def create(
     store: Store, name: str, checkpoint: Checkpoint, *, text: str | None, force: bool, now: datetime
 ) -> None:
-    """Set the tag `name` on a checkpoint. `text` is its message, by default the checkpoint's
-    subject.
+    """Set the tag `name` on a checkpoint, annotated if it has a message `text`.
 
-    A tag already on this checkpoint is left unchanged, unless `force`. Writes one object and one
-    ref. Raises BadValue for an invalid name, Refused if the tag is on another checkpoint and not
-    `force`, StoreBusy.
+    A tag already on this checkpoint is left unchanged, unless `force`. Writes a ref, and an object
+    for a message. Raises BadValue for an invalid name, Refused if the tag is on another checkpoint
+    and not `force`, StoreBusy.
     """
     ref = refs.TAGS + _check_name(store, name)
     with store.lock():
@@ -39,7 +42,9 @@ def create(
             if store.peel(old) == checkpoint.commit:
                 return
             raise _taken(store, name, old)
-        new = store.write_tag(name, checkpoint, text or subject(checkpoint), now)
+        new = checkpoint.commit
+        if text is not None:
+            new = store.write_tag(name, checkpoint, text or subject(checkpoint), now)
         if not store.repo.refs.update(ref, new, old):
             raise StoreBusy(
                 f"tag {name} was moved by another process: it was left there",

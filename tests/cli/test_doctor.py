@@ -44,7 +44,8 @@ def test_a_checkpoint_that_git_sends(project: Project) -> None:
     project.commit()
     project.git("tag", "v1")
     project.write("a", "two\n")
-    project.gitcp("save", "--tag", "t1", check=0)
+    project.gitcp("save", check=0)
+    project.gitcp("tag", "t1", "-m", "a message", check=0)
     project.gitcp("publish", "--branch", "published", "--yes", check=0)
     assert doctor(project, 0)["problems"] == []
 

@@ -114,7 +114,7 @@ def kept(project: Project) -> Kept:
         streams = {"main": b"".join(LINES[: number * 10]), "agents/one": b"".join(LINES[:number])}
         made = save(store, "alpha", files, streams, label=f"step {number}")
         if number == 2:
-            tag.create(store, "v1", made, text=None, force=False, now=START)
+            tag.create(store, "v1", made, text="words", force=False, now=START)
             assert store.move_ref(refs.SESSIONS + "forked", None, made.commit)
             save(
                 store,

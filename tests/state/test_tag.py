@@ -32,7 +32,7 @@ def create(
     tag.create(store, name, checkpoint, text=text, force=force, now=START)
 
 
-def test_a_tag_is_an_annotated_tag(
+def test_a_tag_with_a_message_is_annotated(
     project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]
 ) -> None:
     """git sees a tag object with name, time and message, on the checkpoint, outside refs/tags."""
@@ -52,13 +52,22 @@ def test_a_tag_is_an_annotated_tag(
     assert "1793610000 +0000" in project.git("cat-file", "tag", "refs/gitcp/tags/v1.0")
 
 
-def test_the_message_is_the_subject_by_default(
+def test_rewritten_history_makes_no_tag_of_gits(
     project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint]
 ) -> None:
-    """A tag without words of its own takes those of its checkpoint."""
+    """A tag without a message is a ref on the commit, which fast-import leaves where it is; `git
+    push --tags` would send what it puts below refs/tags.
+    """
+    project.write("a", "one\n")
+    project.commit()
     create(store, "v1", pair[1])
+    assert project.git("rev-parse", "refs/gitcp/tags/v1") == pair[1].commit
 
-    assert project.git("cat-file", "tag", "refs/gitcp/tags/v1").endswith("\n\nsecond")
+    exported = project.git("fast-export", "--all").encode()
+    project.git("fast-import", "--force", "--quiet", input=exported)
+
+    assert project.git("for-each-ref", "refs/tags") == ""
+    assert list(store.tags()) == ["v1"]
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "object 0\ntag evil", "\udcff", "a\0b", "é" * 5000])
