@@ -285,6 +285,8 @@ def _print_conversation_plan(
             if placed.mended
             else f"  {own} has newer messages and is kept; the restored conversation gets a new id"
         )
+    if placed.elsewhere:
+        line(f"  {placed.elsewhere}")
 
 
 def plan_document(plan: RestorePlan, request: RestoreRequest, choice: Choice | None = None) -> Json:
@@ -348,6 +350,8 @@ def print_resume(context: Context, placed: Placed, directory: str) -> None:
     """
     if placed.placement.note:
         context.output.line(placed.placement.note)
+    if placed.elsewhere:
+        context.output.line(placed.elsewhere)
     if placed.mended:
         context.output.line(f"repaired in the conversation: {placing.in_words(placed.mended)}")
     if placed.command:

@@ -5,6 +5,7 @@ existing files are never shortened.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -16,8 +17,10 @@ from gitcp.adapters.base import Placement, Reader, Stored, Write
 from gitcp.adopting import personal
 from gitcp.conversation import segments
 from gitcp.errors import GitcpError, Refused
+from gitcp.fastpath import hook_memo
 from gitcp.git.fsync import make_own_directory, replacing
 from gitcp.model import MAIN, Agent, Capture, Checkpoint, Conversation
+from gitcp.policy import events
 from gitcp.restoring.plan import Kept
 from gitcp.saving.conversation import lines, relative_directory, store_capture, stored
 from gitcp.store import Store
@@ -35,7 +38,8 @@ class Placed(Value):
     it.
 
     `directory` is where the command is to be run; it may not exist. `mended` is what was wrong with
-    the stored conversation, by description; the checkpoint keeps it as it was.
+    the stored conversation, by description; the checkpoint keeps it as it was. `elsewhere` says
+    that the agent keeps the session in another directory, "" if it does not.
     """
 
     agent: str
@@ -43,6 +47,7 @@ class Placed(Value):
     placement: Placement
     directory: Path
     mended: Mapping[str, int] = EMPTY
+    elsewhere: str = ""
 
     @property
     def session_id(self) -> str | None:
@@ -101,14 +106,38 @@ def plan(
         placement = adapter.place(stored_content, path, store.repo.host, new_id=str(uuid.uuid4()))
     if faults and placement.note:
         placement = replace(placement, note=_repaired_note(agent, placement))
-    repaired = _written(faults, placement)
-    return Placed(name, conversation.digest.messages, placement, path, repaired)
+    repaired, elsewhere = _written(faults, placement), _elsewhere(store, name, agent, placement)
+    return Placed(name, conversation.digest.messages, placement, path, repaired, elsewhere)
 
 
 def _written(faults: Mapping[str, int], placement: Placement) -> Mapping[str, int]:
     """Return the faults without those of streams that are not written."""
     ends = tuple(f" in {name}" for name in placement.kept)
     return {what: count for what, count in faults.items() if not what.endswith(ends)}
+
+
+def _elsewhere(store: Store, name: str, agent: Agent | None, placement: Placement) -> str:
+    """Return that the agent keeps the session in another directory than the one that this shell's
+    environment names, "" if it does not, or if no hook has told.
+    """
+    session = agent.session_id if agent else None
+    if session is None or name not in events.STORES or not placement.files:
+        return ""
+    known = hook_memo.last(os.fsdecode(store.repo.git_dir), name, session)
+    usual, variable, below = events.STORES[name]
+    host = store.repo.host
+    chosen = host.env.get(variable)
+    here = Path(chosen, below) if chosen else host.home / usual
+    with suppress(ValueError, IndexError):
+        depth = len(placement.files[0].path.relative_to(here).parts)
+        there = Path(known.transcript).parents[depth - 1] if known else here
+        if there != here and known is not None and os.path.isfile(known.transcript):
+            value = there.parent if below else there
+            return (
+                f"session {session} is in {there}, but this shell names {here}: "
+                f"with {variable}={shlex.quote(str(value))}, gitcp restores it there"
+            )
+    return ""
 
 
 def _repaired_note(agent: Agent | None, placement: Placement) -> str:
