@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,8 +26,8 @@ from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.cli.secrets import fields as finding_fields
 from gitcp.errors import BadValue, GitcpError
 from gitcp.saving import session as session_op
+from gitcp.sharing import host_checks, remotes
 from gitcp.sharing import push as op
-from gitcp.sharing import remotes
 from gitcp.sharing.push import Item, Report, State
 
 SAID = {
@@ -105,13 +106,17 @@ def _names(context: Context, given: Mapping[str, Any]) -> list[str]:
 def _end(report: Report) -> None:
     if report.refused and not report.sent:
         item, why = report.refused[0]
-        hint = (
-            "gitcp fetch"
-            if MOVED in why
-            else "if it takes only branches and tags: gitcp remote NAME --as-branches"
-        )
-        raise GitcpError(f"the remote refused {item.name}: {why}", hint=hint)
+        raise GitcpError(f"the remote refused {item.name}: {why}", hint=_hint(why))
     end(IN_PART if report.refused else 0)
+
+
+def _hint(why: str) -> str:
+    if MOVED in why:
+        return "gitcp fetch"
+    if host_checks.CHECKED not in why:
+        return "if it takes only branches and tags: gitcp remote NAME --as-branches"
+    path = host_checks.path_in(why)
+    return f"gitcp purge --path {shlex.quote(path)} --dry-run" if path else "gitcp purge -h"
 
 
 def _fields(plan: op.PushPlan, report: Report) -> wire.Json:

@@ -19,7 +19,7 @@ from gitcp.git import promised, remote
 from gitcp.git.remote import FEW, Update
 from gitcp.model import Oid
 from gitcp.secrets.checkpoint_scan import Sieve
-from gitcp.sharing import catalogue, remote_refs
+from gitcp.sharing import catalogue, host_checks, remote_refs
 from gitcp.sharing.catalogue import Entry, Lines
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
@@ -166,7 +166,7 @@ class Delivery:
             return {}
         repo, url = self._store.repo, self._to.destination
         self._pace()
-        refused = remote.send(repo, url, updates)
+        refused = self._without_bad(updates, remote.send(repo, url, updates))
         if len(updates) <= FEW or len(refused) < len(updates):
             return refused
         for start in range(0, len(updates), FEW):
@@ -176,6 +176,23 @@ class Delivery:
             if start == 0 and len(answers) == len(few):
                 return refused
             refused = {ref: why for ref, why in refused.items() if ref not in _refs(few)} | answers
+        return refused
+
+    def _without_bad(self, updates: Sequence[Update], refused: dict[str, str]) -> dict[str, str]:
+        """Push again without the refs that have an object which the host's checks refuse: it
+        refuses all others with them.
+        """
+        left, bad = list(updates), host_checks.refused(refused.values())
+        while bad and len(refused) == len(updates) and left:
+            held = host_checks.holders(self._store, left, bad)
+            left = [u for u in left if u.ref not in held and u.ref != self._to.catalogue]
+            refused |= held
+            if not held or not left:
+                break
+            self._pace()
+            answers = remote.send(self._store.repo, self._to.destination, left)
+            refused = {r: why for r, why in refused.items() if r not in _refs(left)} | answers
+            bad = host_checks.refused(answers.values()) if len(answers) == len(left) else None
         return refused
 
     def _note(
