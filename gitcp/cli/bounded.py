@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LIMIT = 5.0
-"""Seconds that an agent waits, where none of the next three applies. docs/hooks.md documents all
-four.
+"""Seconds that an agent waits, where none of the next four applies. docs/hooks.md documents all
+five.
 """
 
 LIMIT_BEFORE_TOOL = 10.0
@@ -33,6 +33,11 @@ LIMIT_AT_END = 1.0
 LIMIT_BEHIND_ANOTHER = 1.0
 """Seconds that it waits for a save while an earlier hook has been at work here for longer than
 OVERDUE.
+"""
+
+LIMIT_AFTER_ANOTHER = 0.2
+"""Seconds that it waits for a save after one that has not finished in time in the same turn: what
+hangs delays a turn once, however many tools it calls.
 """
 
 OVERDUE = 15.0

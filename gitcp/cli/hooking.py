@@ -171,7 +171,8 @@ def _answer(called: Sequence[_Called], until: float) -> None:
             each.note_begin(each.began)
         else:
             each.note_asked()
-            words = apart(each.worker(telling=telling), each.fail, until, overdue=each.is_overdue)
+            limit = each.patience(until)
+            words = apart(each.worker(telling=telling), each.fail, limit, overdue=each.is_overdue)
             each.note_begin(clock.of_files())
             told = told or bool(words)
             if words:
@@ -316,6 +317,19 @@ class _Called:
             hook_failures.clear(self.telling.files, reason=hook_failures.OVERDUE)
 
         return work
+
+    def patience(self, until: float) -> float:
+        """Return until when to wait for the save: hardly, if another has not finished in time since
+        the prompt.
+        """
+        failing = hook_failures.read(self.telling.files)
+        if (
+            failing is None
+            or failing.reason != hook_failures.OVERDUE
+            or self.event.kind in (events.START, events.PROMPT)
+        ):
+            return until
+        return min(until, time.monotonic() + bounded.LIMIT_AFTER_ANOTHER)
 
     def is_overdue(self, child: int) -> None:
         """Record that the process that saves has not finished in time. It goes on, and forgets that

@@ -76,6 +76,11 @@ def called(project: Project, event: str, **fields: Any) -> tuple[int, bytes, flo
     return done.returncode, done.stdout, time.monotonic() - begun
 
 
+def forget(project: Project) -> None:
+    """Let the next event be one of another turn."""
+    (project.git_dir / "gitcp/failing").unlink(missing_ok=True)
+
+
 def until(true: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not true():
@@ -155,11 +160,12 @@ def test_a_program_that_hangs(ready: Project, launcher: Path) -> None:
     """`git` never answers: the hook ends in time, before a tool and after a turn too, and keeps no
     stream open.
     """
+    took = {}
     with gone_afterwards(hanging_git(launcher, "")):
-        took = {
-            event: called(ready, event, tool_name="Bash", tool_input={"command": "rm a.txt"})
-            for event in ("PreToolUse", "Stop", "SessionEnd")
-        }
+        for event in ("PreToolUse", "Stop", "SessionEnd"):
+            fields = {"tool_name": "Bash", "tool_input": {"command": "rm a.txt"}}
+            took[event] = called(ready, event, **fields)
+            forget(ready)
 
     limits = {
         "PreToolUse": bounded.LIMIT_BEFORE_TOOL,
@@ -300,11 +306,32 @@ def test_behind_a_hook_that_hangs(ready: Project, launcher: Path) -> None:
         os.utime(busy, (old, old))
         behind = called(ready, "Stop")
         os.utime(busy)
+        forget(ready)
         beside = called(ready, "Stop")
 
     assert behind[0] == beside[0] == 0
     assert bounded.LIMIT_BEHIND_ANOTHER <= behind[2] < bounded.LIMIT
     assert bounded.LIMIT <= beside[2] < bounded.LIMIT + STARTING
+
+
+def test_a_turn_waits_once(ready: Project, launcher: Path) -> None:
+    """After a save that did not finish in time, the events of the turn do not wait for theirs; a
+    save that finishes ends that.
+    """
+    tool = {"tool_name": "Write", "tool_input": {"file_path": str(ready.root / "b")}}
+    with gone_afterwards(hanging_git(launcher, "")):
+        first = called(ready, "UserPromptSubmit", prompt="y")
+        rest = [
+            called(ready, event, tool_calls=[tool], **tool)
+            for event in ("PreToolUse", "PostToolBatch", "PreToolUse", "PostToolBatch", "Stop")
+        ]
+    assert {code for code, *_ in (first, *rest)} == {0}
+    assert first[2] >= bounded.LIMIT
+    assert all(seconds < bounded.LIMIT for *_, seconds in rest)
+
+    (launcher / "git").unlink()
+    assert b"has not finished" in called(ready, "UserPromptSubmit", prompt="z")[1]
+    until(lambda: not (ready.git_dir / "gitcp/failing").exists())
 
 
 def test_it_is_busy_only_while_it_saves(ready: Project) -> None:
