@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from gitcp import regular, wire
-from gitcp.adapters import base, installed
+from gitcp.adapters import base, installed, long_lines
 from gitcp.adapters.base import Adapter, Found, Listed, Message, Origin, Running, Stored, Unlisted
 from gitcp.errors import BadValue, ConversationUnreadable
 from gitcp.model import MAIN, Host, Source
@@ -74,6 +74,7 @@ LINE_FORMATS = ("claude-code", "codex", "copilot", "opencode")
 """Formats in which the texts of a line's messages do not depend on other lines."""
 
 TAIL = 1 << 14
+CHUNK = 1 << 18
 """Bytes at the end of a transcript in which its last message is looked for first."""
 
 PLAIN_FORMATS = ("json", "jsonl", "text")
@@ -204,16 +205,16 @@ def has_messages(found: Found, start: int) -> bool:
     try:
         main = _main(found)
         if main.path is None:
-            new = (main.data or b"")[start:]
+            lines = list(long_lines.lines([(main.data or b"")[start:]]))
         else:
             with regular.opened(main.path) as file:
                 if os.fstat(file.fileno()).st_size < start:
                     return True  # it was written anew
                 file.seek(start)
-                new = file.read()
+                lines = list(long_lines.lines(_chunks(file)))
     except (ConversationUnreadable, OSError):
         return False
-    lines = [line for line in base.lines([new]) if line.strip()]
+    lines = [line for line in lines if line.strip()]
     is_unknown = any(wire.parse_line(line) is None for line in lines)  # not made of lines
     return is_unknown or bool(_messages(load(found.agent), lines))
 
@@ -227,19 +228,28 @@ def _last_messages(found: Found) -> list[Message]:
     """Return the last messages of a conversation, at least one unless there is none."""
     adapter, main = load(found.agent), _main(found)
     if main.path is None:
-        return _messages(adapter, base.lines([main.data or b""]))
+        return _messages(adapter, long_lines.lines([main.data or b""]))
     size = TAIL
     with regular.opened(main.path) as file:
         while True:
             start = max(0, os.fstat(file.fileno()).st_size - size)
             file.seek(start)
-            lines = base.lines([file.read(size)])
             if start > 0:
-                next(lines, None)  # its beginning is not there
-            messages = _messages(adapter, lines)
+                _skip_line(file)  # its beginning is not there
+            messages = _messages(adapter, long_lines.lines(_chunks(file)))
             if messages or start == 0:
                 return messages
             size *= 8
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK):
+        yield chunk
+
+
+def _skip_line(file: BinaryIO) -> None:
+    while (part := file.readline(CHUNK)) and not part.endswith(b"\n"):
+        pass
 
 
 def _messages(adapter: Adapter, lines: Iterable[bytes]) -> list[Message]:

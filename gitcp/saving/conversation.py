@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitcp import adapters, wire
-from gitcp.adapters import base, generic
+from gitcp.adapters import base, generic, long_lines
 from gitcp.conversation import segments
 from gitcp.conversation.segments import Cut, Segment
 from gitcp.errors import ConversationUnreadable, StoreDamaged
@@ -290,6 +290,13 @@ def lines(store: Store, stream_segments: Sequence[Segment], start: int = 0) -> I
         yield line.removesuffix(b"\n")
 
 
+def _countable(store: Store, cut: Cut, start: int) -> Iterator[bytes]:
+    """Yield the lines of a stream from byte `start` on for a digest, the long ones shortened."""
+    parts = segments.content(store.reader, _segments(store, cut, start), start)
+    for line in long_lines.lines(parts):
+        yield line.removesuffix(b"\n")
+
+
 def _stream(source: Source, cut: Cut) -> Stream:
     return Stream(source.name, cut.bytes, cut.sha256, source.place, cut.torn)
 
@@ -306,10 +313,8 @@ def _digest(
     if previous is not None and previous.format == capture.format and cut.kept:
         start = _resume_offset(store, adapter, capture.format, cut)
         if start is not None:
-            return adapter.digest(
-                previous.digest, lines(store, _segments(store, cut, start), start)
-            )
-    return adapter.digest(Digest(), lines(store, _segments(store, cut, 0)))
+            return adapter.digest(previous.digest, _countable(store, cut, start))
+    return adapter.digest(Digest(), _countable(store, cut, 0))
 
 
 def _resume_offset(store: Store, adapter: base.Adapter, format: str, cut: Cut) -> int | None:

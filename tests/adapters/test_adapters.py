@@ -34,7 +34,9 @@ import json
 from gitcp.__main__ import main
 main()
 """  # noqa: E501
-ALWAYS = {f"gitcp.adapters.{name}" for name in ("base", "generic", "installed", "names")}
+ALWAYS = {
+    f"gitcp.adapters.{name}" for name in ("base", "generic", "installed", "long_lines", "names")
+}
 
 OTHER = '''
 """An agent that keeps each session in a file of its directory `.other`."""
