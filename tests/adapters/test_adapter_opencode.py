@@ -438,7 +438,7 @@ def documents(placement: Placement) -> Iterator[dict[str, Any]]:
     """What would be imported, as the files say that were written."""
     assert write(Placed("opencode", 0, placement, Path())) is None
     for item, command in zip(placement.files, placement.prepare, strict=True):
-        assert command == ("opencode", "import", "--pure", str(item.path))
+        assert command == ("opencode", "import", str(item.path))
         yield json.loads(item.path.read_bytes())
 
 
@@ -639,8 +639,8 @@ def test_status_until_it_is_imported(project: Project, agent: Database) -> None:
     assert f"Conversation  opencode {ID}: restored, but not imported yet\n  {command}\n" in said
     assert "shorter" not in said
     (prepare,) = project.json("status")["conversation"]["prepare"]
-    assert prepare[:3] == ["opencode", "import", "--pure"]
-    assert "now another" in Path(prepare[3]).read_text()
+    assert prepare[:2] == ["opencode", "import"]
+    assert "now another" in Path(prepare[2]).read_text()
 
     agent.path.write_bytes(after)
     assert f"{ID}: saved" in project.gitcp("status", check=0).out

@@ -178,8 +178,8 @@ def test_opencode_imports(project: Project, talk: Talk) -> None:
     report = resume(project, "opencode")
 
     (prepare,) = report["resume"]["prepare"]
-    assert prepare[:3] == ["opencode", "import", "--pure"]
-    document = json.loads(Path(prepare[3]).read_bytes())
+    assert prepare[:2] == ["opencode", "import"]
+    document = json.loads(Path(prepare[2]).read_bytes())
     texts = [part["text"] for message in document["messages"] for part in message["parts"]]
     assert texts[0].startswith(HEAD)
     assert texts[1:] == ["begin", "begun"]

@@ -306,7 +306,7 @@ def _plan(
         raise Refused(
             f"{directory} has other files; {base.NOTHING}", hint=base.move_away(directory)
         )
-    prepare = tuple(("opencode", "import", "--pure", str(write.path)) for write in writes)
+    prepare = tuple(("opencode", "import", str(write.path)) for write in writes)
     updated = existing[session_id].row if existing and not writes else sessions[0].row
     since = (updated.get("time_updated") or 0) / 1000
     latest = base.newer(_sessions_of(cwd, host), session_id, since, ("opencode", "--continue"))
