@@ -23,7 +23,29 @@ if TYPE_CHECKING:
 Git = Callable[..., bytes]
 Paths = Sequence[bytes]
 
-PATCH = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
+DEFAULTS = (
+    "core.abbrev=auto",
+    "diff.algorithm=default",
+    "diff.context=3",
+    "diff.indentHeuristic=true",
+    "diff.interHunkContext=0",
+    "diff.mnemonicPrefix=false",
+    "diff.noPrefix=false",
+    "diff.srcPrefix=a/",
+    "diff.dstPrefix=b/",
+    "diff.relative=false",
+    "diff.renames=true",
+    "diff.statGraphWidth=0",
+    "diff.statNameWidth=0",
+    "diff.suppressBlankEmpty=false",
+    "diff.wsErrorHighlight=default",
+)
+"""git's defaults for what a patch looks like. With the user's own, `git apply` and programs could
+not read it (`diff.noPrefix`).
+"""
+
+SETTINGS = tuple(word for setting in DEFAULTS for word in ("-c", setting))
+PATCH = (*SETTINGS, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
 CHUNK = 500
 """Number of paths on one git command line."""
 
