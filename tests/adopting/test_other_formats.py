@@ -236,6 +236,7 @@ def test_a_rollout_of_bare_items(project: Project, sealed: Path) -> None:
     assert [each["type"] for each in records] == ["session_meta", *["response_item"] * 3]
     assert {each["timestamp"] for each in records} == {time}
     assert records[0]["payload"]["id"] == thread
+    assert records[0]["payload"]["cwd"] == str(project.root)
 
 
 def test_sub_agents_beside_the_transcript(project: Project, sealed: Path) -> None:

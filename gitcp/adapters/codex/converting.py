@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
+from gitcp import wire
 from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
-from gitcp.adapters.codex import NAME
+from gitcp.adapters.codex import ENVIRONMENT, NAME
 from gitcp.adapters.codex.rollouts import PACKED
 from gitcp.adapters.codex.transcript import NOT_TYPED, enveloped, payload_of, record_of
 from gitcp.adapters.conversion import Clock, Target, Written
@@ -220,7 +222,9 @@ def mend(transcript: Transcript, stored: Stored, stream: Stream) -> Plan:
     first: Fields | None = None
     cwd, numbered = None, Counter[bool]()
     bare = 0
-    for _, fields in transcript:
+    for raw, fields in transcript:
+        if cwd is None and fields.get("role") == "user" and (match := ENVIRONMENT.search(raw)):
+            cwd = base.string(wire.parse_line(b'{"cwd":"%s"}' % match[1]) or {}, "cwd")
         bare += (record := enveloped(fields)) is not fields
         first = first or record
         cwd = cwd or base.string(payload_of(fields), "cwd")
@@ -228,7 +232,7 @@ def mend(transcript: Transcript, stored: Stored, stream: Stream) -> Plan:
     edits: list[Edit] = []
     faults: Faults = Counter()
     if bare:
-        edits, faults = [_today], Counter({BARE: bare})
+        edits, faults = [partial(_today, cwd or "/")], Counter({BARE: bare})
     elif first is not None and first.get("type") != "session_meta":
         edits, faults = mending.first_rebuilt(_first(first, cwd or "/", stored, stream))
         numbered[False] += 1
@@ -238,16 +242,19 @@ def mend(transcript: Transcript, stored: Stored, stream: Stream) -> Plan:
     return edits, faults
 
 
-def _today(records: Iterator[Record]) -> Iterator[Record]:
-    """Yield bare items in today's records."""
+def _today(cwd: str, records: Iterator[Record]) -> Iterator[Record]:
+    """Yield bare items, of a thread that began in `cwd`, in today's records."""
     time = None
-    for _, fields in records:
+    for raw, fields in records:
         each = enveloped(fields)
         payload = payload_of(each)
-        time = base.string(payload, "timestamp") or time
-        if each.get("type") == "session_meta":
-            payload = {"cwd": "/", "originator": "codex_cli_rs", "cli_version": "0.0.0", **payload}
-        if payload:
+        if each is fields and payload:
+            yield raw, fields
+        elif payload:
+            time = base.string(payload, "timestamp") or time
+            if each["type"] == "session_meta":
+                made = {"cwd": cwd, "originator": "codex_cli_rs", "cli_version": "0.0.0"}
+                payload = {**made, **payload}
             yield mending.record({"timestamp": time, "type": each["type"], "payload": payload})
 
 

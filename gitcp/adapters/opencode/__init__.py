@@ -116,7 +116,8 @@ def unlisted(host: Host) -> Iterator[tuple[Path, str]]:
     lacks: opencode moves them there once.
     """
     path = database.path_of(host)
-    reason = "sessions in files, as opencode kept them before its database, which lacks them"
+    reason = "sessions in files, as opencode kept them before its database"
+    reason += ", which lacks them" if path.exists() else ""
     try:
         known = database.ids(path) if path.exists() else set()
     except database.Unreadable:
