@@ -388,7 +388,7 @@ def _why_nothing(kept: Sequence[Kept]) -> str:
     """Return why there is nothing to restore; the checkpoint's name follows."""
     if any(path.missing for path in kept):
         return "only paths that must be kept differ from"
-    return "everything already matches"
+    return "everything else already matches" if kept else "everything already matches"
 
 
 def _done(report: Report) -> str:

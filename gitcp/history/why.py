@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from gitcp.errors import BadValue, GitFailed
 from gitcp.git import scratch, trees
 from gitcp.history import authors, history
-from gitcp.model import GITLINK, RESERVED, TREE, Checkpoint, Claim, Oid, Trigger
+from gitcp.model import GITLINK, RESERVED, TREE, Checkpoint, Claim, Entry, Oid, Trigger
 from gitcp.store import Store, Summary
 from gitcp.value import Value
 from gitcp.worktree import convert, rules
@@ -167,14 +167,22 @@ def is_file(mode: int) -> bool:
 def path(store: Store, last: Checkpoint, name: bytes) -> PathHistory:
     """Return which checkpoints up to `last` changed a path or something below it, and why `last`
     does not have it ("" if it has).
+
+    A restore of what an earlier one of these had wrote nothing, and is left out.
     """
     changed = []
+    shown = []
+    seen: set[Entry | None] = {None}
     for commit, changes in history.changed(store, [last.commit]):
         if any(change.path == name or change.path.startswith(name + b"/") for change in changes):
             changed.append(store.summary(commit))
+            entry = trees.lookup(store.reader, changed[-1].root, name)
+            if entry not in seen or not authors.is_restore(changed[-1]):
+                shown.append(changed[-1])
+            seen.add(entry)
     exists = trees.lookup(store.reader, last.root, name) is not None
     missing = "" if exists else _why_missing(store, last, name, changed[-1] if changed else None)
-    return PathHistory(tuple(reversed(changed)), missing)
+    return PathHistory(tuple(reversed(shown)), missing)
 
 
 def _lines(data: bytes) -> list[bytes]:

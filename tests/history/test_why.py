@@ -127,6 +127,9 @@ def test_restores_write_nothing(worked: Project, steps: tuple[tuple[str, ...], .
 
     assert (told["text"], told["checkpoint"]) == ("TWO", "e7baae82@2")
     assert told["prompt"] == "Make it loud."
+    reverted = ["e7baae82@4"] if steps[0][0] == "revert" else []  # a state that was in no other
+    listed = worked.json("why", "app.py")["changed"]
+    assert listed == [*reverted, "e7baae82@3", "e7baae82@2", "e7baae82@1"]
 
 
 def test_restored_from_a_dropped_checkpoint(
@@ -154,6 +157,7 @@ def test_restored_from_another_session(worked: Project) -> None:
 
     told = worked.json("why", "--session", "beta", "app.py:2")
     assert (told["text"], told["checkpoint"]) == ("TWO", "e7baae82@2")
+    assert worked.json("why", "--session", "beta", "app.py")["changed"] == ["beta@2", "beta@1"]
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ def test_stays(enabled: Project, *, is_saved: bool) -> None:
     assert "(1 file written, 0 removed)" in done
     assert ".claude/settings.json  (installed by gitcp since; gitcp disable removes it)" in done
     assert enabled.files() == after
+    again = enabled.gitcp("restore", "1", "--yes", check=0).out
+    assert again.startswith("nothing was restored: everything else already matches ")
     hooked = [target for target in TARGETS if not target.asked]
     titles = ", ".join(target.title for target in hooked)
     assert f"Hooks         installed for {titles}\n" in enabled.gitcp("status", check=0).out
