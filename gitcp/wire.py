@@ -379,9 +379,10 @@ def encode_note(note: Note) -> Json:
         "position_json": sorted(k for k, v in note.position.items() if not isinstance(v, str)),
         "position_from": str(note.position_from) if note.position_from else None,
         "compensations": list(note.compensations),
-        "handoff": _present(
-            {"task": handoff.task, **{name: list(getattr(handoff, name)) for name in LISTS}}
-        ),
+        "handoff": {
+            **({} if handoff.task is None else {"task": handoff.task}),
+            **_present({name: list(getattr(handoff, name)) for name in LISTS}),
+        },
     }
 
 

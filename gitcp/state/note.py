@@ -31,10 +31,17 @@ class PendingNote(Value):
 
 def inherit(inherited: Note, given: Note) -> Note:
     """Return the note of a checkpoint: inherited values, updated by the given ones. Decisions and
-    failures accumulate; an empty fact deletes one.
+    failures accumulate; an empty fact deletes one, an empty entry of the handoff those before it.
     """
     combined = combine(inherited, given)
-    return replace(combined, facts=_filled(combined.facts), position=_filled(combined.position))
+    handoff = combined.handoff
+    entries = {name: tuple(filter(None, getattr(handoff, name))) for name in LISTS.values()}
+    return replace(
+        combined,
+        facts=_filled(combined.facts),
+        position=_filled(combined.position),
+        handoff=Handoff(handoff.task or None, **entries),
+    )
 
 
 def inherited(checkpoint: Checkpoint) -> Note:
@@ -46,7 +53,7 @@ def inherited(checkpoint: Checkpoint) -> Note:
 
 
 def combine(earlier: Note, given: Note) -> Note:
-    """Merge two notes, keeping empty facts as deletions."""
+    """Merge two notes, keeping empty facts and entries as deletions."""
     old, new = earlier.handoff, given.handoff
     return Note(
         label=given.label,
@@ -56,7 +63,7 @@ def combine(earlier: Note, given: Note) -> Note:
         position={**earlier.position, **given.position},
         position_from=None if given.position else earlier.position_from,
         handoff=Handoff(
-            task=new.task or old.task,
+            task=old.task if new.task is None else new.task,
             decisions=_added(old.decisions, new.decisions),
             failed=_added(old.failed, new.failed),
             next=new.next or old.next,
@@ -169,7 +176,7 @@ def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _added(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
-    return old + tuple(item for item in new if item not in old)
+    return new if "" in new else old + tuple(item for item in new if item not in old)
 
 
 # ---------------------------------------------------------------- as a person edits it

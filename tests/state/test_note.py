@@ -276,3 +276,22 @@ def test_given_twice(saved: Project) -> None:
 
     assert op.pending_for(store.repo, name) == Note(phase="its own", objective="ship")
     assert op.pending_for(store.repo, "other") == Note(phase="any", objective="ship")
+
+
+def test_entries_are_removed(project: Project) -> None:
+    """An empty entry removes those before it, also if it waits in the pending note."""
+    words = ("--task", "t", "--decided", "d", "--failed", "f", "--next", "n", "--active", "a")
+    project.gitcp("save", "one", *words, check=0)
+    project.gitcp("save", "two", "--next", "", "--decided", "", "--decided", "e", check=0)
+    handoff = project.json("show", "@")["handoff"]
+    assert (handoff["next"], handoff["decisions"], handoff["failed"]) == ([], ["e"], ["f"])
+    project.gitcp("note", "--task", "", "--failed", "", "--active", "", check=0)
+    project.gitcp("save", "three", "--force", check=0)
+    handoff = project.json("show", "@")["handoff"]
+    assert handoff == {
+        "task": None,
+        "decisions": ["e"],
+        "failed": [],
+        "next": [],
+        "active": [],
+    }
