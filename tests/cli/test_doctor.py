@@ -65,6 +65,21 @@ def test_a_checkpoint_that_git_sends(project: Project) -> None:
     project.gitcp("check", check=0)
 
 
+def test_only_here(project: Project, tmp_path: Path) -> None:
+    """A note, no problem, that checkpoints are lost with .git, until a remote gets them."""
+    project.write("a", "one\n")
+    project.commit()
+    assert not any("deletes them, too" in note for note in doctor(project, 0)["notes"])
+    project.gitcp("save", check=0)
+    assert any("deletes them, too" in note for note in doctor(project, 0)["notes"])
+
+    project.git("init", "-q", "--bare", str(tmp_path / "hub.git"))
+    project.git("remote", "add", "hub", str(tmp_path / "hub.git"))
+    project.gitcp("remote", "add", "hub", "--push", "always", check=0)
+
+    assert not any("deletes them, too" in note for note in doctor(project, 0)["notes"])
+
+
 def test_all_is_well(project: Project) -> None:
     """An agent that is enabled, a hook that saved: no problem; nothing is changed by looking."""
     project.gitcp("save", check=0)

@@ -27,7 +27,7 @@ from gitcp.model import Host
 from gitcp.policy import events
 from gitcp.restoring import placing
 from gitcp.saving import quarantine
-from gitcp.state import journal
+from gitcp.state import journal, push_policy
 from gitcp.state.hook_failures import Failing
 from gitcp.store import Store
 from gitcp.value import Value
@@ -148,6 +148,8 @@ def _in_store(
     with _listing(problems):
         notes += _watched(store)
     with _listing(problems):
+        notes += _only_here(store)
+    with _listing(problems):
         problems += (Problem(what, hint) for what, hint in outside.checkpoints(store))
     problems += (Problem(fault.what, fault.hint) for fault in store.repo.faults)
     return health
@@ -160,6 +162,15 @@ def _listing(problems: list[Problem]) -> Iterator[None]:
         yield
     except (GitcpError, OSError) as error:
         problems.append(Problem(str(error), getattr(error, "hint", "")))
+
+
+def _only_here(store: Store) -> Iterator[str]:
+    """Yield that checkpoints are in the git directory only, which agents delete now and then."""
+    if store.sessions() and not push_policy.listing(store.repo):
+        yield (
+            f"no remote gets checkpoints by itself: what deletes {store.repo.common_dir} deletes "
+            "them, too: gitcp remote add NAME --push always"
+        )
 
 
 def _watched(store: Store) -> Iterator[str]:
