@@ -21,6 +21,9 @@ from gitcp.store import Store
 TAIL = 1 << 20
 """Bytes at the end of a transcript that are read."""
 
+MILLISECOND = 1_000_000
+"""Agents cut times to milliseconds: a call may have ended so many nanoseconds after its time."""
+
 
 def lines(store: Store, since: int, logged: Collection[tuple[str, str]]) -> Iterator[Line]:
     """Yield the tool calls of this directory's conversations that were written to after `since`
@@ -62,7 +65,7 @@ def _calls(conversation: Found, messages: Iterable[Message], root: str) -> Itera
                 yield Line(tool_log.BEGIN, time, key, call, paths)
         elif message.role == "tool" and message.call in named:
             mark = tool_log.FAILED if message.failed else tool_log.DONE
-            yield Line(mark, time, key, call, named.pop(message.call))
+            yield Line(mark, time + MILLISECOND, key, call, named.pop(message.call))
 
 
 def _paths(message: Message, root: str) -> tuple[bytes, ...] | None:

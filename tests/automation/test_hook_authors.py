@@ -242,7 +242,8 @@ def test_without_hooks(project: Project) -> None:
     began = datetime.now(UTC).isoformat()
     project.write("a", "alpha\n")
     project.write("b", "alpha, too\n")
-    ended = datetime.now(UTC).isoformat()
+    changed = os.stat(project.path("b")).st_ctime_ns // 1_000_000  # as agents cut times
+    ended = datetime.fromtimestamp(changed / 1000, UTC).isoformat(timespec="milliseconds")
     time.sleep(0.02)
     project.write("c", "a person\n")
     calls = (("Edit", {"file_path": str(project.root / "a")}), ("Bash", {"command": "make b"}))

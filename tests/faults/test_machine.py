@@ -323,7 +323,7 @@ class Machine(RuleBasedStateMachine):
             )
             assert after == model.add(goes_on, Kept(self.tree, brought, self.base, model.day))
         if after is not None or step != "restore":
-            model.stepped(step, safety, (talk, partial, self.tree))
+            model.stepped(step, safety, after, (talk, partial, self.tree))
 
     @precondition(lambda self: self.model.alive)
     @rule(data=st.data())

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from agents_at_work import STARTING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,8 +30,6 @@ from samples import open_store
 
 AGENTS = "abc"
 PATHS = ("one", "two", "dir/three", "dir/four")
-STARTING = 0.011
-"""Seconds that a hook takes to start: nobody else's change is nearer to a tool's begin or end."""
 
 actions = st.lists(
     st.tuples(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -20,6 +21,8 @@ ALPHA = "aaaaaaaa-2222-4333-8444-555555555555"
 BETA = "bbbbbbbb-2222-4333-8444-555555555555"
 GAMMA = "cccccccc-2222-4333-8444-555555555555"
 CALLS = count(1)
+STARTING = 0.011
+"""Seconds between a hook and what its agent does: the clock that stamps files lags by a tick."""
 
 
 class AgentAtWork:
@@ -69,6 +72,7 @@ class AgentAtWork:
         """Run a tool: what is done meanwhile, it does."""
         call = {"tool_name": name, "tool_input": fields, "tool_use_id": f"toolu_{next(CALLS)}"}
         self.calls("PreToolUse", **call)
+        time.sleep(STARTING)
         yield
         self.ends(call)
 

@@ -105,6 +105,8 @@ class Model:
     """Of the restore that began at a safety checkpoint: whether it was of the conversation, and of
     some paths only; and the files that it left.
     """
+    records: dict[Id, Id] = field(default_factory=dict)
+    """The checkpoint that a restore, undo or redo made, by its safety checkpoint."""
     done: list[Operation] = field(default_factory=list)
     undone: list[Operation] = field(default_factory=list)
     trash: list[Operation] = field(default_factory=list)
@@ -203,8 +205,10 @@ class Model:
         """The session that a checkpoint is found in."""
         return self.address(target).partition("@")[0]
 
-    def stepped(self, step: str, safety: Id, extent: tuple[bool, bool, Tree]) -> None:
-        """What can be undone and redone after a restore, an undo, or a redo."""
+    def stepped(
+        self, step: str, safety: Id, after: Id | None, extent: tuple[bool, bool, Tree]
+    ) -> None:
+        """What can be undone and redone after a restore, an undo, or a redo, which made `after`."""
         walked = {"undo": self.undo, "redo": self.redo}.get(step)
         if walked is not None:
             walked.pop()
@@ -212,6 +216,7 @@ class Model:
         if step == "restore":
             self.redo.clear()
         self.extents[safety] = extent
+        self.records[safety] = after or safety
         self.walk(step, "restore")
 
     def walk(self, step: str, kind: str) -> None:
@@ -251,6 +256,7 @@ class Model:
         safeties = {id for id in self.there if self.kept[id].safety} | {*self.undo, *self.redo}
         young = {id for id in safeties & self.there if self.day - self.kept[id].day < YOUNG}
         needed = {*self.undo[-1:], *self.redo[-1:]}
+        needed |= {self.records[id] for id in needed}
         firsts = {id for id in self.there if self.kept[id].origin}
         points = {self.kept[id].origin for id in firsts}
         spared = tips | young | needed | firsts | points | set(self.tags.values())
