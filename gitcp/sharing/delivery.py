@@ -184,10 +184,10 @@ class Delivery:
         """
         left, bad = list(updates), host_checks.refused(refused.values())
         while bad and len(refused) == len(updates) and left:
-            held = host_checks.holders(self._store, left, bad)
-            left = [u for u in left if u.ref not in held and u.ref != self._to.catalogue]
-            refused |= held
-            if not held or not left:
+            holders = host_checks.holders(self._store, left, bad)
+            left = [u for u in left if u.ref not in holders and u.ref != self._to.catalogue]
+            refused |= holders
+            if not holders or not left:
                 break
             self._pace()
             answers = remote.send(self._store.repo, self._to.destination, left)

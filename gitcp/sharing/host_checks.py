@@ -32,21 +32,21 @@ class Refused(Value):
 
 def refused(reasons: Iterable[str]) -> Refused | None:
     """Return the first object that a host's answers name, None if it refused for another reason."""
-    found = next(filter(None, map(SAID.search, reasons)), None)
-    return found and Refused(Oid(found[1]), found[2].strip())
+    match = next(filter(None, map(SAID.search, reasons)), None)
+    return match and Refused(Oid(match[1]), match[2].strip())
 
 
 def holders(store: Store, updates: Iterable[Update], bad: Refused) -> dict[str, str]:
     """Return the refs that would send an object, each with the reason in words. Raises
     StoreDamaged.
     """
-    found = {}
+    reasons = {}
     for each in updates:
         path = _path(store, each, bad.oid)
         if path is not None and each.new:
             where = _where(store, store.peel(each.new), path, bad.oid)
-            found[each.ref] = f"{CHECKED} {where}: {bad.why}"
-    return found
+            reasons[each.ref] = f"{CHECKED} {where}: {bad.why}"
+    return reasons
 
 
 def path_in(reason: str) -> str | None:
