@@ -324,6 +324,8 @@ def print_report(
         print_done(context, report)
     group(output.line, humanize.count(len(report.written), "file") + " written", report.written)
     group(output.line, humanize.count(len(report.removed), "file") + " removed", report.removed)
+    if report.index:
+        output.line("  index restored")
     kept(output.line, "kept", report.kept)
     for command in undone:
         output.line(Styled("  not undone: ", BOLD), command)

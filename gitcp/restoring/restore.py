@@ -109,7 +109,8 @@ class Report(Value):
 
     `checkpoint` is None if nothing had to change; `safety` is None too, unless the current state
     had to be saved to find out. `failed`: not everything was restored. `others` are the other
-    sessions that changed what it changed, if the request asks for them.
+    sessions that changed what it changed, if the request asks for them. `index`: the index was
+    restored, too.
     """
 
     target: Checkpoint
@@ -121,6 +122,7 @@ class Report(Value):
     placed: Placed | None
     failed: bool
     others: tuple[OtherSession, ...] = ()
+    index: bool = False
 
     @property
     def written_text(self) -> tuple[str, ...]:
@@ -628,9 +630,9 @@ def _carry_out(
     restore_notice.leave(store, request.target, after.checkpoint, safety, kept)
     _record(store, request, entry, (request.target.id, safety.id, after.checkpoint.id))
     journal.finish(store.repo)
-    changed = tuple(done.written), tuple(done.removed)
-    failed = any(one.missing for one in kept)
-    return Report(request.target, safety.id, after.checkpoint.id, *changed, kept, placed, failed)
+    made = safety.id, after.checkpoint.id, tuple(done.written), tuple(done.removed)
+    index = request.index and not index_failures
+    return Report(request.target, *made, kept, placed, any(p.missing for p in kept), index=index)
 
 
 def _record(

@@ -310,10 +310,10 @@ def test_undo_of_the_index(project: Project) -> None:
     project.write("b", "b\n")
     project.git("add", "b")
     before = project.git("ls-files", "--stage")
-    restore(project, staged, index=True)
+    assert restore(project, staged, index=True).index
     assert project.git("ls-files", "--stage") != before
 
-    undo(project)
+    assert undo(project).index
     assert project.git("ls-files", "--stage") == before
     redo(project)
     assert project.git("diff", "--cached", "--name-only") == "a"
