@@ -233,7 +233,9 @@ def _typed(name: str, words: Sequence[str]) -> str:
     """
     import shlex
 
-    command, *own = name.split()
+    command, *own = ALIASES.get(name) or name.split()
+    if command not in NAMES:
+        return f"gitcp {command}"
     words = [re.sub(r"^HEAD\b", "@", word) for word in words]
     for accepted in (words, [word for word in words if not word.startswith("-")], []):
         if reader.read(load(command), [*own, *accepted]) is not None:

@@ -259,6 +259,8 @@ def test_a_directory_that_is_gone(project: Project) -> None:
     ("args", "said", "hint"),
     [
         (("sav",), "there is no command 'sav'; did you mean 'save'?", "gitcp save"),
+        (("lst",), "there is no command 'lst'; did you mean 'list'?", "gitcp log --table"),
+        (("versoin",), "there is no command 'versoin'; did you mean 'version'?", "gitcp --version"),
         (("zzz",), "there is no command 'zzz'", "gitcp help --all"),
         (("save", "--lable", "x"), "--lable", "gitcp save -h"),
         (("log", "-n", "many"), "many", "gitcp log -h"),
