@@ -116,7 +116,7 @@ def _print_plan(plan: RevertPlan, line: Callable[..., None]) -> None:
     restore_view.changes(files, line)
     restore_view.kept(line, "kept", files.kept)
     if not files and not plan.conflicts:
-        line("  nothing to revert: its changes are no longer present")
+        line("  nothing to revert: the files have no changes of it")
 
 
 def _said(touched: op.AffectedCheckpoint) -> str:

@@ -460,3 +460,14 @@ def merged(store: Store, sides: tuple[Oid, Oid, Oid], lines: object) -> Merged:
 
 def trees_equal(store: Store, ours: Oid, theirs: Oid) -> bool:
     return dict(trees.walk(store.reader, ours)) == dict(trees.walk(store.reader, theirs))
+
+
+def test_step_without_changes(project: Project) -> None:
+    """It is not said of a step that changed no files that its changes are gone."""
+    project.write("a", "one\n")
+    project.gitcp("save", check=0)
+    project.gitcp("save", "a label", "--force", check=0)
+
+    said = project.gitcp("revert", "2", "--dry-run", check=0).out
+
+    assert "nothing to revert: the files have no changes of it" in said
