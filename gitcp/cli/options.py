@@ -307,6 +307,10 @@ mine_option = flag("--mine", help="restore only what this session changed")
 whole_tree_option = flag("--whole-tree", help="also undo changes of sessions at work")
 """For commands that restore files."""
 
+only_own_option = flag("--mine", help="keep what changed since, as without it")
+all_since_option = flag("--whole-tree", help="also undo what changed since")
+"""The same for undo and redo, which always keep what changed since, whoever changed it."""
+
 allow_option = option(
     "--allow",
     multiple=True,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from gitcp.cli import delete, prune_view, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
+    all_since_option,
     json_option,
-    mine_option,
+    only_own_option,
     session_option,
     takes,
-    whole_tree_option,
     yes_option,
 )
 from gitcp.lifecycle import prune
@@ -18,8 +18,8 @@ from gitcp.restoring.undo import to_redo
 
 
 @takes(
-    mine_option,
-    whole_tree_option,
+    only_own_option,
+    all_since_option,
     yes_option,
     session_option,
     json_option,

@@ -158,6 +158,11 @@ def undo() -> Proposal:
     return Proposal("Undo", ("undo", "--yes"), undo="U redoes it")
 
 
+def undo_all() -> Proposal:
+    """Undo the last restore, and what changed since as well; the plan lists it."""
+    return Proposal("Undo all since", ("undo", WHOLE_TREE), asks=True, undo="U redoes it")
+
+
 def redo() -> Proposal:
     """Redo what was undone."""
     return Proposal("Redo", ("redo", "--yes"), undo=UNDO)

@@ -690,6 +690,9 @@ class Panes(Screen[None], inherit_bindings=False):
     def action_undo(self) -> None:
         self._at_once(acts.undo())
 
+    def action_undo_all(self) -> None:
+        self._propose(acts.undo_all())
+
     def action_redo(self) -> None:
         self._at_once(acts.redo())
 

@@ -116,6 +116,15 @@ ACTS = (
         "gitcp prune --session SESSION",
     ),
     Key("u", "u", "undo", "undo the last restore, prune or delete", "undo", PANES, "gitcp undo"),
+    Key(
+        "W",
+        "W",
+        "undo_all",
+        "undo the last restore and what changed since",
+        "",
+        PANES,
+        "gitcp undo --whole-tree",
+    ),
     Key("U", "U", "redo", "redo what was undone", "", PANES, "gitcp redo"),
 )
 

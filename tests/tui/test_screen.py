@@ -58,6 +58,28 @@ def test_restore_and_undo(shop: Shop) -> None:
     assert shop.project.files() == before
 
 
+def test_undo_over_later_changes(shop: Shop) -> None:
+    """`u` refuses to undo what was written since; `W` shows the plan that does."""
+    before = shop.project.files()
+
+    async def undo(seen: Seen) -> None:
+        await seen.press("G", "r")
+        await seen.until("y apply")
+        await seen.pilot.press("y")
+        await seen.until("u undoes it")
+        shop.project.write("app/shop.py", "rewritten\n")
+        await seen.pilot.press("u")
+        await seen.until("undo would lose these changes")
+        await seen.pilot.press("W")
+        assert "gitcp undo --whole-tree" in await seen.until("y apply")
+        await seen.pilot.press("y")
+        await seen.until("U redoes it")
+
+    with shop.project.guard():
+        watched(shop, undo)
+    assert shop.project.files() == before
+
+
 def test_declined(shop: Shop) -> None:
     """Esc at the plan changes nothing."""
     before, log = shop.project.files(), shop.project.git("for-each-ref")
