@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -473,6 +474,79 @@ def test_any_tree_to_any_other(
             "the undo did not see all it did"
         )
     assert last(project).id.session == target.id.session
+
+
+LINES = st.lists(st.sampled_from([b"one", b"two"]), min_size=3, max_size=3).map(
+    b"\n-\n-\n-\n".join  # far enough apart to be merged
+)
+WORK = st.dictionaries(
+    st.sampled_from([b"a", b"b", b"b/c", b"d/e"]),
+    st.tuples(st.just("file"), LINES, st.sampled_from([0o644, 0o755])),
+)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(first=WORK, second=WORK, third=WORK)
+def test_undo_after_any_work(
+    tmp_path_factory: pytest.TempPathFactory, first: Tree, second: Tree, third: Tree
+) -> None:
+    """Whatever is done after a restore: undo brings back what nobody touched since, keeps what the
+    restore did not change, and merges the rest as git does; or refuses, and nothing is changed.
+    """
+    project = Project(tmp_path_factory.mktemp("work") / "project")
+    build(project, first, b"")
+    target = save(project)
+    build(project, second, b"")
+    before = files_of(project)
+    if restore(project, target).checkpoint is None:
+        return
+    left = files_of(project)
+    build(project, third, b"")
+    worked = files_of(project)
+    paths = sorted(before.keys() | left.keys() | worked.keys())
+    disputed = [p for p in paths if len({f.get(p) for f in (before, left, worked)}) == 3]
+
+    try:
+        with project.guard():
+            undo(project)
+    except Refused:
+        assert files_of(project) == worked
+        assert disputed or hides_another(before.keys() | worked.keys())
+        return
+    after = files_of(project)
+    for path in paths:
+        sides = left.get(path), worked.get(path), before.get(path)
+        if path not in disputed:
+            assert after.get(path) == (sides[2] if sides[0] == sides[1] else sides[1]), path
+            continue
+        base, ours, theirs = (file or File("file", 0, b"") for file in sides)
+        got = after[path]
+        assert got.mode in (ours.mode, theirs.mode)
+        assert got.data == merged_by_git(project, base.data, ours.data, theirs.data), path
+
+
+def files_of(project: Project) -> Files:
+    """The files of the working tree, without directories."""
+    return {path: file for path, file in contents(project).items() if file.kind != "directory"}
+
+
+def hides_another(paths: Collection[bytes]) -> bool:
+    """Whether one of these paths is a directory of another."""
+    return any(other.startswith(path + b"/") for path in paths for other in paths)
+
+
+def merged_by_git(project: Project, base: bytes, ours: bytes, theirs: bytes) -> bytes:
+    """What `git merge-file` makes of three versions, which do not conflict."""
+    place = project.root.parent
+    for name, data in (("base", base), ("ours", ours), ("theirs", theirs)):
+        place.joinpath(name).write_bytes(data)
+    words: list[str | Path] = [
+        "git",
+        "merge-file",
+        "-p",
+        *(place / name for name in ("ours", "base", "theirs")),
+    ]
+    return subprocess.run(words, check=True, capture_output=True).stdout
 
 
 # ------------------------------------------------------------ what a look at the tree does not show
@@ -1014,7 +1088,7 @@ ANY_RULES = st.sampled_from(
 
 
 @pytest.mark.faults
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     trees=st.tuples(TREES, TREES),
     rules=st.tuples(ANY_RULES, ANY_RULES),
