@@ -14,6 +14,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.output import BOLD, GREEN, PLAIN, RED, YELLOW, Styled
 from gitcp.errors import OthersAffected
+from gitcp.history.live import turns
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
 from gitcp.restoring import others, placing, restore
 from gitcp.restoring.merge import Conflict
@@ -62,6 +63,8 @@ def carry_out(
         agreed = plan(request)
     if agreed is not None and not yes:
         request, agreed = _agreed(context, request, agreed, plan, choice)
+    if yes and not as_json:
+        print_turns(context, context.output.say)
     with _hinting(context):
         report = apply(request, agreed)
     not_undone = (
@@ -196,6 +199,7 @@ def print_plan(
     changes(plan.files, line)
     kept(line, "kept", plan.files.kept)
     print_others(line, plan.others, request)
+    print_turns(context, line)
     print_conflicts(line, plan.conflicts)
     if request.index:
         line("  the index would be restored as well")
@@ -222,6 +226,20 @@ def print_others(
             line(f"    {each.session}{agent}")
             for text in humanize.listed([display(path) for path in each.paths], MOST):
                 line(f"      {text}")
+
+
+def print_turns(context: Context, line: Callable[..., None]) -> None:
+    """Print which agents are in mid-turn in this working tree. One wrote its next files into a tree
+    that was restored meanwhile, and nothing had said so.
+    """
+    now = context.host.now()
+    for turn in turns(context.store):
+        since, last = (humanize.ago(time, now) for time in (turn.began, turn.last))
+        line(
+            Styled("  in mid-turn: ", RED),
+            f"{turn.agent} in session {turn.session} (begun {since}, last event {last}); ",
+            "it may write into the restored files",
+        )
 
 
 def print_conflicts(line: Callable[..., None], conflicts: Sequence[Conflict]) -> None:

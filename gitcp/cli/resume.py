@@ -28,7 +28,7 @@ from gitcp.errors import BadValue, GitcpError
 from gitcp.restoring import recreate, resume, trust
 from gitcp.restoring import restore as op
 from gitcp.restoring.placing import Placed
-from gitcp.restoring.restore import RestoreRequest
+from gitcp.restoring.restore import RestorePlan, RestoreRequest
 from gitcp.value import replace
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ def _resume(context: Context, given: dict[str, Any]) -> None:
     if not given["as_json"]:
         _require_programs(context, placed)
     if plan:
-        if not given["yes"]:
-            restore_view.agree(context, request, plan)
+        _agree(context, request, plan, given)
         report = op.restore(context.store, request, plan)
         if not given["as_json"]:
             restore_view.print_report(context, report, plan.effects, back="undo")
@@ -105,6 +104,18 @@ def _resume(context: Context, given: dict[str, Any]) -> None:
         _print(context, request, placed, given, needed=False)
     else:
         _start(context, placed)
+
+
+def _agree(
+    context: Context, request: RestoreRequest, plan: RestorePlan, given: dict[str, Any]
+) -> None:
+    """Show the plan and ask, unless `--yes`: then name the agents in mid-turn. Raises Refused if
+    nobody agreed.
+    """
+    if not given["yes"]:
+        restore_view.agree(context, request, plan)
+    elif not given["as_json"]:
+        restore_view.print_turns(context, context.output.say)
 
 
 def _resume_in_worktree(context: Context, given: dict[str, Any]) -> None:
@@ -233,8 +244,7 @@ def _run_with(context: Context, request: RestoreRequest, given: dict[str, Any]) 
         _require_programs(context, handover.placed)
         conversion_view.say_omitted(context, handover.converted)
     if plan:
-        if not given["yes"]:
-            restore_view.agree(context, request, plan)
+        _agree(context, request, plan, given)
         report = op.restore(context.store, request, plan)
         if not given["as_json"]:
             restore_view.print_report(context, report, plan.effects, back="undo")

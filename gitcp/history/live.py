@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from gitcp import adapters
-from gitcp.model import Trigger
+from gitcp.model import Agent, Trigger
 from gitcp.policy import events
 from gitcp.saving import session as sessions
 from gitcp.state import tool_log
@@ -44,6 +45,45 @@ def is_live(store: Store, session: str, now: datetime) -> bool:
     hooked = store.repo.git_dir / "gitcp" / events.HOOKED / f"{agent}.{agent_session}"
     located = adapters.located(agent, agent_session, store.repo.host)
     return _modified(hooked) >= since or (located is not None and located.modified >= since)
+
+
+class Turn(NamedTuple):
+    """A turn of an agent's session that has not ended, as its hooks tell: when it began, or the
+    first that is known of it, and when something of it happened last.
+    """
+
+    session: str
+    agent: str
+    began: datetime
+    last: datetime
+
+
+def turns(store: Store) -> tuple[Turn, ...]:
+    """Return the turns in this working tree that have not ended and of which something happened in
+    the last ten minutes, except that of the agent which runs this process.
+    """
+    host = store.repo.host
+    running = adapters.running(host)
+    own = (running.agent, running.session_id) if running else None
+    begun: dict[tuple[str, str], tuple[int, int]] = {}
+    for line in tool_log.read(str(store.repo.git_dir)):
+        if line.mark in (tool_log.IDLE, tool_log.LEFT):
+            begun.pop(line.session, None)
+        elif line.mark == tool_log.TURN:
+            begun[line.session] = line.time, line.time
+        elif line.mark != tool_log.SAME:
+            began, _ = begun.get(line.session, (line.time, 0))
+            begun[line.session] = began, line.time
+    since = (host.now() - RECENT).timestamp() * 1e9
+    return tuple(
+        Turn(sessions.name_of(store, Agent(*key)), key[0], *map(_time, times))
+        for key, times in begun.items()
+        if key != own and times[1] >= since
+    )
+
+
+def _time(nanoseconds: int) -> datetime:
+    return datetime.fromtimestamp(nanoseconds / 1e9, UTC)
 
 
 def _modified(path: os.PathLike[str]) -> float:

@@ -220,7 +220,7 @@ class _Log:
             self._begun[key] = _Begin(line, asked, self._seen.pop((tool_log.BEFORE, key), EMPTY))
         elif line.mark in (tool_log.DONE, tool_log.FAILED):
             self._end(line, key)
-        elif line.mark in (tool_log.IDLE, tool_log.LEFT):
+        elif line.mark in (tool_log.TURN, tool_log.IDLE, tool_log.LEFT):
             for key in [key for key in self._begun if key[0] == line.session]:
                 self.done.append(self._begun.pop(key).work(line.time, certain=False))
         self._last[line.session] = line.time

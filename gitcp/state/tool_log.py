@@ -29,9 +29,12 @@ LARGEST = 1 << 16
 """Size in bytes above which a save begins a new file. The one before is read, too."""
 
 BEGIN, DONE, FAILED, IDLE, LEFT, SAME = "<>!.x="
-"""What a line says: a tool began, ended, failed; the session runs none; it ended; the files were
+"""What a line says: a tool began, ended, failed; the turn ended; the session did; the files were
 those of the last scan.
 """
+
+TURN = "+"
+"""A turn began. An older gitcp wrote IDLE there: in either case no tool of the session runs."""
 
 ASKED, BEFORE, AFTER = "?()"
 """A tool is about to begin, and waits for a save; the files of the call whose begin or end is in
@@ -57,7 +60,7 @@ WAITING = frozenset("Agent Task agent task".split())
 FILE = ("file_path", "filePath", "notebook_path", "path", "absolute_path")
 
 ESCAPES = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"))
-MARKS = {events.PROMPT: IDLE, events.TURN: IDLE, events.END: LEFT}
+MARKS = {events.PROMPT: TURN, events.TURN: IDLE, events.END: LEFT}
 AGENTS = frozenset(events.AGENTS.values())
 
 

@@ -154,6 +154,26 @@ def test_whole_tree(pair: Pair) -> None:
     assert "again first: app, beta\n" in pair.told(pair.beta)
 
 
+def test_own_agent_in_mid_turn(project: Project) -> None:
+    """Until its turn ends, a restore names the agent whose own session it restores, asked or not;
+    to that agent itself it says nothing.
+    """
+    project.write("a", "1\n")
+    agent = AgentAtWork(project, ALPHA)
+    agent.prompt()
+    agent.stop()
+    agent.prompt()
+    with agent.shell():
+        project.write("a", "2\n")
+        words = f"in mid-turn: claude-code in session {agent.name} (begun "
+        assert words in project.gitcp("restore", "1", "--dry-run", check=0).out
+        assert words in project.gitcp("restore", "1", "--yes", check=0).err
+        own = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": ALPHA}
+        assert "mid-turn" not in project.gitcp("undo", "--yes", env=own, check=0).err
+    agent.stop()
+    assert "mid-turn" not in project.gitcp("restore", "1", "--yes", check=0).err
+
+
 @pytest.mark.parametrize("ended", [False, True])
 def test_json_names_them(pair: Pair, *, ended: bool) -> None:
     """A restore says whose changes it undid, as its plan does, also of agents that have ended. Its

@@ -235,6 +235,8 @@ class Sandbox:
         codex.prompt("Use a connection pool.")
         codex.edits("db.py", project.read("db.py").decode() + "\n\nPOOL = []\n")
         codex.edits("pool.py", "SIZE = 4\n")
+        claude.stop()
+        codex.stop()
 
     def _save_yesterday(self, time: str, label: str) -> None:
         hour, minute = map(int, time.split(":"))
