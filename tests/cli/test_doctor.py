@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from talk import Talk
 
+from gitcp.automation.install import health
 from gitcp.model import CheckpointId
 from gitcp.state import journal
 from gitcp.state.extent import Extent
@@ -115,6 +117,47 @@ def test_nothing_enabled(project: Project, tmp_path: Path, programs: Path) -> No
     assert "no repository here" in project.gitcp("doctor", cwd=elsewhere, check=0).out
     (programs / "claude").unlink()
     assert "no agent with hooks is installed" in project.gitcp("doctor", check=0).out
+
+
+def test_where_nothing_is_saved(
+    project: Project, sealed: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project that Codex does not trust, a transcript in an unknown format, a full disk, no git:
+    each is named.
+    """
+    project.gitcp("save", check=0)
+    talk = Talk(project)
+    talk.path.write_text('{"kind": "of tomorrow"}\n' * 4000)
+    (programs / "codex").symlink_to("claude")
+    project.gitcp("enable", "codex", "--yes", check=0)
+    config = sealed / ".codex/config.toml"
+    place = os.path.realpath(project.root)
+    with config.open("a") as file:
+        file.write(f'\n[projects."{place}"]\ntrust_level = "untrusted"\n')
+    untrusted, unknown = (each["what"] for each in doctor(project, 1)["problems"])
+    assert untrusted.startswith("Codex runs no hooks of this project, so nothing is saved: ")
+    assert untrusted.endswith(f"{config} says that you do not trust it")
+    assert unknown.startswith(f"gitcp finds no message in {talk.path}, of claude-code")
+    talk.path.unlink()
+    project.gitcp("disable", "codex", "--yes", check=0)
+
+    store = open_store(project)
+    monkeypatch.setattr(health, "LEAST_FREE", 1 << 62)
+    (problem,) = health.examine(store, project.root, store.repo.host).problems
+    assert "saves will fail" in problem.what
+    assert "git is not on your PATH" in str([*health._program_problems("gitcp", None)])
+
+
+def test_the_plugin(project: Project, sealed: Path) -> None:
+    """Claude Code's plugin is at work without `gitcp enable`, and twice with it."""
+    settings = sealed / ".claude/settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text('{"enabledPlugins": {"gitcp@team": true}}')
+    assert project.gitcp("doctor", check=0).out.endswith("no problems\n")
+    assert [each["user"] for each in doctor(project, 0)["agents"]] == ["plugin"]
+    project.gitcp("enable", "claude", "--yes", check=0)
+    (problem,) = doctor(project, 1)["problems"]
+    assert problem["hint"] == "gitcp disable claude"
 
 
 def test_what_is_wrong(project: Project, sealed: Path, programs: Path) -> None:

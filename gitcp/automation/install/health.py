@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-from gitcp import adapters, clock
-from gitcp.automation.install import command, outside, plan
+from gitcp import adapters, clock, humanize
+from gitcp.adapters.base import Found
+from gitcp.automation.install import command, outside, plan, switches
 from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
 from gitcp.errors import GitcpError, Refused
@@ -40,7 +41,13 @@ PATIENCE = 20
 MOST_SESSIONS = 20
 """Sessions whose conversations are looked through."""
 
-CURRENT, OLD, NO = "yes", "old", "no"
+CURRENT, OLD, NO, PLUGIN = "yes", "old", "no", "plugin"
+
+LEAST_FREE = 64 << 20
+"""Bytes that must be free where checkpoints are."""
+
+LARGE = 64 << 10
+"""Bytes of a transcript that surely has a message."""
 
 LEAST_GIT = (2, 31)
 """The oldest git with all options that gitcp uses; the newest option is `rev-list --disk-usage`."""
@@ -128,7 +135,9 @@ def examine(
 def _program_problems(gitcp: str | None, git: str | None) -> Iterator[Problem]:
     if gitcp is None:
         yield Problem("gitcp is not on your PATH, so no agent can run it", command.fix())
-    if git is not None and _is_old(git):
+    if git is None:
+        yield Problem("git is not on your PATH; most commands and hooks fail", "install git")
+    elif _is_old(git):
         least = ".".join(map(str, LEAST_GIT))
         yield Problem(
             f"{git} is older than {least}; some commands will fail",
@@ -143,6 +152,10 @@ def _in_store(
     health = None
     with _listing(problems):
         health = _store(store, problems)
+    with _listing(problems):
+        problems += _not_understood(store)
+    with _listing(problems):
+        problems += _full(store)
     with _listing(problems):
         notes += _uncovered(agents, store, store.repo.host)
     with _listing(problems):
@@ -162,6 +175,33 @@ def _listing(problems: list[Problem]) -> Iterator[None]:
         yield
     except (GitcpError, OSError) as error:
         problems.append(Problem(str(error), getattr(error, "hint", "")))
+
+
+def _not_understood(store: Store) -> Iterator[Problem]:
+    """Yield each agent whose newest transcript of this directory is large and has no message that
+    gitcp can read: it writes another format then.
+    """
+    newest: dict[str, Found] = {}
+    for conversation in adapters.find_all(store.repo.root, store.repo.host):
+        newest.setdefault(conversation.agent, conversation)
+    for conversation in newest.values():
+        is_large = conversation.path.is_file() and conversation.path.stat().st_size >= LARGE
+        if is_large and adapters.last_message(conversation) is None:
+            yield Problem(
+                f"gitcp finds no message in {conversation.path}, of {conversation.agent}: it does not know this "
+                "format, and saves the file as it is",
+                "pip install --upgrade gitcp",
+            )
+
+
+def _full(store: Store) -> Iterator[Problem]:
+    """Yield that there is hardly any room for checkpoints."""
+    free = shutil.disk_usage(store.repo.common_dir).free
+    if free < LEAST_FREE:
+        yield Problem(
+            f"{humanize.size(free)} are free where {store.repo.common_dir} is; saves will fail",
+            "gitcp stats  (what takes room)",
+        )
 
 
 def _only_here(store: Store) -> Iterator[str]:
@@ -197,10 +237,13 @@ def _is_old(git: str) -> bool:
 
 def _agents(store: Store | None, host: Host) -> Iterator[AgentHealth]:
     """Yield the agents with hooks that are installed, or that gitcp is set up for."""
+    root = None if store is None else store.repo.root
     for target in (target for target in TARGETS if not target.asked):
         path = program(target, host)
         project = NO if store is None else _state(target, Scope(store.repo.root, user=False), host)
         user = _state(target, Scope(None, user=True), host)
+        if user == NO and switches.has_plugin(target, root, host):
+            user = PLUGIN
         if path or (project, user) != (NO, NO) or home(target, host).is_dir():
             yield AgentHealth(
                 target, path, _version(path, host), project, user, _last_hook(target, store)
@@ -223,11 +266,12 @@ def _agent_problems(agent: AgentHealth, store: Store | None, host: Host) -> Iter
                 f"gitcp enable {name}{option}",
             )
     if NO not in (agent.project, agent.user):
+        where = "as a plugin" if agent.user == PLUGIN else "for the user"
         yield Problem(
-            f"{title} is enabled in the project and for the user; each hook runs twice",
+            f"{title} is enabled in the project and {where}; each hook runs twice",
             f"gitcp disable {name}",
         )
-    scopes = [Scope(None, user=True)] if agent.user != NO else []
+    scopes = [Scope(None, user=True)] if agent.user in (CURRENT, OLD) else []
     scopes += (
         [Scope(store.repo.root, user=False)] if store is not None and agent.project != NO else []
     )

@@ -145,12 +145,19 @@ def silent(root: Path | None, cwd: Path, host: Host) -> Iterator[Silent]:
     for target in TARGETS:
         off = switches.off(target, root, host)
         below = root is not None and target.reads_start and cwd != root
-        if off is None and not below:
+        refused = None if root is None else switches.untrusted(target, root, host)
+        if off is None and not below and refused is None:
             continue
         for_user = is_enabled(target, user, host)
         in_project = root is not None and is_enabled(target, Scope(root, user=False), host)
         if off is not None and (for_user or in_project):
             yield Silent(f"{target.title} {off.reason}", off.hint)
+        elif refused is not None and in_project and not for_user:
+            yield Silent(
+                f"{target.title} runs no hooks of this project, so nothing is saved: {refused} "
+                "says that you do not trust it",
+                f"gitcp enable {target.name} --user",
+            )
         elif (
             below
             and in_project

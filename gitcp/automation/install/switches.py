@@ -7,6 +7,7 @@ known.
 
 from __future__ import annotations
 
+import os
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -71,6 +72,29 @@ def off(target: Target, root: Path | None, host: Host) -> Off | None:
     else:
         setting = _copilot(user, root) if target.name == "copilot" else None
     return Off(*setting) if setting else None
+
+
+def untrusted(target: Target, root: Path, host: Host) -> Path | None:
+    """Return the file in which an agent has noted that the user does not trust the project at
+    `root`, whose hooks it does not run then; None if there is none.
+    """
+    path = home(target, host) / "config.toml"
+    projects = _toml(path).get("projects") if target.name == "codex" else None
+    noted = projects.get(os.path.realpath(root)) if isinstance(projects, dict) else None
+    is_refused = isinstance(noted, dict) and noted.get("trust_level") == "untrusted"
+    return path if is_refused else None
+
+
+def has_plugin(target: Target, root: Path | None, host: Host) -> bool:
+    """Return whether an agent runs gitcp's hooks as its plugin."""
+    paths = [home(target, host) / "settings.json"] if target.name == "claude" else []
+    if paths and root is not None:
+        paths += [root / ".claude" / name for name in ("settings.json", "settings.local.json")]
+    enabled: dict[str, Any] = {}
+    for path in paths:
+        plugins = _json(path).get("enabledPlugins")
+        enabled |= plugins if isinstance(plugins, dict) else {}
+    return any(name.startswith("gitcp@") and on is True for name, on in enabled.items())
 
 
 def _claude(user: Path, root: Path | None) -> Setting | None:
