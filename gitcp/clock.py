@@ -36,7 +36,7 @@ def nanoseconds(clock: int = time.CLOCK_REALTIME) -> int:
 
 def of_files() -> int:
     """Return the file system's clock in nanoseconds: later changes get no earlier timestamp. It
-    lags behind the exact one by a tick of the kernel.
+    lags behind the exact one by a tick of the kernel, and an earlier change can have a later one.
     """
     return nanoseconds(COARSE)
 

@@ -250,6 +250,9 @@ class _Called:
     def __init__(self, event: Event, root: str, git_dir: str) -> None:
         self.event, self.root, self.git_dir = event, root, git_dir
         self.began = clock.of_files()
+        # Since Linux 6.13 a file can be stamped by the exact clock, between two ticks: what a call
+        # wrote in its last milliseconds would be later than its end.
+        self.arrived = clock.nanoseconds()
         self.settings = hook_memo.settings(git_dir)
         self.last = hook_memo.last(git_dir, event.agent, event.session_id)
         self.look = answer.look_at(root, git_dir)
@@ -259,7 +262,7 @@ class _Called:
     def note_done(self) -> None:
         """Log the event, unless a tool is about to begin."""
         if self.event.kind != events.BEFORE_TOOL:
-            self._note(self.began)
+            self._note(self.arrived)
 
     def note_asked(self) -> None:
         """Log that a tool waits for a save: what changes meanwhile is not of it."""

@@ -188,8 +188,8 @@ def _not_understood(store: Store) -> Iterator[Problem]:
         is_large = conversation.path.is_file() and conversation.path.stat().st_size >= LARGE
         if is_large and adapters.last_message(conversation) is None:
             yield Problem(
-                f"gitcp finds no message in {conversation.path}, of {conversation.agent}: it does not know this "
-                "format, and saves the file as it is",
+                f"gitcp finds no message in {conversation.path}, of {conversation.agent}: it does "
+                "not know this format, and saves the file as it is",
                 "pip install --upgrade gitcp",
             )
 
