@@ -236,7 +236,7 @@ def print_turns(context: Context, line: Callable[..., None]) -> None:
     for turn in turns(context.store):
         since, last = (humanize.ago(time, now) for time in (turn.began, turn.last))
         line(
-            Styled("  in mid-turn: ", RED),
+            Styled("  in mid-turn, as its hooks tell: ", RED),
             f"{turn.agent} in session {turn.session} (begun {since}, last event {last}); ",
             "it may write into the restored files",
         )

@@ -48,8 +48,9 @@ def is_live(store: Store, session: str, now: datetime) -> bool:
 
 
 class Turn(NamedTuple):
-    """A turn of an agent's session that has not ended, as its hooks tell: when it began, or the
-    first that is known of it, and when something of it happened last.
+    """A turn of an agent's session that has not ended, as its hooks tell (they tell nothing of one
+    that was interrupted): when it began, or the first that is known of it, and when something of it
+    happened last.
     """
 
     session: str
@@ -71,8 +72,8 @@ def turns(store: Store) -> tuple[Turn, ...]:
             begun.pop(line.session, None)
         elif line.mark == tool_log.TURN:
             begun[line.session] = line.time, line.time
-        elif line.mark != tool_log.SAME:
-            began, _ = begun.get(line.session, (line.time, 0))
+        elif line.session in begun or line.mark in (tool_log.ASKED, tool_log.BEGIN):
+            began, _ = begun.get(line.session, (line.time, 0))  # what ends late begins no turn
             begun[line.session] = began, line.time
     since = (host.now() - RECENT).timestamp() * 1e9
     return tuple(

@@ -144,7 +144,7 @@ def test_where_nothing_is_saved(
     store = open_store(project)
     monkeypatch.setattr(health, "LEAST_FREE", 1 << 62)
     (problem,) = health.examine(store, project.root, store.repo.host).problems
-    assert "saves will fail" in problem.what
+    assert "saves may fail" in problem.what
     assert "git is not on your PATH" in str([*health._program_problems("gitcp", None)])
 
 

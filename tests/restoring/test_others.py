@@ -165,12 +165,13 @@ def test_own_agent_in_mid_turn(project: Project) -> None:
     agent.prompt()
     with agent.shell():
         project.write("a", "2\n")
-        words = f"in mid-turn: claude-code in session {agent.name} (begun "
+        words = f"in mid-turn, as its hooks tell: claude-code in session {agent.name} (begun "
         assert words in project.gitcp("restore", "1", "--dry-run", check=0).out
         assert words in project.gitcp("restore", "1", "--yes", check=0).err
         own = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": ALPHA}
         assert "mid-turn" not in project.gitcp("undo", "--yes", env=own, check=0).err
-    agent.stop()
+        agent.stop()
+    # the call ended after its turn
     assert "mid-turn" not in project.gitcp("restore", "1", "--yes", check=0).err
 
 

@@ -199,7 +199,7 @@ def _full(store: Store) -> Iterator[Problem]:
     free = shutil.disk_usage(store.repo.common_dir).free
     if free < LEAST_FREE:
         yield Problem(
-            f"{humanize.size(free)} are free where {store.repo.common_dir} is; saves will fail",
+            f"{humanize.size(free)} are free where {store.repo.common_dir} is; saves may fail",
             "gitcp stats  (what takes room)",
         )
 
