@@ -59,15 +59,17 @@ def command(context: Context, /, **given: Any) -> None:
         if given["as_json"]:
             context.output.document(objects.document("revert-plan", objects.revert_plan(plan)))
         else:
-            _print_plan(plan, context.output.line)
+            _print_plan(context, plan, context.output.line)
         return
     if plan.conflicts and not (given["keep"] or given["markers"]):
         _refuse(context, plan, given)
     if plan.files and not given["yes"]:
-        _print_plan(plan, context.output.say)
+        _print_plan(context, plan, context.output.say)
         confirm.ask(
             context, "Revert?", nobody="nothing was changed", no="not reverted: nothing was changed"
         )
+    elif plan.files and not given["as_json"]:
+        restore_view.print_turns(context, context.output.say)
     report = op.revert(context.store, plan)
     if given["as_json"]:
         context.output.document(objects.document("revert", objects.revert(plan, report)))
@@ -95,7 +97,7 @@ def _request(context: Context, given: dict[str, Any]) -> RestoreRequest:
 
 def _refuse(context: Context, plan: RevertPlan, given: dict[str, Any]) -> None:
     if not given["as_json"]:
-        _print_plan(plan, context.output.say)
+        _print_plan(context, plan, context.output.say)
     paths = ", ".join(display(conflict.path) for conflict in plan.conflicts[:3])
     more = ", …" if len(plan.conflicts) > 3 else ""
     raise Refused(
@@ -105,7 +107,7 @@ def _refuse(context: Context, plan: RevertPlan, given: dict[str, Any]) -> None:
     )
 
 
-def _print_plan(plan: RevertPlan, line: Callable[..., None]) -> None:
+def _print_plan(context: Context, plan: RevertPlan, line: Callable[..., None]) -> None:
     target, files = plan.request.target, plan.files
     line("revert ", Styled(str(plan.request.span), YELLOW), restore_view.quoted(target))
     if plan.affected:
@@ -115,6 +117,8 @@ def _print_plan(plan: RevertPlan, line: Callable[..., None]) -> None:
     restore_view.print_conflicts(line, plan.conflicts)
     restore_view.changes(files, line)
     restore_view.kept(line, "kept", files.kept)
+    if files:
+        restore_view.print_turns(context, line)
     if not files and not plan.conflicts:
         line("  nothing to revert: the files have no changes of it")
 

@@ -175,6 +175,22 @@ def test_own_agent_in_mid_turn(project: Project) -> None:
     assert "mid-turn" not in project.gitcp("restore", "1", "--yes", check=0).err
 
 
+@pytest.mark.parametrize("option", ["--dry-run", "--yes"])
+def test_revert_in_mid_turn(project: Project, option: str) -> None:
+    """A revert names an agent in mid-turn as a restore does."""
+    project.write("a", "1\n")
+    agent = AgentAtWork(project, ALPHA)
+    agent.prompt()
+    with agent.shell():
+        project.write("a", "2\n")
+    agent.stop()
+    agent.prompt()
+    done = project.gitcp("revert", "2", option, check=0)
+    assert "1 file" in done.out
+    words = f"in mid-turn, as its hooks tell: claude-code in session {agent.name} (begun "
+    assert words in done.out + done.err
+
+
 @pytest.mark.parametrize("ended", [False, True])
 def test_json_names_them(pair: Pair, *, ended: bool) -> None:
     """A restore says whose changes it undid, as its plan does, also of agents that have ended. Its
