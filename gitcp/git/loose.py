@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from gitcp import regular
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
-from gitcp.git import shared
+from gitcp.git import quoted, shared
 from gitcp.git.fsync import FULL, sync_paths
 from gitcp.git.object_format import format_of, is_name_of
 from gitcp.git.packs import LEVEL, deflated
@@ -26,19 +26,6 @@ REST = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
 
 TRIES = 100
 """Number of attempts to recreate a directory that git removes as empty while it packs."""
-
-
-ESCAPED = re.compile(rb"\\([0-3][0-7]{2}|.)", re.DOTALL)
-CHARACTERS = {
-    b"a": b"\a",
-    b"b": b"\b",
-    b"f": b"\f",
-    b"n": b"\n",
-    b"r": b"\r",
-    b"t": b"\t",
-    b"v": b"\v",
-}
-"""What git escapes in a quoted path, by octal numbers or letters."""
 
 
 def with_alternates(directory: Path) -> list[Path]:
@@ -54,7 +41,7 @@ def with_alternates(directory: Path) -> list[Path]:
         except (FileNotFoundError, NotADirectoryError):
             continue
         queue += [
-            directory / os.fsdecode(_unquoted(line))
+            directory / os.fsdecode(quoted.unquote(line))
             for line in lines
             if line and not line.startswith(b"#")
         ]
@@ -67,19 +54,7 @@ def alternate_line(path: bytes) -> bytes:
     """
     if b"\n" not in path and not path.startswith(b'"'):
         return path + b"\n"
-    escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
-    return b'"' + escaped + b'"\n'
-
-
-def _unquoted(line: bytes) -> bytes:
-    if len(line) < 2 or not (line.startswith(b'"') and line.endswith(b'"')):
-        return line
-    return ESCAPED.sub(_character, line[1:-1])
-
-
-def _character(match: re.Match[bytes]) -> bytes:
-    code = match[1]
-    return bytes([int(code, 8)]) if len(code) == 3 else CHARACTERS.get(code, code)
+    return quoted.quote(path) + b"\n"
 
 
 def read_loose(directory: Path, oid: Oid) -> tuple[str, bytes] | None:

@@ -10,20 +10,11 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
+from gitcp.git import quoted
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
 HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)", re.DOTALL)
-ESCAPE = re.compile(rb'\\([0-7]{3}|[abfnrtv"\\])')
-ESCAPES = {
-    b"a": b"\a",
-    b"b": b"\b",
-    b"f": b"\f",
-    b"n": b"\n",
-    b"r": b"\r",
-    b"t": b"\t",
-    b"v": b"\v",
-}
 
 
 class Run(Value):
@@ -138,13 +129,8 @@ def _both(names: bytes) -> str:
 
 def _shown(name: bytes, *, strip: bool = False) -> str:
     if name[:1] == b'"':
-        name = ESCAPE.sub(_unescaped, name[1:].removesuffix(b'"'))
+        name = quoted.unescape(name[1:].removesuffix(b'"'))
     return display(name[2:] if strip else name)
-
-
-def _unescaped(match: re.Match[bytes]) -> bytes:
-    escape = match[1]
-    return bytes([int(escape, 8) & 0xFF]) if escape.isdigit() else ESCAPES.get(escape, escape)
 
 
 def decoded(line: bytes) -> str:

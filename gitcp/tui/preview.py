@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp import wire
 from gitcp.errors import GitcpError
+from gitcp.git import quoted
 from gitcp.model import Checkpoint, Claim, Oid
 from gitcp.store import Store
 from gitcp.tui.lines import Line, Part, wrapped
@@ -287,16 +288,11 @@ def _sections(patch: bytes) -> Iterator[Section]:
         if match is not None:
             if section is not None:
                 yield section
-            section = Section(_unquoted(match[1]) if match[1] is not None else match[2], [])
+            section = Section(quoted.unescape(match[1]) if match[1] is not None else match[2], [])
         elif section is not None:
             section.lines.append(line)
     if section is not None:
         yield section
-
-
-def _unquoted(path: bytes) -> bytes:
-    r"""Return a path that git has quoted: `\303\244` and `\t`."""
-    return path.decode("ascii", "replace").encode().decode("unicode_escape").encode("latin-1")
 
 
 def _in_color(wanted: Wanted, about: str, sections: Sequence[Section]) -> Iterator[Preview]:
