@@ -708,7 +708,7 @@ def _damage(project: Project, name: str) -> None:
 FREE = ("facts", "position", "compensated")
 """Objects whose keys are the user's."""
 
-SAME = {"findings", "noNews", "redacted", "checkpoint", "last", "report"}
+SAME = {"findings", "known", "redacted", "checkpoint", "last", "report"}
 """Objects that are documents of their own, described once."""
 
 

@@ -32,7 +32,7 @@ def answered(context: Context, given: Mapping[str, Any]) -> frozenset[str]:
     return before | frozenset(named)
 
 
-def say_no_news(
+def say_known(
     context: Context, findings: Iterable[Finding], remotes: Sequence[str], known_by: str = ""
 ) -> None:
     """Say how many secrets are passed over because these remotes have them; `known_by` says how

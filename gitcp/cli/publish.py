@@ -59,7 +59,7 @@ def command(context: Context, /, **given: Any) -> None:
       git push origin feature
     """
     plan = op.plan(context.store, _request(context, given))
-    allowing.say_no_news(context, plan.no_news, [f"its base {plan.base[:10]}"])
+    allowing.say_known(context, plan.known, [f"its base {plan.base[:10]}"])
     if given["dry_run"]:
         _show(context, plan, as_json=given["as_json"])
         return

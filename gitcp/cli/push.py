@@ -80,7 +80,7 @@ def command(context: Context, /, **given: Any) -> None:
         redacted=given["redact"],
         unfiltered=given["unfiltered"],
     )
-    allowing.say_no_news(context, plan.no_news, [to.name])
+    allowing.say_known(context, plan.known, [to.name])
     report = Report((), ()) if given["dry_run"] else op.push(store, plan)
     if given["as_json"]:
         context.output.document(objects.document("push", _fields(plan, report)))
@@ -129,7 +129,7 @@ def _fields(plan: op.PushPlan, report: Report) -> wire.Json:
         ],
         "redacted": [finding_fields(finding) for finding in plan.redacted],
         "findings": [finding_fields(finding) for finding in plan.findings],
-        "noNews": [finding_fields(finding) for finding in plan.no_news],
+        "known": [finding_fields(finding) for finding in plan.known],
         "filtered": [wire.encode_path(path) for path in sorted(plan.filtered)],
     }
 

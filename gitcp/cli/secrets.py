@@ -22,9 +22,9 @@ from gitcp.cli.output import RED, YELLOW, Styled
 from gitcp.errors import BadValue, GitFailed, SecretsFound
 from gitcp.model import Oid
 from gitcp.secrets import checkpoint_scan as op
-from gitcp.secrets import no_news
+from gitcp.secrets import known_secrets
 from gitcp.secrets.checkpoint_scan import Finding
-from gitcp.sharing import possession, remotes
+from gitcp.sharing import remote_haves, remotes
 from gitcp.state import allowed
 from gitcp.store import Store
 from gitcp.worktree.paths import display
@@ -57,8 +57,8 @@ def command(context: Context, /, **given: Any) -> None:
     """List secrets in checkpoints: tokens, keys, passwords
 
     Scans the files, conversation, messages and names of one checkpoint, or of the whole session.
-    Push, export and publish scan again and stop at a secret. What all enabled remotes have already
-    is let through. Exit code 15: secrets were found.
+    Push, export and publish scan again and stop at a secret. Secrets that all enabled remotes
+    already have are skipped. Exit code 15: secrets were found.
 
       gitcp secrets
       gitcp secrets 12
@@ -82,13 +82,13 @@ def _scan(context: Context, given: dict[str, Any]) -> None:
     """List what is found. Raises SecretsFound."""
     commits = _commits(context, given)
     search = op.search(context.store, commits, allowed.ids(context.store.repo))
-    findings, harmless, names = _divided(context, search, commits)
+    findings, known, names = _split(context, search, commits)
     for finding in findings:
         if given["as_json"]:
             context.output.document(objects.document("finding", fields(finding)))
         else:
             show(context, finding)
-    allowing.say_no_news(context, harmless, names, ", by the last fetch")
+    allowing.say_known(context, known, names, ", by the last fetch")
     if findings:
         raise SecretsFound(
             f"{humanize.count(len({f.id for f in findings}), 'secret')} found. Nothing was sent, "
@@ -96,20 +96,21 @@ def _scan(context: Context, given: dict[str, Any]) -> None:
             hint="gitcp secrets --allow ID",
         )
     if not given["as_json"]:
-        context.output.line("no secrets found" if not harmless else "no other secrets found")
+        context.output.line("no secrets found" if not known else "no other secrets found")
 
 
-def _divided(
+def _split(
     context: Context, search: op.Search, commits: list[Oid]
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...], list[str]]:
-    """Return the findings that are news to an enabled remote, those that are not, and the names of
-    the remotes.
+    """Return the findings that an enabled remote does not have, those that all have, and the names
+    of the remotes.
     """
     store = context.store
     to = [each for each in remotes.listing(store.repo) if each.enabled] if search.findings else []
-    known = [no_news.known(store, search, commits, possession.at_last_fetch(store, r)) for r in to]
+    haves = (remote_haves.at_last_fetch(store, each) for each in to)
+    known = [known_secrets.ids(store, search, commits, each) for each in haves]
     everywhere = frozenset[str].intersection(*known) if known else frozenset[str]()
-    return (*no_news.divided(search.findings, everywhere), [each.name for each in to])
+    return (*known_secrets.split(search.findings, everywhere), [each.name for each in to])
 
 
 def _commits(context: Context, given: dict[str, Any]) -> list[Oid]:
@@ -132,7 +133,7 @@ def _chain(store: Store, tip: Oid | None) -> list[Oid]:
 
 
 def _answer(context: Context, given: dict[str, Any]) -> None:
-    """Record answers, or forget them."""
+    """Allow secrets, or revoke that."""
     repo = context.store.repo
     change = allowed.allow if given["allow"] else allowed.revoke
     schema = "allowed" if given["allow"] else "revoked"

@@ -35,9 +35,9 @@ from gitcp.restoring import trust
 from gitcp.restoring.plan import Side
 from gitcp.review import links
 from gitcp.review.cleaned import Cleaning
-from gitcp.secrets import checkpoint_scan, no_news
+from gitcp.secrets import checkpoint_scan, known_secrets
 from gitcp.secrets.checkpoint_scan import Finding, Search, Sieve
-from gitcp.secrets.no_news import Possession
+from gitcp.secrets.known_secrets import Haves
 from gitcp.sharing import markdown
 from gitcp.state import oplog
 from gitcp.store import Store, subject
@@ -83,7 +83,7 @@ class BranchCommit(Value):
 class PublishPlan(Value):
     """The branch to make. `old` is where it points now, None if it is new; `masked` counts the
     secrets replaced in the conversation; `filtered` are the files that git's filters changed, with
-    their filters; `no_news` are secrets in files that the branch has anyway, in its base.
+    their filters; `known` are secrets in files that the branch has anyway, in its base.
     """
 
     request: PublishRequest
@@ -92,7 +92,7 @@ class PublishPlan(Value):
     old: Oid | None
     masked: int
     filtered: Mapping[bytes, str] = EMPTY
-    no_news: tuple[Finding, ...] = ()
+    known: tuple[Finding, ...] = ()
 
     @property
     def tip(self) -> Oid:
@@ -126,12 +126,12 @@ def plan(store: Store, request: PublishRequest) -> PublishPlan:
     except BaseException:
         store.writer.discard()
         raise
-    news, harmless = branch.divided(chain)
-    if news and not request.redact:
+    leaking, known = branch.split_findings(chain)
+    if leaking and not request.redact:
         store.writer.discard()
-        raise checkpoint_scan.refused(news, NOTHING)
+        raise checkpoint_scan.refused(leaking, NOTHING)
     return PublishPlan(
-        request, base, tuple(branch.commits), old, masked, branch.cleaning.drivers, harmless
+        request, base, tuple(branch.commits), old, masked, branch.cleaning.drivers, known
     )
 
 
@@ -263,16 +263,16 @@ class _Branch:
                 checkpoint, f"{text}\n\n{links.TRAILER}: {checkpoint.id}\n", files, len(changed)
             )
 
-    def divided(
+    def split_findings(
         self, chain: Sequence[Checkpoint]
     ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-        """Return the findings that are news, and those that the branch has anyway, in its base. If
-        secrets are replaced, all are.
+        """Return the findings that would leak, and those that the base of the branch already has.
+        If secrets are replaced, there are none.
         """
         search = Search(self.sieve, () if self.request.redact else tuple(self.findings), EMPTY)
-        has = Possession((self.base_commit,))
-        known = no_news.known(self.store, search, [each.commit for each in chain], has)
-        return no_news.divided(search.findings, known)
+        has = Haves((self.base_commit,))
+        known = known_secrets.ids(self.store, search, [each.commit for each in chain], has)
+        return known_secrets.split(search.findings, known)
 
     def add_conversation(self, checkpoint: Checkpoint) -> int:
         """Add the commit with the redacted conversation; return the number of secrets replaced."""

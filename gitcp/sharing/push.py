@@ -13,12 +13,12 @@ from gitcp.errors import Refused, RevisionNotFound
 from gitcp.git import refs
 from gitcp.git.remote import Update
 from gitcp.model import CheckpointId, Oid
-from gitcp.secrets import checkpoint_scan, no_news
+from gitcp.secrets import checkpoint_scan, known_secrets
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
-from gitcp.secrets.no_news import Possession
-from gitcp.sharing import filtered, possession, redact, remote_refs
+from gitcp.secrets.known_secrets import Haves
+from gitcp.sharing import filtered, redact, remote_haves, remote_refs
 from gitcp.sharing.delivery import Delivery, Pace, within_rate
-from gitcp.sharing.possession import Asked
+from gitcp.sharing.remote_haves import Asked
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
 from gitcp.state import oplog, push_policy
@@ -58,7 +58,7 @@ class PushPlan(Value):
 
     `listed` are the remote's refs, `allowed` the secrets that may leave, and `redacted` those
     replaced in what is sent. `filtered` are the files that are not as git would commit them, with
-    their filters, unless they may leave. `no_news` are secrets that the remote has already, and
+    their filters, unless they may leave. `known` are secrets that the remote has already, and
     `has_more` says that it has branches that are not here, which may have others of the findings.
     """
 
@@ -69,7 +69,7 @@ class PushPlan(Value):
     allowed: Collection[str] = frozenset()
     redacted: tuple[Finding, ...] = ()
     filtered: Mapping[bytes, str] = EMPTY
-    no_news: tuple[Finding, ...] = ()
+    known: tuple[Finding, ...] = ()
     has_more: bool = False
 
     @property
@@ -118,7 +118,7 @@ def plan(
         force=force,
         redacted=redacted,
         unfiltered=unfiltered,
-        asked=possession.asking(store, to),
+        asked=remote_haves.asking(store, to),
     )
 
 
@@ -133,7 +133,7 @@ def compare(
     force: bool = False,
     redacted: bool = False,
     unfiltered: bool = False,
-    asked: Asked = Possession,
+    asked: Asked = Haves,
 ) -> PushPlan:
     """Return the plan for a remote whose refs are listed. A session in `tips` is sent up to this
     checkpoint; `asked` asks the remote what it has. Otherwise as `plan`.
@@ -156,16 +156,16 @@ def compare(
         raise checkpoint_scan.refused(scanned.leaking, NOTHING, left="they cannot be redacted")
     return PushPlan(
         *(to, listed, tuple(items), scanned.leaking, allowed, tuple(removed), drivers),
-        no_news=scanned.no_news,
+        known=scanned.known,
         has_more=scanned.has_more,
     )
 
 
 class _Scanned(Value):
-    """What a scan found, divided as in PushPlan."""
+    """What a scan found, as in PushPlan."""
 
     leaking: tuple[Finding, ...]
-    no_news: tuple[Finding, ...]
+    known: tuple[Finding, ...]
     has_more: bool
 
 
@@ -185,10 +185,10 @@ def _scan(
     in_tags = checkpoint_scan.in_tags(store, tag_values, search.sieve)
     names = (i.name for i in items if i.kind == "session")
     in_names = checkpoint_scan.in_names("session", names, search.sieve)
-    has = asked() if search.findings else Possession()
-    known = no_news.known(store, search, commits, has)
-    leaking, harmless = no_news.divided((*search.findings, *in_tags, *in_names), known)
-    return _Scanned(leaking, harmless, not has.is_whole)
+    has = asked() if search.findings else Haves()
+    known = known_secrets.ids(store, search, commits, has)
+    leaking, there = known_secrets.split((*search.findings, *in_tags, *in_names), known)
+    return _Scanned(leaking, there, not has.is_whole)
 
 
 class _Outgoing(Value):

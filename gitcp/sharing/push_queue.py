@@ -21,9 +21,9 @@ from gitcp import clock, humanize
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Oid
-from gitcp.sharing import possession, push, remote_refs, remotes
-from gitcp.sharing.possession import Asked
+from gitcp.sharing import push, remote_haves, remote_refs, remotes
 from gitcp.sharing.push import PushPlan, State
+from gitcp.sharing.remote_haves import Asked
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
 from gitcp.state import allowed, journal, push_policy
@@ -233,7 +233,7 @@ class _Worker:
         obstacles = _deleted(self._store, to, batch)
         sendable = [item for item in batch if item.ref not in obstacles]
         plans = []
-        asked = possession.asking(self._store, to)
+        asked = remote_haves.asking(self._store, to)
         for session, tip in _sessions(self._store, sendable).items():
             plan = self._plan(consent, to, listed, asked, {session: tip})
             if plan is None:

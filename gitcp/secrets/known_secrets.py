@@ -1,10 +1,10 @@
-"""Which secrets somebody has already, who has these commits: sent there again, they are no leak.
+"""Which secrets a receiver already has in its commits: sending them again is no leak.
 
-A test key that the branches of a project contain is in every checkpoint of it. A finding is no news
+A test key that the branches of a project contain is in every checkpoint of it. A finding is known
 if the same secret, by its ID, is in the commits: in the same file or another, edited or not, or in
 a conversation. It is looked for where it probably is, and only if there is a finding: in the files
 of the commit that the checkpoints are based on, then in everything that the commits ever had at the
-paths of the findings. What is not found there counts as news. Reads only.
+paths of the findings. What is not found there is not known. Reads only.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from gitcp.store import Store
 from gitcp.value import Value
 
 MOST = 500
-"""Commits that one command of git is told of."""
+"""Maximum number of commits on one git command line."""
 
 SHORTEST = 8
-"""Bytes of a text that is worth a search."""
+"""Minimum length in bytes of a text that is searched for."""
 
 
-class Possession(Value):
-    """What somebody has, as far as it is here: commits, and tips of sessions. `is_whole`: nothing
-    else is known to be there.
+class Haves(Value):
+    """What a receiver has, as far as it is here: commits, and tips of sessions. `is_whole`: it has
+    no other branches.
     """
 
     commits: tuple[Oid, ...] = ()
@@ -36,10 +36,10 @@ class Possession(Value):
     is_whole: bool = True
 
 
-def divided(
+def split(
     findings: Iterable[Finding], known: Collection[str]
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Return the findings that are news, and those that are not."""
+    """Return the findings that are not known, and those that are."""
     findings = tuple(findings)
     return (
         tuple(each for each in findings if each.id not in known),
@@ -47,11 +47,9 @@ def divided(
     )
 
 
-def known(
-    store: Store, search: Search, checkpoints: Iterable[Oid], has: Possession
-) -> frozenset[str]:
-    """Return the IDs of the secrets, found in these checkpoints, that somebody has already. What
-    cannot be read is not known.
+def ids(store: Store, search: Search, checkpoints: Iterable[Oid], has: Haves) -> frozenset[str]:
+    """Return the IDs of the secrets, found in these checkpoints, that a receiver already has.
+    What cannot be read is not known.
     """
     look = _Look(store, search, has)
     for places in (look.in_same_files(checkpoints), look.by_text(), look.in_history()):
@@ -60,9 +58,9 @@ def known(
 
 
 class _Look:
-    """One look for the secrets of a search, in what somebody has."""
+    """A search for known secrets in what a receiver has."""
 
-    def __init__(self, store: Store, search: Search, has: Possession) -> None:
+    def __init__(self, store: Store, search: Search, has: Haves) -> None:
         self.store, self.search, self.has = store, search, has
         self.wanted = {finding.id for finding in search.findings}
         self.known: set[str] = set()
@@ -137,7 +135,7 @@ class _Look:
                 yield Oid(fields[3].decode("ascii"))
 
     def _origins(self, checkpoints: Iterable[Oid]) -> tuple[Oid, ...]:
-        """Return the commits that the checkpoints come from and that somebody has."""
+        """Return the commits that the checkpoints come from and that the receiver has."""
         if not self.has.commits:
             return ()
         summaries = (self.store.summary(commit) for commit in checkpoints)
@@ -174,7 +172,7 @@ class _Look:
             yield Oid(point.decode("ascii")), path
 
     def _git(self, *args: str | bytes, input: bytes = b"") -> bytes:
-        """Return what git says, b"" if it fails: then nothing is known."""
+        """Return git's output, b"" if it fails: then nothing is known."""
         try:
             return self.store.repo.git(*args, input=input, accept=(0, 1))
         except GitFailed:

@@ -62,7 +62,7 @@ def test_unchanged(ada: Project) -> None:
     assert ID not in listed.out
     assert f"{HAS}, by the last fetch" in listed.err
     planned = ada.gitcp("push", "--dry-run", "--json", check=0)
-    assert [each["id"] for each in json.loads(planned.out)["noNews"]] == [ID]
+    assert [each["id"] for each in json.loads(planned.out)["known"]] == [ID]
     assert HAS + "\n" in ada.gitcp("push", check=0).err
 
 
