@@ -307,9 +307,9 @@ mine_option = flag("--mine", help="restore only what this session changed")
 whole_tree_option = flag("--whole-tree", help="also undo changes of sessions at work")
 """For commands that restore files."""
 
-only_own_option = flag("--mine", help="keep what changed since, as without it")
-all_since_option = flag("--whole-tree", help="also undo what changed since")
-"""The same for undo and redo, which always keep what changed since, whoever changed it."""
+keep_later_option = flag("--mine", help="keep later changes (the default)")
+undo_later_option = flag("--whole-tree", help="also undo later changes")
+"""For undo and redo, which keep later changes by default, whoever made them."""
 
 allow_option = option(
     "--allow",

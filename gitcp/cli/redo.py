@@ -5,11 +5,11 @@ from __future__ import annotations
 from gitcp.cli import delete, prune_view, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
-    all_since_option,
     json_option,
-    only_own_option,
+    keep_later_option,
     session_option,
     takes,
+    undo_later_option,
     yes_option,
 )
 from gitcp.lifecycle import prune
@@ -18,8 +18,8 @@ from gitcp.restoring.undo import to_redo
 
 
 @takes(
-    only_own_option,
-    all_since_option,
+    keep_later_option,
+    undo_later_option,
     yes_option,
     session_option,
     json_option,

@@ -7,12 +7,12 @@ from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     Number,
-    all_since_option,
     argument,
     json_option,
-    only_own_option,
+    keep_later_option,
     session_option,
     takes,
+    undo_later_option,
     yes_option,
 )
 from gitcp.cli.output import GREEN, Styled
@@ -24,8 +24,8 @@ from gitcp.state.oplog import Operation
 
 @takes(
     argument("operation", Number(1), required=False, metavar="[OPERATION]"),
-    only_own_option,
-    all_since_option,
+    keep_later_option,
+    undo_later_option,
     yes_option,
     session_option,
     json_option,

@@ -159,8 +159,10 @@ def undo() -> Proposal:
 
 
 def undo_all() -> Proposal:
-    """Undo the last restore, and what changed since as well; the plan lists it."""
-    return Proposal("Undo all since", ("undo", WHOLE_TREE), asks=True, undo="U redoes it")
+    """Undo the last restore and later changes, which the plan lists."""
+    return Proposal(
+        "Undo the restore and later changes", ("undo", WHOLE_TREE), asks=True, undo="U redoes it"
+    )
 
 
 def redo() -> Proposal:
