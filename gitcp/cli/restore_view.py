@@ -63,10 +63,10 @@ def carry_out(
         agreed = plan(request)
     if agreed is not None and not yes:
         request, agreed = _agreed(context, request, agreed, plan, choice)
-    if yes and not as_json:
-        print_turns(context, context.output.say)
     with _hinting(context):
         report = apply(request, agreed)
+    if yes and not as_json and (report.written or report.removed):
+        print_turns(context, context.output.say)
     not_undone = (
         effects.open_commands(context.store, request.target) if agreed is None else agreed.effects
     )
@@ -199,7 +199,8 @@ def print_plan(
     changes(plan.files, line)
     kept(line, "kept", plan.files.kept)
     print_others(line, plan.others, request)
-    print_turns(context, line)
+    if plan.files:
+        print_turns(context, line)
     print_conflicts(line, plan.conflicts)
     if request.index:
         line("  the index would be restored as well")

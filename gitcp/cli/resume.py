@@ -114,7 +114,7 @@ def _agree(
     """
     if not given["yes"]:
         restore_view.agree(context, request, plan)
-    elif not given["as_json"]:
+    elif plan.files and not given["as_json"]:
         restore_view.print_turns(context, context.output.say)
 
 
