@@ -74,8 +74,10 @@ LINE_FORMATS = ("claude-code", "codex", "copilot", "opencode")
 """Formats in which the texts of a line's messages do not depend on other lines."""
 
 TAIL = 1 << 14
-CHUNK = 1 << 18
 """Bytes at the end of a transcript in which its last message is looked for first."""
+
+CHUNK = 1 << 18
+"""Bytes of a transcript that are read at once."""
 
 PLAIN_FORMATS = ("json", "jsonl", "text")
 """Formats without an agent. Any other format is the name of its adapter."""

@@ -42,8 +42,7 @@ IMAGES = {
 LONGEST_LINE = 16 << 20
 MOST_PIECES = 1000
 MOST_ATTEMPTS = 50
-"""The lines of a record that was split by line feeds, and how often they are tried as one."""
-
+"""Maximum number of lines of a record that line feeds split, and of attempts to join them."""
 
 NOTHING = "nothing was written"
 """The end of each error of a placement."""

@@ -54,11 +54,11 @@ STARTED = {"claude-code": "CLAUDE_PROJECT_DIR"}
 """Environment variables with the start directory, for agents that change their directory."""
 
 OWN_HOOKS = {
-    "codex": (".codex/hooks.json", "CODEX_HOME", "hooks.json"),
-    "copilot": (".github/hooks/gitcp.json", "COPILOT_HOME", "hooks/gitcp.json"),
+    "codex": (".codex/hooks.json", "hooks.json"),
+    "copilot": (".github/hooks/gitcp.json", "hooks/gitcp.json"),
 }
-"""Files with the hooks of agents that run Claude Code's as well: below the root of a project; the
-variable of the agent's directory, and below that.
+"""Files with the hooks of agents that run Claude Code's as well: below the root of a project, and
+below the agent's directory.
 """
 COMMAND = b"gitcp hook"
 """What is in each of them."""
@@ -741,9 +741,9 @@ def _has_own_hooks(agent: str, root: str) -> bool:
     known = OWN_HOOKS.get(agent)
     if known is None:
         return False
-    below_root, variable, below_home = known
-    home = os.environ.get(variable) or os.path.expanduser(f"~/.{agent}")
-    paths = (os.path.join(root, below_root), os.path.join(home, below_home))
+    below_root, below_own = known
+    own = events.directory(agent, os.environ, os.path.expanduser("~"))
+    paths = (os.path.join(root, below_root), os.path.join(own, below_own))
     return any(COMMAND in discovery.beginning(path) for path in paths)
 
 

@@ -51,9 +51,9 @@ OFF = (
     "diff.orderFile=/dev/null",  # git fails where the file that it names does not exist
     "log.showSignature=false",
 )
-"""Settings that name programs, set to run none, and one that names a file which not every
-repository has. Those of one driver (`diff.*.textconv`,
-`filter.*.clean`, …) have no common switch: the commands that would run them have an option each.
+"""Settings that name programs, set to run none, and one that names a file. Those of one driver
+(`diff.*.textconv`, `filter.*.clean`, …) have no common switch: the commands that would run them
+have an option each.
 """
 
 SAFE = (

@@ -204,7 +204,7 @@ def read(agent: str, name: str, fields: payload.Fields) -> Event | None:
 
 
 def attribute(event: Event, env: Mapping[str, str], home: str) -> None:
-    """Give an event to the agent that it is of, whose hook it did not run.
+    """Assign an event to the agent that sent it, if that ran the hook of another agent.
 
     Copilot runs the hooks of a project's `.claude/settings.json`, and Codex those of a plugin for
     Claude Code: each event made a session of Claude Code without a conversation.
@@ -218,6 +218,13 @@ def attribute(event: Event, env: Mapping[str, str], home: str) -> None:
     event.agent, event.is_borrowed = agent, True
     if agent == "copilot" and not event.stamp:
         event.stamp = _milliseconds(event.sent)
+
+
+def directory(agent: str, env: Mapping[str, str], home: str) -> str:
+    """Return the directory of an agent in STORES, in this environment."""
+    usual, variable, below = STORES[agent]
+    chosen = env.get(variable)
+    return os.path.normpath(os.path.join(chosen, below) if chosen else os.path.join(home, usual))
 
 
 def _of_transcript(event: Event, env: Mapping[str, str], home: str) -> str:

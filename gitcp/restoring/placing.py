@@ -124,10 +124,9 @@ def _elsewhere(store: Store, name: str, agent: Agent | None, placement: Placemen
     if session is None or name not in events.STORES or not placement.files:
         return ""
     known = hook_memo.last(os.fsdecode(store.repo.git_dir), name, session)
-    usual, variable, below = events.STORES[name]
+    _, variable, below = events.STORES[name]
     host = store.repo.host
-    chosen = host.env.get(variable)
-    here = Path(chosen, below) if chosen else host.home / usual
+    here = Path(events.directory(name, host.env, str(host.home)))
     with suppress(ValueError, IndexError):
         depth = len(placement.files[0].path.relative_to(here).parts)
         there = Path(known.transcript).parents[depth - 1] if known else here

@@ -328,11 +328,11 @@ def limited_to_extent(store: Store, request: RestoreRequest) -> RestoreRequest:
     extent = _extent_of(known.restores, request.target)
     existing = existing_paths(store, replace(request, paths=extent.paths))
     files = extent.files and bool(existing or not extent.paths)
-    operation = next((each for each in known.undo if each.safety == request.target.id), None)
-    command = "redo" if operation is None else "undo"
-    operation = operation or next(
-        (each for each in known.redo if each.safety == request.target.id), None
+    done, undone = (
+        next((each for each in operations if each.safety == request.target.id), None)
+        for operations in (known.undo, known.redo)
     )
+    operation, command = done or undone, "undo" if done else "redo"
     recorded = operation.checkpoints[-1] if operation and operation.checkpoints else None
     undoing = None
     # an older gitcp kept the safety checkpoint apart: it may be another restore's

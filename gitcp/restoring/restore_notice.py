@@ -5,9 +5,9 @@ agent reads it and passes it on, once to the restored session and once to the se
 running. For each other live session whose files it changed, it writes a file in `changed`. A hook
 that finds its session damaged writes `notice`, for whichever session comes next.
 
-An agent is told of what happened since its last turn. So a restore that was undone before anybody
-was told is not told; nor is one after which the session has begun another turn. Of the handoff it
-is told what was written after its last turn: that of the day before yesterday carries over from
+A notice covers what happened since the agent's last turn. A restore that was undone before any
+agent got its notice has none; nor has one after which the session began another turn. Of the
+handoff it has the entries written after the agent's last turn: older ones carry over from
 checkpoint to checkpoint, and the conversation has gone on since.
 """
 

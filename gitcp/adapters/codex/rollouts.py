@@ -19,7 +19,7 @@ from gitcp.model import Host
 ROLLOUT = re.compile(
     r"rollout-(\d{4})-(\d\d)-(\d\d)T\d\d-\d\d-\d\d-([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.jsonl"
 )
-BARE = re.compile(rb'\s*\{\s*"id":')
+BARE_HEAD = re.compile(rb'\s*\{\s*"id":')
 PACKED = ".zst"
 """Suffix of a rollout that Codex has compressed."""
 
@@ -163,7 +163,7 @@ def is_bare(head: bytes) -> bool:
     """Return whether a rollout that begins like this has the items themselves, without records
     around them, as Codex wrote them until it had records.
     """
-    return BARE.match(head) is not None
+    return BARE_HEAD.match(head) is not None
 
 
 def files_of(sessions: Path, thread: str) -> list[Path]:

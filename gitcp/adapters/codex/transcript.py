@@ -23,8 +23,8 @@ NOT_TYPED = (
 )
 """Prefixes of texts in the role of a prompt that no person typed."""
 
-BARE = ("message", "reasoning")
-"""Kinds of items, with calls and their outputs."""
+ITEMS = ("message", "reasoning")
+"""Kinds of items in a conversation, besides calls and their outputs."""
 
 
 def payload_of(fields: dict[str, Any]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def enveloped(fields: dict[str, Any]) -> dict[str, Any]:
         return fields
     if kind is None and "timestamp" in fields and isinstance(fields.get("id"), str):
         return {"type": "session_meta", "timestamp": fields["timestamp"], "payload": fields}
-    if isinstance(kind, str) and (kind in BARE or kind.endswith(("_call", "_output"))):
+    if isinstance(kind, str) and (kind in ITEMS or kind.endswith(("_call", "_output"))):
         return {"type": "response_item", "payload": fields}
     return fields
 

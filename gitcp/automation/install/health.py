@@ -47,7 +47,7 @@ LEAST_FREE = 64 << 20
 """Bytes that must be free where checkpoints are."""
 
 LARGE = 64 << 10
-"""Bytes of a transcript that surely has a message."""
+"""Minimum size in bytes of a transcript that must have a message."""
 
 LEAST_GIT = (2, 31)
 """The oldest git with all options that gitcp uses; the newest option is `rev-list --disk-usage`."""
@@ -179,7 +179,7 @@ def _listing(problems: list[Problem]) -> Iterator[None]:
 
 def _not_understood(store: Store) -> Iterator[Problem]:
     """Yield each agent whose newest transcript of this directory is large and has no message that
-    gitcp can read: it writes another format then.
+    gitcp can read, probably since it has another format.
     """
     newest: dict[str, Found] = {}
     for conversation in adapters.find_all(store.repo.root, store.repo.host):
@@ -188,8 +188,8 @@ def _not_understood(store: Store) -> Iterator[Problem]:
         is_large = conversation.path.is_file() and conversation.path.stat().st_size >= LARGE
         if is_large and adapters.last_message(conversation) is None:
             yield Problem(
-                f"gitcp finds no message in {conversation.path}, of {conversation.agent}: it does "
-                "not know this format, and saves the file as it is",
+                f"gitcp finds no message in {conversation.path}, of {conversation.agent}: the "
+                "format may be newer than this gitcp, which saves the file as it is",
                 "pip install --upgrade gitcp",
             )
 
@@ -199,7 +199,7 @@ def _full(store: Store) -> Iterator[Problem]:
     free = shutil.disk_usage(store.repo.common_dir).free
     if free < LEAST_FREE:
         yield Problem(
-            f"{humanize.size(free)} are free where {store.repo.common_dir} is; saves may fail",
+            f"{humanize.size(free)} left on the disk of {store.repo.common_dir}: saves may fail",
             "gitcp stats  (what takes room)",
         )
 
