@@ -196,10 +196,26 @@ def last_message(found: Found) -> float | None:
         messages = _last_messages(found)
     except (ConversationUnreadable, OSError):
         return found.modified  # nobody knows
-    if not messages:
+    return _written(messages[-1], found) if messages else None
+
+
+def open_turn(found: Found) -> float | None:
+    """Return when the last message of a turn that has not ended was written, in seconds since 1970:
+    a prompt, a call or its result. Return None if the conversation ends with an answer, has no
+    message, or cannot be read.
+    """
+    try:
+        messages = _last_messages(found)
+    except (ConversationUnreadable, OSError):
         return None
+    if not messages or (messages[-1].role == "assistant" and messages[-1].tool is None):
+        return None
+    return _written(messages[-1], found)
+
+
+def _written(message: Message, found: Found) -> float:
     # No message is newer than its file, whatever the clock said when it was written.
-    return min(_seconds(messages[-1].time) or found.modified, found.modified)
+    return min(_seconds(message.time) or found.modified, found.modified)
 
 
 def has_messages(found: Found, start: int) -> bool:

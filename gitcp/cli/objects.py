@@ -30,6 +30,7 @@ from gitcp.wire import Json
 
 if TYPE_CHECKING:
     from gitcp.adapters.base import Message
+    from gitcp.history.live import Turn
     from gitcp.history.matching import Hit
     from gitcp.history.why import LineOrigin, PathHistory
     from gitcp.lifecycle.fork import Forked
@@ -238,6 +239,7 @@ def report(
         "removed": paths(report.removed),
         "kept": kept(report.kept),
         **_others(agreed.others if agreed else report.others, agreed),
+        "turns": turns(report.turns),
         **_brought_back(report.target, report.placed, brought, effects),
         **_chosen(choice),
     }
@@ -254,6 +256,7 @@ def plan(plan: RestorePlan, brought: Conversation | None, choice: Choice | None 
         "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
         "kept": kept(files.kept),
         **_others(plan.others, plan),
+        "turns": turns(plan.turns),
         **_brought_back(plan.target, plan.placed, brought, plan.effects),
         **_chosen(choice),
     }
@@ -273,6 +276,19 @@ def _others(changed_by: Iterable[OtherSession], plan: RestorePlan | None) -> Jso
         ],
         "conflicts": conflicts(plan.conflicts if plan else ()),
     }
+
+
+def turns(listed: Iterable[Turn]) -> list[Json]:
+    """Return the turns of agents that may write into restored files."""
+    return [
+        {
+            "session": turn.session,
+            "agent": turn.agent,
+            "began": wire.encode_time(turn.began) if turn.began else None,
+            "last": wire.encode_time(turn.last),
+        }
+        for turn in listed
+    ]
 
 
 def conflicts(listed: Iterable[Conflict]) -> list[Json]:
@@ -349,6 +365,7 @@ def revert_plan(plan: revert_op.RevertPlan) -> Json:
             {"id": str(each.summary.id), "paths": [wire.encode_path(path) for path in each.paths]}
             for each in plan.affected
         ],
+        "turns": turns(plan.turns),
     }
 
 

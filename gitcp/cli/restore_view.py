@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.output import BOLD, GREEN, PLAIN, RED, YELLOW, Styled
 from gitcp.errors import OthersAffected
-from gitcp.history.live import turns
+from gitcp.history.live import Turn
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
 from gitcp.restoring import others, placing, restore
 from gitcp.restoring.merge import Conflict
@@ -65,8 +65,8 @@ def carry_out(
         request, agreed = _agreed(context, request, agreed, plan, choice)
     with _hinting(context):
         report = apply(request, agreed)
-    if yes and not as_json and (report.written or report.removed):
-        print_turns(context, context.output.say)
+    if yes and not as_json:
+        print_turns(context, report.turns, context.output.say)
     not_undone = (
         effects.open_commands(context.store, request.target) if agreed is None else agreed.effects
     )
@@ -199,8 +199,7 @@ def print_plan(
     changes(plan.files, line)
     kept(line, "kept", plan.files.kept)
     print_others(line, plan.others, request)
-    if plan.files:
-        print_turns(context, line)
+    print_turns(context, plan.turns, line)
     print_conflicts(line, plan.conflicts)
     if request.index:
         line("  the index would be restored as well")
@@ -229,16 +228,21 @@ def print_others(
                 line(f"      {text}")
 
 
-def print_turns(context: Context, line: Callable[..., None]) -> None:
+def print_turns(context: Context, turns: Iterable[Turn], line: Callable[..., None]) -> None:
     """Print which agents are in mid-turn in this working tree. One wrote its next files into a tree
     that was restored meanwhile, and nothing had said so.
     """
     now = context.host.now()
-    for turn in turns(context.store):
-        since, last = (humanize.ago(time, now) for time in (turn.began, turn.last))
+    for turn in turns:
+        last = humanize.ago(turn.last, now)
+        if turn.began is None:
+            known, when = "in mid-turn, as its conversation tells", f"last message {last}"
+        else:
+            known = "in mid-turn, as its hooks tell"
+            when = f"begun {humanize.ago(turn.began, now)}, last event {last}"
         line(
-            Styled("  in mid-turn, as its hooks tell: ", RED),
-            f"{turn.agent} in session {turn.session} (begun {since}, last event {last}); ",
+            Styled(f"  {known}: ", RED),
+            f"{turn.agent} in session {turn.session} ({when}); ",
             "it may write into the restored files",
         )
 

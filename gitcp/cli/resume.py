@@ -114,8 +114,8 @@ def _agree(
     """
     if not given["yes"]:
         restore_view.agree(context, request, plan)
-    elif plan.files and not given["as_json"]:
-        restore_view.print_turns(context, context.output.say)
+    elif not given["as_json"]:
+        restore_view.print_turns(context, plan.turns, context.output.say)
 
 
 def _resume_in_worktree(context: Context, given: dict[str, Any]) -> None:

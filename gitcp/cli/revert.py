@@ -68,8 +68,8 @@ def command(context: Context, /, **given: Any) -> None:
         confirm.ask(
             context, "Revert?", nobody="nothing was changed", no="not reverted: nothing was changed"
         )
-    elif plan.files and not given["as_json"]:
-        restore_view.print_turns(context, context.output.say)
+    elif not given["as_json"]:
+        restore_view.print_turns(context, plan.turns, context.output.say)
     report = op.revert(context.store, plan)
     if given["as_json"]:
         context.output.document(objects.document("revert", objects.revert(plan, report)))
@@ -117,8 +117,7 @@ def _print_plan(context: Context, plan: RevertPlan, line: Callable[..., None]) -
     restore_view.print_conflicts(line, plan.conflicts)
     restore_view.changes(files, line)
     restore_view.kept(line, "kept", files.kept)
-    if files:
-        restore_view.print_turns(context, line)
+    restore_view.print_turns(context, plan.turns, line)
     if not files and not plan.conflicts:
         line("  nothing to revert: the files have no changes of it")
 

@@ -43,31 +43,47 @@ def is_live(store: Store, session: str, now: datetime) -> bool:
     if not events.session_id(agent_session):
         return False
     hooked = store.repo.git_dir / "gitcp" / events.HOOKED / f"{agent}.{agent_session}"
+    if _modified(hooked) >= since:
+        return True
     located = adapters.located(agent, agent_session, store.repo.host)
-    return _modified(hooked) >= since or (located is not None and located.modified >= since)
+    return located is not None and (adapters.last_message(located) or 0) >= since
 
 
 class Turn(NamedTuple):
-    """A turn of an agent's session that has not ended, as its hooks tell (they tell nothing of one
-    that was interrupted): when it began, or the first that is known of it, and when something of it
-    happened last.
+    """A turn of an agent's session that has not ended, as far as is known. `began` and `last`, when
+    it began (or the first that is known of it) and when something of it happened, are told by
+    hooks, which tell nothing of a turn that was interrupted. Without hooks, `began` is None, and
+    `last` is the time of the conversation's last message, which is not an answer.
     """
 
     session: str
     agent: str
-    began: datetime
+    began: datetime | None
     last: datetime
 
 
 def turns(store: Store) -> tuple[Turn, ...]:
-    """Return the turns in this working tree that have not ended and of which something happened in
-    the last ten minutes, except that of the agent which runs this process.
+    """Return the turns in this working tree that have not ended, as far as is known, and of which
+    something happened in the last ten minutes, except that of the agent which runs this process.
     """
-    host = store.repo.host
-    running = adapters.running(host)
+    running = adapters.running(store.repo.host)
     own = (running.agent, running.session_id) if running else None
+    return tuple(turn for key, turn in _turns(store).items() if key != own)
+
+
+def running_sessions(store: Store) -> frozenset[str]:
+    """Return the sessions with an agent in a turn in this working tree."""
+    return frozenset(turn.session for turn in _turns(store).values())
+
+
+def _turns(store: Store) -> dict[tuple[str, str], Turn]:
+    """Return the turns by agent and its session."""
+    host = store.repo.host
+    since = (host.now() - RECENT).timestamp()
+    hooked = set[tuple[str, str]]()
     begun: dict[tuple[str, str], tuple[int, int]] = {}
     for line in tool_log.read(str(store.repo.git_dir)):
+        hooked.add(line.session)
         if line.mark in (tool_log.IDLE, tool_log.LEFT):
             begun.pop(line.session, None)
         elif line.mark == tool_log.TURN:
@@ -75,15 +91,22 @@ def turns(store: Store) -> tuple[Turn, ...]:
         elif line.session in begun or line.mark in (tool_log.ASKED, tool_log.BEGIN):
             began, _ = begun.get(line.session, (line.time, 0))  # what ends late begins no turn
             begun[line.session] = began, line.time
-    since = (host.now() - RECENT).timestamp() * 1e9
-    return tuple(
-        Turn(sessions.name_of(store, Agent(*key)), key[0], *map(_time, times))
+    turns = {
+        key: Turn(sessions.name_of(store, Agent(*key)), key[0], *map(_time, times))
         for key, times in begun.items()
-        if key != own and times[1] >= since
-    )
+        if times[1] / 1e9 >= since
+    }
+    for conversation in adapters.find_all(store.repo.root, host):
+        key = conversation.agent, conversation.session_id
+        if conversation.modified < since or key in hooked:
+            continue
+        last = adapters.open_turn(conversation)
+        if last is not None and last >= since:
+            turns[key] = Turn(sessions.name_of(store, Agent(*key)), key[0], None, _time(last * 1e9))
+    return turns
 
 
-def _time(nanoseconds: int) -> datetime:
+def _time(nanoseconds: float) -> datetime:
     return datetime.fromtimestamp(nanoseconds / 1e9, UTC)
 
 

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from gitcp.errors import GitcpError, GitFailed, StoreDamaged
+from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.model import Checkpoint, Oid
 from gitcp.state import tag
 from gitcp.store import Store
 from gitcp.value import Value
-
-ACTIVE = timedelta(minutes=5)
-"""An agent whose conversation was written to this recently is shown as running."""
-
-RECENT = timedelta(days=1)
-"""Sessions older than this are not asked whether their agent is running."""
 
 
 class Session(Value):
@@ -107,24 +100,6 @@ def listing(
         sessions.append(Session(name, last, len(chain), session_tags, origin))
     sessions.sort(key=lambda session: session.last.created, reverse=True)
     return tuple(sessions), tuple(damaged)
-
-
-def is_running(store: Store, session: Session) -> bool:
-    """Return whether the agent of a session wrote to its conversation a moment ago."""
-    agent, now = session.last.agent, store.repo.host.now()
-    if not agent or agent.session_id is None or "/" in session.name:
-        return False
-    if now - session.last.created > RECENT:
-        return False
-    from gitcp import adapters  # reads the agent's directories
-
-    with suppress(GitcpError, OSError, ValueError):
-        conversation = adapters.located(agent.name, agent.session_id, store.repo.host)
-        return (
-            conversation is not None
-            and now.timestamp() - conversation.modified < ACTIVE.total_seconds()
-        )
-    return False
 
 
 def _parent_map(store: Store, tips: Iterable[Oid]) -> dict[Oid, Oid | None]:

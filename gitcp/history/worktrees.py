@@ -5,6 +5,7 @@ gone, whose sessions can be restored. Writes nothing.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from gitcp.git import worktrees
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.worktrees import Linked
-from gitcp.history import sessions
+from gitcp.history import live, sessions
 from gitcp.history.sessions import Session
 from gitcp.model import Checkpoint, Oid
 from gitcp.saving import session as session_op
@@ -23,6 +24,9 @@ from gitcp.state.worktree_log import Seen
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree.snapshot import take
+
+A_DAY = timedelta(days=1)
+"""Worktrees without a checkpoint for longer are not asked whether an agent is at work in them."""
 
 
 class Presence(StrEnum):
@@ -177,8 +181,11 @@ def _opened(store: Store, tree: Worktree) -> Repository | None:
 
 
 def _with_running(store: Store, tree: Worktree) -> Worktree:
-    running = (each.name for each in tree.sessions if sessions.is_running(store, each))
-    return replace(tree, running=frozenset(running))
+    now = store.repo.host.now()
+    if all(now - each.last.created > A_DAY for each in tree.sessions):
+        return tree
+    repo = _opened(store, tree)
+    return tree if repo is None else replace(tree, running=live.running_sessions(Store(repo)))
 
 
 def _with_unsaved(store: Store, tree: Worktree) -> Worktree:

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, NoReturn
 from gitcp import humanize
 from gitcp.errors import Refused
 from gitcp.git.objects import Objects
-from gitcp.history import log
+from gitcp.history import live, log
 from gitcp.history.authors import Transition
+from gitcp.history.live import Turn
 from gitcp.model import (
     Agent,
     Checkpoint,
@@ -87,7 +88,8 @@ class RestorePlan(Value):
     `later` are the checkpoints newer than the target, newest first. `effects` are the compensations
     recorded since and not run; a restore runs none. `others` are the other sessions that changed
     since the target what the restore would change. `conflicts` are the paths that `mine` cannot
-    merge: they are kept, or have conflict markers. If no file and no conversation changes, but
+    merge: they are kept, or have conflict markers. `turns` are those of agents that may write into
+    the restored files. If no file and no conversation changes, but
     another conversation becomes the current one, `instead_of` describes the one that is current.
     """
 
@@ -99,6 +101,7 @@ class RestorePlan(Value):
     others: tuple[OtherSession, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     instead_of: str = ""
+    turns: tuple[Turn, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.files) or (self.placed is not None and self.placed.changes)
@@ -109,8 +112,8 @@ class Report(Value):
 
     `checkpoint` is None if nothing had to change; `safety` is None too, unless the current state
     had to be saved to find out. `failed`: not everything was restored. `others` are the other
-    sessions that changed what it changed, if the request asks for them. `index`: the index was
-    restored, too.
+    sessions that changed what it changed, if the request asks for them. `turns` are those of agents
+    that may write into the restored files. `index`: the index was restored, too.
     """
 
     target: Checkpoint
@@ -122,6 +125,7 @@ class Report(Value):
     placed: Placed | None
     failed: bool
     others: tuple[OtherSession, ...] = ()
+    turns: tuple[Turn, ...] = ()
     index: bool = False
 
     @property
@@ -189,6 +193,7 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
         others=line.affected(files),
         conflicts=request.conflicts,
         instead_of="" if files else _instead_of(store, request, placed),
+        turns=live.turns(store) if files else (),
     )
 
 
@@ -609,6 +614,7 @@ def _carry_out(
 
     `entry` is written to the operation log last. `begun` is the interrupted restore to finish.
     """
+    turns = live.turns(store) if files else ()
     with Writer(store.repo.root, begun.directories if begun else ()) as tree:
         done = apply_files(contents, files, tree, before.saved.taken.stamp)
         with tree.flushing():
@@ -632,7 +638,8 @@ def _carry_out(
     journal.finish(store.repo)
     made = safety.id, after.checkpoint.id, tuple(done.written), tuple(done.removed)
     index = request.index and not index_failures
-    return Report(request.target, *made, kept, placed, any(p.missing for p in kept), index=index)
+    failed = any(path.missing for path in kept)
+    return Report(request.target, *made, kept, placed, failed, turns=turns, index=index)
 
 
 def _record(

@@ -12,7 +12,8 @@ from pathlib import Path
 from gitcp.errors import BadValue
 from gitcp.git import scratch, trees
 from gitcp.git.objects import Objects
-from gitcp.history import history, log, revisions
+from gitcp.history import history, live, log, revisions
+from gitcp.history.live import Turn
 from gitcp.model import Checkpoint, Oid
 from gitcp.restoring import restore as restore_op
 from gitcp.restoring.contents import Contents
@@ -36,13 +37,14 @@ class AffectedCheckpoint(Value):
 
 class RevertPlan(Value):
     """What a revert would do to the files, its conflicts, and the later checkpoints that changed
-    the same paths, newest first.
+    the same paths, newest first. `turns` are those of agents that may write into the files.
     """
 
     request: RestoreRequest
     files: FilePlan
     conflicts: tuple[Conflict, ...]
     affected: tuple[AffectedCheckpoint, ...]
+    turns: tuple[Turn, ...]
 
 
 def step(store: Store, last: Oid, before: Oid | None) -> tuple[Checkpoint, Checkpoint]:
@@ -100,7 +102,8 @@ def plan(store: Store, request: RestoreRequest) -> RevertPlan:
             sides = taken.snapshot, merged.wanted
             files = plan_files(store.repo, objects.reader, sides, request.paths, disk)
         objects.writer.discard()
-    return RevertPlan(request, files, merged.conflicts, _affected(store, request))
+    turns = live.turns(store) if files else ()
+    return RevertPlan(request, files, merged.conflicts, _affected(store, request), turns)
 
 
 def revert(store: Store, agreed: RevertPlan) -> restore_op.Report:

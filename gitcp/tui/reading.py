@@ -104,11 +104,11 @@ def _known(store: Store, name: str, tip: Oid) -> Known | None:
 def _detailed(
     store: Store, known: Sequence[Known], current: str | None, tips: Mapping[str, Oid]
 ) -> Listed:
-    from gitcp.history.sessions import is_running, listing  # reads a checkpoint of every session
+    from gitcp.history.sessions import listing  # reads a checkpoint of every session
 
     sessions, _ = listing(store, tips)
     by_name = {session.name: session for session in sessions}
-    gone = _gone_worktrees(store, sessions)
+    gone, running = _worktrees(store, sessions)
     forks: dict[str, list[Fork]] = {}
     detailed = []
     for each in known:
@@ -125,25 +125,26 @@ def _detailed(
                 about=about,
                 checkpoints=session.count,
                 forked_from=session.forked_from,
-                running=is_running(store, session),
+                running=each.name in running,
                 place=gone.get(each.name, each.place),
             )
         )
     return Listed(detailed, current, forks)
 
 
-def _gone_worktrees(store: Store, sessions: Sequence[Session]) -> dict[str, str]:
-    """Return the place of each session whose worktree is gone."""
+def _worktrees(store: Store, sessions: Sequence[Session]) -> tuple[dict[str, str], set[str]]:
+    """Return the place of each session whose worktree is gone, and the running sessions."""
     from gitcp.history.worktrees import Presence, listing
 
     own = [session for session in sessions if "/" not in session.name]
-    places = {}
+    places, running = dict[str, str](), set[str]()
     for tree in listing(store, changes=False, known_sessions=own):
+        running |= tree.running
         if tree.presence is not Presence.THERE:
             path = os.path.relpath(tree.path, store.repo.root) if tree.path else tree.name
             location = f"{tree.presence.value} worktree {path}"
             places.update(dict.fromkeys((session.name for session in tree.sessions), location))
-    return places
+    return places, running
 
 
 class Counts(NamedTuple):

@@ -16,8 +16,8 @@ from terminal import on_terminal
 from driver import SOURCE, File, Project
 
 REPORT = (
-    "schema target safety checkpoint written removed kept others conflicts conversation resume "
-    "facts handoff position effects"
+    "schema target safety checkpoint written removed kept others conflicts turns conversation "
+    "resume facts handoff position effects"
     " reason candidates"
 ).split()
 

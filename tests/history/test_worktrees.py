@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def listed(project: Project) -> dict[str | None, Any]:
 
 def test_there_and_gone(project: Project, trees: dict[str, Project]) -> None:
     """Each is listed with what became of it, its branch, unsaved changes and sessions."""
-    Talk(trees["busy"]).say("do it", "done")
+    Talk(trees["busy"]).say("do it", at=datetime.now(UTC))
     trees["busy"].gitcp("save", check=0)
     trees["busy"].write("busy.py", "more\n")
     trees["busy"].write("two.py", "two\n")

@@ -5,10 +5,12 @@ spares what the other one changed, or says so and refuses.
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from agents_at_work import ALPHA, BETA, AgentAtWork, Codex
 from back import contents
+from talk import Talk
 from terminal import on_terminal
 
 import gitcp
@@ -168,11 +170,39 @@ def test_own_agent_in_mid_turn(project: Project) -> None:
         words = f"in mid-turn, as its hooks tell: claude-code in session {agent.name} (begun "
         assert words in project.gitcp("restore", "1", "--dry-run", check=0).out
         assert words in project.gitcp("restore", "1", "--yes", check=0).err
+        for command in (("undo", "--yes"), ("restore", "1", "--dry-run"), ("redo", "--yes")):
+            (turn,) = json.loads(project.gitcp(*command, "--json", check=0).out)["turns"]
+            assert (turn["session"], turn["agent"]) == (agent.name, "claude-code")
+            assert turn["began"] <= turn["last"]
         own = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": ALPHA}
         assert "mid-turn" not in project.gitcp("undo", "--yes", env=own, check=0).err
         agent.stop()
     # the call ended after its turn
     assert "mid-turn" not in project.gitcp("restore", "1", "--yes", check=0).err
+
+
+def test_an_agent_without_hooks(project: Project) -> None:
+    """Without hooks, a conversation with a new message is in mid-turn, unless that is an answer.
+    One that a restore put back has none.
+    """
+    project.write("a", "1\n")
+    talk = Talk(project, ALPHA)
+    talk.say("one", "done")
+    project.gitcp("save", check=0)
+    project.write("a", "2\n")
+    assert "mid-turn" not in project.gitcp("restore", "1", "--yes", check=0).err
+    (tree,) = project.json_lines("sessions", "--worktrees")
+    assert not tree["sessions"][0]["running"]
+    talk.say("two", at=datetime.now(UTC))
+    project.write("a", "3\n")
+    words = "in mid-turn, as its conversation tells: claude-code in session aaaaaaaa (last message "
+    assert words in project.gitcp("restore", "1", "--dry-run", check=0).out
+    (turn,) = json.loads(project.gitcp("restore", "1", "--yes", "--json", check=0).out)["turns"]
+    assert turn["began"] is None
+    (tree,) = project.json_lines("sessions", "--worktrees")
+    assert tree["sessions"][0]["running"]
+    talk.say("done", at=datetime.now(UTC))
+    assert "mid-turn" not in project.gitcp("undo", "--yes", check=0).err
 
 
 @pytest.mark.parametrize("option", ["--dry-run", "--yes"])

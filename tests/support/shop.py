@@ -141,4 +141,4 @@ def _second_day(shop: Shop) -> None:
     shop.save("driver in place", tags=("works",))
     shop.time = NOW
     moment_ago = NOW.timestamp() - 60
-    os.utime(shop.talk.path, (moment_ago, moment_ago))  # the agent is at work
+    os.utime(shop.talk.path, (moment_ago, moment_ago))

@@ -30,12 +30,13 @@ class Talk:
         self.path = claude_code.transcript(self.cwd, session, host)
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
-    def say(self, *texts: str) -> None:
+    def say(self, *texts: str, at: datetime | None = None) -> None:
         """Append turns, the user's and the agent's by turns; a message's id is `u1`, `u2`, …"""
+        time = {"timestamp": f"{at:%FT%TZ}"} if at else {}
         with self.path.open("a", encoding="utf-8") as file:
             for text in texts:
                 self.count += 1
-                file.write(json.dumps(self._turn(text)) + "\n")
+                file.write(json.dumps({**self._turn(text), **time}) + "\n")
 
     def think(self, thought: str) -> None:
         """Append a thought of the agent's and an answer."""

@@ -334,6 +334,17 @@ class OtherSession(TypedDict):
     paths: list[JsonPath]
 
 
+class Turn(TypedDict):
+    """A turn of an agent in this working tree that may not have ended: it may write into the
+    restored files. `began` is null without hooks.
+    """
+
+    session: str
+    agent: str
+    began: str | None
+    last: str
+
+
 class _Restoring(Document):
     target: str
     safety: str | None
@@ -343,6 +354,7 @@ class _Restoring(Document):
     kept: list[Kept]
     others: list[OtherSession]
     conflicts: list[Kept]
+    turns: list[Turn]
     conversation: Conversation | None
     resume: HowToResume | None
     facts: dict[str, str]
@@ -394,6 +406,7 @@ class _Reverting(Document):
     kept: list[Kept]
     conflicts: list[Kept]
     affected: list[Affected]
+    turns: list[Turn]
 
 
 class RevertPlan(_Reverting, _Plan):

@@ -123,9 +123,12 @@ def _agreed(
 
 
 def _digest(plan: Json, request: RestoreRequest, files: FilePlan) -> str:
-    """Return a digest of a plan: its document, and each file before and after."""
+    """Return a digest of a plan: its document, and each file before and after. What agents do
+    meanwhile is no part of it.
+    """
+    document = wire.dumps({key: value for key, value in plan.items() if key != "turns"})
     details = repr((request.target.commit, request.markers, files)).encode("utf-8", "replace")
-    return hashlib.sha256(wire.dumps(plan) + details).hexdigest()
+    return hashlib.sha256(document + details).hexdigest()
 
 
 def restore(context: Context, given: arguments.Restore) -> Json:
