@@ -80,20 +80,11 @@ def _turns(store: Store) -> dict[tuple[str, str], Turn]:
     """Return the turns by agent and its session."""
     host = store.repo.host
     since = (host.now() - RECENT).timestamp()
-    hooked = set[tuple[str, str]]()
-    begun: dict[tuple[str, str], tuple[int, int]] = {}
-    for line in tool_log.read(str(store.repo.git_dir)):
-        hooked.add(line.session)
-        if line.mark in (tool_log.IDLE, tool_log.LEFT):
-            begun.pop(line.session, None)
-        elif line.mark == tool_log.TURN:
-            begun[line.session] = line.time, line.time
-        elif line.session in begun or line.mark in (tool_log.ASKED, tool_log.BEGIN):
-            began, _ = begun.get(line.session, (line.time, 0))  # what ends late begins no turn
-            begun[line.session] = began, line.time
+    lines = list(tool_log.read(str(store.repo.git_dir)))
+    hooked = {line.session for line in lines}
     turns = {
         key: Turn(sessions.name_of(store, Agent(*key)), key[0], *map(_time, times))
-        for key, times in begun.items()
+        for key, times in tool_log.open_turns(lines).items()
         if times[1] / 1e9 >= since
     }
     for conversation in adapters.find_all(store.repo.root, host):

@@ -25,7 +25,7 @@ from gitcp.errors import (
 from gitcp.git import refs, worktrees
 from gitcp.git.fsync import read_own, replace_file
 from gitcp.model import MAIN, Agent, Capture, Checkpoint, Oid
-from gitcp.state import conversions, latest
+from gitcp.state import conversions, latest, tool_log
 from gitcp.store import Store, Summary
 from gitcp.value import replace
 
@@ -568,12 +568,17 @@ def _has_unsaved(store: Store, conversation: _Recent) -> bool:
         return True
     if "Gitcp-Forked-From" in summary.trailers:
         return _is_continued(conversation.found, summary)
+    return _has_messages_since(store, tip, conversation.found)
+
+
+def _has_messages_since(store: Store, checkpoint: Oid, conversation: Found) -> bool:
+    """Return whether a conversation has messages that a checkpoint of it has not."""
     try:
-        last = store.read(tip).conversation
+        stored = store.read(checkpoint).conversation
     except StoreDamaged:
         return True
-    main = next((s for s in last.streams if s.name == MAIN), None) if last else None
-    return main is None or adapters.has_messages(conversation.found, main.bytes)
+    main = next((s for s in stored.streams if s.name == MAIN), None) if stored else None
+    return main is None or adapters.has_messages(conversation, main.bytes)
 
 
 def _ambiguous(conversations: Sequence[Found]) -> RevisionAmbiguous:
@@ -685,12 +690,7 @@ def _session_of(store: Store, agent: Agent | None) -> str | None:
     last = _read(store.repo.state_dir / CURRENT)
     likely = [name for name in sessions if plain.startswith(NUMBERED.sub("", name)) or name == last]
     by_tip = (name for name in (*likely, *sessions) if _is_last_of(store, sessions[name], agent))
-    # A fork reaches the checkpoints of the original session, which are not its own.
-    by_chain = (
-        n
-        for n in likely
-        if any(s.id.session == n and is_of(s, agent) for s in store.readable(sessions[n]))
-    )
+    by_chain = (name for name in likely if _continues(store, name, sessions[name], agent))
     # If no checkpoint can be read, a name generated from the agent's id is enough.
     damaged = (
         n
@@ -699,6 +699,36 @@ def _session_of(store: Store, agent: Agent | None) -> str | None:
     )
     match = next(by_tip, None) or next(by_chain, None) or next(damaged, None)
     return match or _renamed_session(store, agent, plain, sessions)
+
+
+def _continues(store: Store, name: str, tip: Oid, agent: Agent) -> bool:
+    """Return whether what an agent's session saves next belongs to a session: it has checkpoints of
+    it, also if a restore has replaced its conversation since. Where that other conversation has
+    gone on in the session, the agent's belongs elsewhere, once it has gone on too: two at work in
+    one session took each other's changes for their own.
+    """
+    messages: dict[tuple[str, str], set[str]] = {}
+    for summary in store.readable(tip):
+        trailers = summary.trailers
+        # A fork reaches the checkpoints of the original session, which are not its own.
+        if summary.id.session == name and is_of(summary, agent):
+            is_replaced = any(len(counts) > 1 for counts in messages.values())
+            return not (is_replaced and _has_gone_on(store, summary, agent))
+        if (other := trailers.get("Gitcp-Agent-Session")) is not None:
+            counts = messages.setdefault((trailers.get("Gitcp-Agent", ""), other), set())
+            counts.add(trailers.get("Gitcp-Messages", ""))
+    return False
+
+
+def _has_gone_on(store: Store, last: Summary, agent: Agent) -> bool:
+    """Return whether an agent's session is in a turn, or its conversation has messages that its
+    last checkpoint has not.
+    """
+    turns = tool_log.open_turns(tool_log.read(str(store.repo.git_dir)))
+    if (agent.name, agent.session_id) in turns:
+        return True
+    conversation = adapters.located(agent.name, agent.session_id or "", store.repo.host)
+    return conversation is not None and _has_messages_since(store, last.commit, conversation)
 
 
 def _renamed_session(

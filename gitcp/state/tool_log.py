@@ -129,6 +129,22 @@ def read(git_dir: str) -> Iterator[Line]:
                 yield line
 
 
+def open_turns(lines: Iterable[Line]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return the sessions whose last turn has not ended, by agent and its session, with the times
+    of the begin (or the first that is known of it) and of the last event.
+    """
+    begun: dict[tuple[str, str], tuple[int, int]] = {}
+    for line in lines:
+        if line.mark in (IDLE, LEFT):
+            begun.pop(line.session, None)
+        elif line.mark == TURN:
+            begun[line.session] = line.time, line.time
+        elif line.session in begun or line.mark in (ASKED, BEGIN):
+            began, _ = begun.get(line.session, (line.time, 0))  # what ends late begins no turn
+            begun[line.session] = began, line.time
+    return begun
+
+
 def turn_over(git_dir: str) -> None:
     """Begin a new file if this one is large. Never raises."""
     path, old = (os.path.join(git_dir, "gitcp", name) for name in (NAME, OLD))
