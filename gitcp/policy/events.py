@@ -107,6 +107,11 @@ SESSION_VARIABLES = {
 }
 """Environment variables in which agents pass their session's id."""
 
+TRIAL, ANSWER = "GITCP_HOOK_TRIAL", b"gitcp\n"
+"""The environment variable with which `gitcp doctor` asks a hook whether it reaches gitcp, and what
+it prints then.
+"""
+
 LOG = "hook.log"
 HOOKED = "hooked"
 """Files of hooks in `<git dir>/gitcp`: the error log, and each session's last save,

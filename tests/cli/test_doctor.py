@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from talk import Talk
 
-from gitcp.automation.install import health
+from gitcp.automation.install import health, trial
 from gitcp.model import CheckpointId
-from gitcp.state import journal
+from gitcp.state import journal, settings
 from gitcp.state.extent import Extent
 
 from driver import SOURCE, Project
@@ -25,11 +26,16 @@ def programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A PATH with the system's programs, gitcp, and a Claude Code that can say its version."""
     bin = tmp_path / "bin"
     bin.mkdir()
-    for name, said in (("gitcp", "exit 1"), ("claude", "echo '2.1.0 (Claude Code)'")):
-        (bin / name).write_text(f"#!/bin/sh\n{said}\n")
-        (bin / name).chmod(0o755)
+    script(bin / "gitcp", f'exec {sys.executable} -m gitcp "$@"')
+    script(bin / "claude", "echo '2.1.0 (Claude Code)'")
     monkeypatch.setenv("PATH", f"{bin}:/usr/local/bin:/usr/bin:/bin")
     return bin
+
+
+def script(path: Path, text: str) -> None:
+    """Write a program."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
 
 
 def doctor(project: Project, code: int) -> Any:
@@ -148,7 +154,71 @@ def test_where_nothing_is_saved(
     assert "git is not on your PATH" in str([*health._program_problems("gitcp", None)])
 
 
-def test_the_plugin(project: Project, sealed: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("echo 'No module named gitcp' >&2; exit 1", "No module named gitcp"),
+        ("exit 3", "it ended with exit code 3"),
+        ("exit 0", "it answered nothing, as another program or an older gitcp does"),
+        ("exec sleep 60", "no answer within 1 seconds"),
+    ],
+)
+def test_hooks_that_do_not_reach_gitcp(
+    project: Project, programs: Path, monkeypatch: pytest.MonkeyPatch, program: str, why: str
+) -> None:
+    """The installed command hides its errors: doctor runs it, and says what is behind."""
+    project.gitcp("enable", "claude", "copilot", "gemini", "opencode", "--yes", check=0)
+    store = open_store(project)
+    assert health.examine(store, project.root, store.repo.host).problems == ()
+    script(programs / "gitcp", program)
+    monkeypatch.setattr(trial, "PATIENCE", 1)
+    problems = health.examine(store, project.root, store.repo.host).problems
+    settings = project.root / ".claude/settings.json"
+    said = f"Claude Code saves nothing: its hook in {settings} does not reach gitcp: {why}"
+    assert (problems[0].what, problems[0].hint) == (said, "gitcp enable claude")
+    assert len(problems) == 4
+
+
+def test_hooks_with_a_path(project: Project, sealed: Path, programs: Path) -> None:
+    """A gitcp that is gone is not one of another version. In a project's settings, which come with
+    it, nothing but gitcp's own command is run.
+    """
+    settings = sealed / ".claude/settings.json"
+    project.gitcp("enable", "claude", "--user", "--yes", check=0)
+    gone = settings.read_text().replace("gitcp hook", "/gone/bin/gitcp hook")
+    settings.write_text(gone)
+    (problem,) = doctor(project, 1)["problems"]
+    assert problem["what"].startswith(f"Claude Code saves nothing: its hook in {settings} does not")
+    assert "/gone/bin/gitcp: not found" in problem["what"]
+    assert problem["hint"] == "gitcp enable claude --user"
+    project.gitcp("enable", "claude", "--user", "--yes", check=0)
+
+    ran = project.root.parent / "ran"
+    script(programs / "evil", f"touch {ran}")
+    project.gitcp("disable", "claude", "--user", "--yes", check=0)
+    project.gitcp("enable", "claude", "--yes", check=0)
+    evil = project.read(".claude/settings.json").replace(b"gitcp hook", b"evil; gitcp hook")
+    project.write(".claude/settings.json", evil)
+    doctor(project, 1)
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text(evil.decode())
+    doctor(project, 1)
+    assert not ran.exists()
+
+
+def test_every_trigger_is_off(project: Project) -> None:
+    """Hooks that may save nothing are named."""
+    project.gitcp("enable", "claude", "--yes", check=0)
+    assert doctor(project, 0)["problems"] == []
+    for name in settings.SECTIONS["triggers"]:
+        project.git("config", f"gitcp.trigger.{name}", "false")
+    (problem,) = doctor(project, 1)["problems"]
+    assert problem["what"] == "hooks save nothing: the settings turn off every trigger"
+    project.git(*problem["hint"].split()[1:])
+    assert doctor(project, 0)["problems"] == []
+
+
+def test_the_plugin(project: Project, sealed: Path, programs: Path) -> None:
     """Claude Code's plugin is at work without `gitcp enable`, and twice with it."""
     settings = sealed / ".claude/settings.json"
     settings.parent.mkdir(exist_ok=True)
@@ -158,6 +228,13 @@ def test_the_plugin(project: Project, sealed: Path) -> None:
     project.gitcp("enable", "claude", "--yes", check=0)
     (problem,) = doctor(project, 1)["problems"]
     assert problem["hint"] == "gitcp disable claude"
+    project.gitcp("disable", "claude", "--yes", check=0)
+    settings.write_text('{"enabledPlugins": {"gitcp@team": true}, "disableAllHooks": true}')
+    (problem,) = doctor(project, 1)["problems"]
+    assert "Claude Code runs no hooks, so nothing is saved" in problem["what"]
+    assert "runs no hooks" in project.gitcp("status", check=0).out
+    script(programs / "gitcp", "exit 1")
+    assert "the hooks of its plugin do not reach gitcp" in str(doctor(project, 1)["problems"])
 
 
 def test_what_is_wrong(project: Project, sealed: Path, programs: Path) -> None:
@@ -189,7 +266,7 @@ def test_what_is_wrong(project: Project, sealed: Path, programs: Path) -> None:
         ("old", "no"),
     ]
     assert "not on your PATH" in project.gitcp("enable", "claude", "--yes", check=2).err
-    shutil.copy(programs / "claude", programs / "gitcp")
+    script(programs / "gitcp", f'exec {sys.executable} -m gitcp "$@"')
     project.gitcp("enable", "claude", "codex", "--yes", check=0)
     assert len(doctor(project, 1)["problems"]) == 2
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gitcp import adapters, clock, humanize
 from gitcp.adapters.base import Found
-from gitcp.automation.install import command, outside, plan, switches
+from gitcp.automation.install import command, outside, plan, switches, trial
 from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
 from gitcp.errors import GitcpError, Refused
@@ -28,7 +28,7 @@ from gitcp.model import Host
 from gitcp.policy import events
 from gitcp.restoring import placing
 from gitcp.saving import quarantine
-from gitcp.state import journal, push_policy
+from gitcp.state import journal, push_policy, settings
 from gitcp.state.hook_failures import Failing
 from gitcp.store import Store
 from gitcp.value import Value
@@ -108,13 +108,14 @@ def examine(
 
     `failing` are the failed saves of hooks, `error` is why the repository cannot be opened.
     """
-    problems = [Problem(str(each), each.hint) for each in (failing, error) if each is not None]
     gitcp = command.on_path(host)
     git = _version(shutil.which("git", path=host.env.get("PATH", os.defpath)), host)
+    errors = (failing, None if git is None else error)  # without git it says no more
+    problems = [Problem(str(each), each.hint) for each in errors if each is not None]
     problems += _program_problems(gitcp, git)
     agents = tuple(_agents(store, host))
     for agent in agents:
-        problems += _agent_problems(agent, store, host)
+        problems += _agent_problems(agent, store, host, gitcp)
     root = None if store is None else store.repo.root
     problems += (Problem(each.what, each.hint) for each in plan.silent(root, cwd, host))
     problems += (Problem(what, hint) for what, hint in adapters.problems(host))
@@ -156,6 +157,8 @@ def _in_store(
         problems += _not_understood(store)
     with _listing(problems):
         problems += _full(store)
+    with _listing(problems):
+        problems += _all_off(store, agents)
     with _listing(problems):
         notes += _uncovered(agents, store, store.repo.host)
     with _listing(problems):
@@ -200,7 +203,18 @@ def _full(store: Store) -> Iterator[Problem]:
     if free < LEAST_FREE:
         yield Problem(
             f"{humanize.size(free)} left on the disk of {store.repo.common_dir}: saves may fail",
-            "gitcp stats  (what takes room)",
+            "gitcp stats",
+        )
+
+
+def _all_off(store: Store, agents: Iterable[AgentHealth]) -> Iterator[Problem]:
+    """Yield that the settings let no hook save, if agents are enabled."""
+    off = settings.policy(store.repo, []).off
+    is_enabled = any((each.project, each.user) != (NO, NO) for each in agents)
+    if is_enabled and off >= settings.SECTIONS["triggers"].keys():
+        yield Problem(
+            "hooks save nothing: the settings turn off every trigger",
+            f"git config {settings.in_git('triggers', 'turn')} true",
         )
 
 
@@ -257,13 +271,30 @@ def _state(target: Target, scope: Scope, host: Host) -> str:
     return OLD if plan.enable((target,), scope, host).changes else CURRENT
 
 
-def _agent_problems(agent: AgentHealth, store: Store | None, host: Host) -> Iterator[Problem]:
+def _agent_problems(
+    agent: AgentHealth, store: Store | None, host: Host, gitcp: str | None
+) -> Iterator[Problem]:
     name, title = agent.target.name, agent.target.title
-    for state, option in ((agent.project, ""), (agent.user, " --user")):
-        if state == OLD:
+    scopes = [Scope(None, user=True)] if agent.user in (CURRENT, OLD) else []
+    if store is not None and agent.project != NO:
+        scopes.append(Scope(store.repo.root, user=False))
+    for scope in scopes:
+        repair = f"gitcp enable {name}{' --user' * scope.user}"
+        failed = None if gitcp is None else trial.failed(agent.target, scope, host)
+        if failed is not None:
             yield Problem(
-                f"{title}: hooks of another gitcp version are installed",
-                f"gitcp enable {name}{option}",
+                f"{title} saves nothing: its hook in {failed.path} does not reach gitcp: "
+                f"{failed.why}",
+                repair,
+            )
+        elif (agent.user if scope.user else agent.project) == OLD:
+            yield Problem(f"{title}: hooks of another gitcp version are installed", repair)
+    if agent.user == PLUGIN and gitcp is not None:
+        failed = trial.failed(agent.target, None, host)
+        if failed is not None:
+            yield Problem(
+                f"{title} saves nothing: the hooks of its plugin do not reach gitcp: {failed.why}",
+                command.fix(),
             )
     if NO not in (agent.project, agent.user):
         where = "as a plugin" if agent.user == PLUGIN else "for the user"
@@ -271,10 +302,6 @@ def _agent_problems(agent: AgentHealth, store: Store | None, host: Host) -> Iter
             f"{title} is enabled in the project and {where}; each hook runs twice",
             f"gitcp disable {name}",
         )
-    scopes = [Scope(None, user=True)] if agent.user in (CURRENT, OLD) else []
-    scopes += (
-        [Scope(store.repo.root, user=False)] if store is not None and agent.project != NO else []
-    )
     for scope in scopes:
         for left in plan.enable((agent.target,), scope, host).left:
             yield Problem(f"{title}: {left.path}: {left.why}", f"fix {left.path}")

@@ -115,7 +115,9 @@ def is_enabled(target: Target, scope: Scope, host: Host) -> bool:
 
 
 def enabled(root: Path | None, host: Host) -> tuple[Target, ...]:
-    """Return the agents whose hooks are installed, in the project at `root` or for the user."""
+    """Return the agents whose hooks are installed, in the project at `root`, for the user, or as
+    a plugin.
+    """
     scopes = [Scope(None, user=True), *([Scope(root, user=False)] if root is not None else [])]
     with_hooks = (target for target in TARGETS if not target.asked)
     return tuple(
@@ -123,6 +125,7 @@ def enabled(root: Path | None, host: Host) -> tuple[Target, ...]:
         for target in with_hooks
         # the first piece has the hooks; to look for all takes 50 ms
         if any(is_enabled(_only_hooks(target), scope, host) for scope in scopes)
+        or switches.has_plugin(target, root, host)
     )
 
 
@@ -148,7 +151,7 @@ def silent(root: Path | None, cwd: Path, host: Host) -> Iterator[Silent]:
         refused = None if root is None else switches.untrusted(target, root, host)
         if off is None and not below and refused is None:
             continue
-        for_user = is_enabled(target, user, host)
+        for_user = is_enabled(target, user, host) or switches.has_plugin(target, root, host)
         in_project = root is not None and is_enabled(target, Scope(root, user=False), host)
         if off is not None and (for_user or in_project):
             yield Silent(f"{target.title} {off.reason}", off.hint)

@@ -1,0 +1,119 @@
+"""Try installed hooks: run each as its agent would, and find out whether it reaches gitcp.
+
+The environment tells the hook to say its version, and to do nothing (gitcp.cli.hooking). A gitcp
+that does not know that finds an event outside of any repository, of a session that does not exist.
+Of a project's settings, only what `gitcp enable` installs is run: they come with the project.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from gitcp import regular, wire
+from gitcp.automation.install import jsonc, plan, shipped
+from gitcp.automation.install.agents import Target
+from gitcp.automation.install.plan import Scope
+from gitcp.errors import BadValue
+from gitcp.model import Host
+from gitcp.policy import events
+from gitcp.value import Value
+
+PATIENCE = 10
+"""Seconds that a hook may take."""
+
+SILENCED = " 2>/dev/null || true"
+"""The end of an installed command, which hides why it failed."""
+
+OWN = re.compile(r"(/[^\s'\"$`;&|<>()*?\\]+/)?gitcp hook [a-z]+ [A-Za-z.]+")
+"""A command that is run: gitcp, by its name or its absolute path, and nothing else."""
+
+
+class Failed(Value):
+    """A hook that does not reach gitcp: the file with it, and why."""
+
+    path: Path
+    why: str
+
+
+def failed(target: Target, scope: Scope | None, host: Host) -> Failed | None:
+    """Run the hooks of an agent that are installed in a scope, or (None) as its plugin. Return the
+    first that does not reach gitcp, None if all do.
+    """
+    known = _shipped(target)
+    path = plan.directory(target, scope or Scope(None, user=True), host) / target.pieces[0].target
+    installed = known if scope is None else _installed(target, path)
+    is_user = scope is not None and scope.user
+    wanted = [
+        each
+        for each in dict.fromkeys(installed)
+        if each in known or (is_user and OWN.fullmatch(each.removesuffix(SILENCED)))
+    ]
+    with tempfile.TemporaryDirectory(prefix="gitcp-") as empty, ThreadPoolExecutor(4) as pool:
+        answers = pool.map(lambda each: _why_failed(each, empty, host), wanted)
+        return next((Failed(path, why) for why in answers if why), None)
+
+
+def _why_failed(command: str, directory: str, host: Host) -> str:
+    """Return why a command does not reach gitcp, "" if it does."""
+    try:
+        if _run(command, directory, host).stdout == events.ANSWER:
+            return ""
+        again = _run(command.removesuffix(SILENCED), directory, host)
+    except subprocess.TimeoutExpired:
+        return f"no answer within {PATIENCE} seconds"
+    except OSError as error:
+        return str(error)
+    lines = again.stderr.decode("utf-8", "replace").strip().splitlines()
+    if lines:
+        return lines[-1]
+    if again.returncode:
+        return f"it ended with exit code {again.returncode}"
+    return "it answered nothing, as another program or an older gitcp does"
+
+
+def _run(command: str, directory: str, host: Host) -> subprocess.CompletedProcess[bytes]:
+    payload = wire.dumps({"session_id": "trial", "cwd": directory, "hook_event_name": "trial"})
+    return subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd=directory,
+        env={**host.env, events.TRIAL: "1"},
+        input=payload,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def _installed(target: Target, path: Path) -> list[str]:
+    """Return gitcp's commands in an agent's settings, none if they cannot be read."""
+    try:
+        return _commands(target, regular.content(path).decode("utf-8"))
+    except (BadValue, OSError, UnicodeDecodeError):
+        return []
+
+
+def _shipped(target: Target) -> list[str]:
+    """Return the commands that `gitcp enable` installs."""
+    return _commands(target, shipped.read(target.pieces[0].source).decode("utf-8"))
+
+
+def _commands(target: Target, text: str) -> list[str]:
+    mark = f"gitcp hook {target.name}"
+    if target.pieces[0].source.endswith(".js"):
+        return [f"{mark} {event}" for event in events.KINDS[events.AGENTS[target.name]]]
+    return [each for each in _texts(jsonc.parse(text).value) if mark in each]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the strings in a JSON document."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
