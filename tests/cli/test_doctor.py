@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -42,6 +43,14 @@ def doctor(project: Project, code: int) -> Any:
     """What it says to programs, and to people without failing."""
     assert project.gitcp("doctor", check=code).out
     return json.loads(project.gitcp("doctor", "--json", check=code).out)
+
+
+def trusts(project: Project, home: Path, level: str = "trusted") -> None:
+    """Tell Codex whether it may run a project's hooks."""
+    config = home / ".codex/config.toml"
+    place = os.path.realpath(project.root)
+    text = re.sub(rf'\n?\[projects."{re.escape(place)}"\]\n.*\n', "", config.read_text())
+    config.write_text(f'{text}\n[projects."{place}"]\ntrust_level = "{level}"\n')
 
 
 def test_a_checkpoint_that_git_sends(project: Project) -> None:
@@ -136,13 +145,8 @@ def test_where_nothing_is_saved(
     talk.path.write_text('{"kind": "of tomorrow"}\n' * 4000)
     (programs / "codex").symlink_to("claude")
     project.gitcp("enable", "codex", "--yes", check=0)
-    config = sealed / ".codex/config.toml"
-    place = os.path.realpath(project.root)
-    with config.open("a") as file:
-        file.write(f'\n[projects."{place}"]\ntrust_level = "untrusted"\n')
-    untrusted, unknown = (each["what"] for each in doctor(project, 1)["problems"])
-    assert untrusted.startswith("Codex runs no hooks of this project, so nothing is saved: ")
-    assert untrusted.endswith(f"{config} says that you do not trust it")
+    trusts(project, sealed)
+    (unknown,) = (each["what"] for each in doctor(project, 1)["problems"])
     assert unknown.startswith(f"gitcp finds no message in {talk.path}, of claude-code")
     talk.path.unlink()
     project.gitcp("disable", "codex", "--yes", check=0)
@@ -152,6 +156,38 @@ def test_where_nothing_is_saved(
     (problem,) = health.examine(store, project.root, store.repo.host).problems
     assert "saves may fail" in problem.what
     assert "git is not on your PATH" in str([*health._program_problems("gitcp", None)])
+
+
+def test_a_project_without_trust(project: Project, sealed: Path, programs: Path) -> None:
+    """Codex runs a project's hooks if the user has said that they trust it, in a linked worktree
+    those of the main one. As seen with Codex 0.169.
+    """
+    project.write("a", "1\n")
+    project.commit()
+    (programs / "codex").symlink_to("claude")
+    place = project.root.parent / "tree"
+    project.git("worktree", "add", "--quiet", "--detach", str(place))
+    tree = Project(place)
+    for root in (project, tree):
+        root.gitcp("enable", "codex", "--yes", check=0)
+        (problem,) = doctor(root, 1)["problems"]
+        config = sealed / ".codex/config.toml"
+        asked = f"{config} does not say that you trust it; Codex asks when it is started there"
+        assert problem["what"].endswith(f"so nothing is saved: {asked}")
+        assert problem["hint"] == "gitcp enable codex --user"
+    trusts(project, sealed)
+    assert doctor(project, 0)["problems"] == doctor(tree, 0)["problems"] == []
+    project.gitcp("disable", "codex", "--yes", check=0)
+    (problem,) = doctor(tree, 1)["problems"]
+    assert f"in a linked worktree it runs those of {project.root}, which" in problem["what"]
+    tree.gitcp("enable", "codex", "--user", "--yes", check=0)
+    tree.gitcp("disable", "codex", "--yes", check=0)
+    assert doctor(tree, 0)["problems"] == []
+    trusts(project, sealed, "untrusted")
+    tree.gitcp("disable", "codex", "--user", "--yes", check=0)
+    project.gitcp("enable", "codex", "--yes", check=0)
+    (problem,) = doctor(project, 1)["problems"]
+    assert problem["what"].endswith(f"{config} says that you do not trust it")
 
 
 @pytest.mark.parametrize(
@@ -260,6 +296,7 @@ def test_what_is_wrong(project: Project, sealed: Path, programs: Path) -> None:
         "gitcp disable claude",
         f"fix {sealed}/.claude/settings.json",
         "gitcp enable codex",
+        "gitcp enable codex --user",
     ]
     assert [(agent["project"], agent["user"]) for agent in said["agents"]] == [
         ("old", "yes"),
@@ -268,7 +305,7 @@ def test_what_is_wrong(project: Project, sealed: Path, programs: Path) -> None:
     assert "not on your PATH" in project.gitcp("enable", "claude", "--yes", check=2).err
     script(programs / "gitcp", f'exec {sys.executable} -m gitcp "$@"')
     project.gitcp("enable", "claude", "codex", "--yes", check=0)
-    assert len(doctor(project, 1)["problems"]) == 2
+    assert len(doctor(project, 1)["problems"]) == 3
 
 
 def test_hooks_that_failed(project: Project) -> None:

@@ -123,13 +123,13 @@ def enabled(root: Path | None, host: Host) -> tuple[Target, ...]:
     return tuple(
         target
         for target in with_hooks
-        # the first piece has the hooks; to look for all takes 50 ms
         if any(is_enabled(_only_hooks(target), scope, host) for scope in scopes)
         or switches.has_plugin(target, root, host)
     )
 
 
 def _only_hooks(target: Target) -> Target:
+    """Return an agent with the first of its pieces, its hooks. To look for all takes 50 ms."""
     return value.replace(target, pieces=target.pieces[:1])
 
 
@@ -148,24 +148,24 @@ def silent(root: Path | None, cwd: Path, host: Host) -> Iterator[Silent]:
     for target in TARGETS:
         off = switches.off(target, root, host)
         below = root is not None and target.reads_start and cwd != root
-        refused = None if root is None else switches.untrusted(target, root, host)
-        if off is None and not below and refused is None:
+        unread = "" if root is None else switches.unread(target, root, host)
+        if off is None and not below and not unread:
             continue
-        for_user = is_enabled(target, user, host) or switches.has_plugin(target, root, host)
-        in_project = root is not None and is_enabled(target, Scope(root, user=False), host)
+        hooks = _only_hooks(target)
+        for_user = is_enabled(hooks, user, host) or switches.has_plugin(target, root, host)
+        in_project = root is not None and is_enabled(hooks, Scope(root, user=False), host)
         if off is not None and (for_user or in_project):
             yield Silent(f"{target.title} {off.reason}", off.hint)
-        elif refused is not None and in_project and not for_user:
+        elif unread and in_project and not for_user:
             yield Silent(
-                f"{target.title} runs no hooks of this project, so nothing is saved: {refused} "
-                "says that you do not trust it",
+                f"{target.title} runs no hooks of this project, so nothing is saved: {unread}",
                 f"gitcp enable {target.name} --user",
             )
         elif (
             below
             and in_project
             and not for_user
-            and not is_enabled(target, Scope(cwd, user=False), host)
+            and not is_enabled(hooks, Scope(cwd, user=False), host)
         ):
             yield Silent(
                 f"{target.title} saves nothing if it is started in {cwd}: it reads a project's "

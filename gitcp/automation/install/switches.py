@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gitcp import regular
+from gitcp import discovery, regular
 from gitcp.automation.install.agents import Target, home
 from gitcp.automation.install.jsonc import parse
 from gitcp.errors import BadValue
+from gitcp.git import worktrees
 from gitcp.model import Host
 from gitcp.value import Value
 
@@ -29,6 +30,9 @@ POLICIES = {
 
 SYSTEM = {"linux": "/etc/gemini-cli", "darwin": "/Library/Application Support/GeminiCli"}
 """Where they put Gemini CLI's."""
+
+HOOK = b"gitcp hook "
+"""Begins the command of each of gitcp's hooks."""
 
 
 Setting = tuple[Path, str, bool]
@@ -74,15 +78,44 @@ def off(target: Target, root: Path | None, host: Host) -> Off | None:
     return Off(*setting) if setting else None
 
 
-def untrusted(target: Target, root: Path, host: Host) -> Path | None:
-    """Return the file in which an agent has noted that the user does not trust the project at
-    `root`, whose hooks it does not run then; None if there is none.
+def unread(target: Target, root: Path, host: Host) -> str:
+    """Return why an agent does not read the hooks that are in the project at `root`, "" if it does.
+
+    Codex 0.169, as tried: it reads a project's hooks if the user trusts the project, or for a
+    linked worktree the main one, and there those of the main worktree.
     """
-    path = home(target, host) / "config.toml"
-    projects = _toml(path).get("projects") if target.name == "codex" else None
-    noted = projects.get(os.path.realpath(root)) if isinstance(projects, dict) else None
-    is_refused = isinstance(noted, dict) and noted.get("trust_level") == "untrusted"
-    return path if is_refused else None
+    hooks = f"{target.project}/{target.pieces[0].target}"
+    if target.name != "codex" or not _has_hooks(root / hooks):
+        return ""
+    config = home(target, host) / "config.toml"
+    main = _main_worktree(root)
+    projects = _toml(config).get("projects")
+    noted = [
+        entry.get("trust_level")
+        for path in (root, main)
+        if isinstance(projects, dict)
+        and isinstance(entry := projects.get(os.path.realpath(path)), dict)
+    ]
+    if not noted:
+        return f"{config} does not say that you trust it; Codex asks when it is started there"
+    if noted[0] != "trusted":
+        return f"{config} says that you do not trust it"
+    if not _has_hooks(main / hooks):
+        return f"in a linked worktree it runs those of {main}, which has none of gitcp's"
+    return ""
+
+
+def _main_worktree(root: Path) -> Path:
+    """Return the main worktree of the repository at `root`, or `root` if it is not known."""
+    discovered = discovery.discover(str(root))
+    return (discovered and worktrees.main_root(Path(discovery.common(discovered[1])))) or root
+
+
+def _has_hooks(path: Path) -> bool:
+    try:
+        return HOOK in regular.content(path)
+    except OSError:
+        return False
 
 
 def has_plugin(target: Target, root: Path | None, host: Host) -> bool:
