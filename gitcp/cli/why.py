@@ -84,7 +84,8 @@ def _print_line(context: Context, path: bytes, line: LineOrigin) -> None:
         )
         return
     if prompt := objects.prompt_of(line):
-        output.line(f"prompt: {prompt}")
+        is_known = line.by is None or made.id.session in line.by.sessions
+        output.line(f"{'prompt' if is_known else 'last prompt before that'}: {prompt}")
     output.line(f"see: gitcp diff {made.id}~1 {made.id} -- {name}")
 
 

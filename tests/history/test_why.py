@@ -55,7 +55,7 @@ def test_said(worked: Project) -> None:
     assert said[1].startswith('added by e7baae82@2 "second"  (')
     assert said[2:] == [
         "unclaimed: written by you or a script, by no session that gitcp knows of",
-        "prompt: Make it loud.",
+        "last prompt before that: Make it loud.",
         "see: gitcp diff e7baae82@2~1 e7baae82@2 -- app.py",
     ]
     assert "+TWO" in worked.gitcp("diff", "e7baae82@2~1", "e7baae82@2", "--", "app.py", check=0).out
