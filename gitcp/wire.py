@@ -146,6 +146,14 @@ def parse_line(line: bytes) -> Json | None:
     return value if isinstance(value, dict) else None
 
 
+def end_of_value(text: str) -> int | None:
+    """Return where the JSON value that a text begins with ends, None if it begins with none."""
+    try:
+        return json.JSONDecoder().raw_decode(text)[1]
+    except (ValueError, RecursionError):
+        return None
+
+
 def encode_path(path: bytes) -> str | dict[str, str]:
     """Encode a path as a string, or as {"base64": …} if it is not UTF-8."""
     try:
