@@ -215,13 +215,16 @@ def _print_conversation(context: Context, current: Status, growth: Growth) -> No
 
 def _print_files(output: Output, current: Status) -> None:
     if not current.changes:
-        output.line(
-            Styled("Files         ", BOLD),
-            "no unsaved changes" if current.last else "no changes since the last commit",
-        )
+        if current.last:
+            what = "no unsaved changes"
+        else:
+            what = "no changes since the last commit" if current.base.commit else "none"
+        output.line(Styled("Files         ", BOLD), what)
     else:
         kinds = Counter(change.kind.value for change in current.changes)
-        since = "changed since then" if current.last else "changed since the last commit"
+        since = "changed since then"
+        if not current.last:
+            since = "changed since the last commit" if current.base.commit else "in no commit yet"
         numbers = ", ".join(f"{number:,} {kind}" for kind, number in sorted(kinds.items()))
         output.line(
             Styled("Files         ", BOLD),

@@ -69,7 +69,7 @@ def _print_line(context: Context, path: bytes, line: LineOrigin) -> None:
         output.line("not saved yet: gitcp save")
         return
     label = f' "{made.note.label}"' if made.note.label else ""
-    verb = "older than the session, first saved in" if line.began else "added by"
+    verb = "there since the session's first checkpoint," if line.began else "added by"
     when = humanize.ago(made.created, context.host.now())
     output.line(
         f"{verb} ", Styled(str(made.id), YELLOW), f"{label}  ({when}, {made.trigger.value})"
@@ -79,9 +79,12 @@ def _print_line(context: Context, path: bytes, line: LineOrigin) -> None:
     name = shlex.quote(os.fsdecode(path))
     if line.began:
         base = made.snapshot.base.commit
-        output.line(
-            "before that: ", f"git blame {base[:10]} -- {name}" if base else "not in any commit"
-        )
+        if line.base is not None:
+            output.line(f"before that: git blame {line.base[:10]} -- {name}")
+        elif base is not None:
+            output.line(f"not in the commit before it, {base[:10]}")
+        else:
+            output.line("not in any commit")
         return
     if prompt := objects.prompt_of(line):
         is_known = line.by is None or made.id.session in line.by.sessions

@@ -27,7 +27,8 @@ BLAME = ("blame", "--porcelain", "--no-textconv", "--first-parent")
 class LineOrigin(Value):
     """The origin of a line: the checkpoint that added it; None if none has it yet.
 
-    `began`: it existed when the session began, so gitcp does not know who added it. `by` is who
+    `began`: the session's first checkpoint has it already, so gitcp does not know who added it;
+    `base` is then the commit that has an older version of the file, if there is one. `by` is who
     wrote it, None if that is not recorded: sessions in one working tree save each other's changes.
     """
 
@@ -36,6 +37,7 @@ class LineOrigin(Value):
     made: Checkpoint | None
     began: bool = False
     by: Claim | None = None
+    base: Oid | None = None
 
 
 class PathHistory(Value):
@@ -76,7 +78,12 @@ def line(store: Store, last: Checkpoint, path: bytes, number: int) -> LineOrigin
     if position is None:
         return LineOrigin(number, text, None)
     made, first, by = _origin(store, last, path, position)
-    return LineOrigin(number, text, first or made, made.parent is None and first is None, by)
+    if made.parent is not None or first is not None:
+        return LineOrigin(number, text, first or made, by=by)
+    commit = made.snapshot.base.commit
+    base = store.base_tree(commit)
+    is_older = base is not None and trees.lookup(store.reader, base, path) is not None
+    return LineOrigin(number, text, made, True, by, commit if is_older else None)
 
 
 def _origin(

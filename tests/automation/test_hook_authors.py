@@ -221,7 +221,7 @@ def test_why(project: Project, crowd: tuple[AgentAtWork, Codex]) -> None:
     assert lines("a:2")[2] == "written by aaaaaaaa, perhaps someone else"  # while it ran
     assert lines("a:2")[3] == "prompt: Make it work."
     assert lines("c:2")[2].startswith("unclaimed: ")
-    assert lines("b:1")[1].startswith("older than the session")
+    assert lines("b:1")[1].startswith("there since the session's first checkpoint, ")
     assert project.json("why", "a:1", "--session", alpha.name)["by"] == {
         "sessions": [beta.name],
         "possible": [],

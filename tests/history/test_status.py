@@ -151,8 +151,15 @@ def test_without_an_agent(project: Project) -> None:
     said = project.gitcp("status", check=0).out
 
     assert "no agent's conversation belongs to this directory" in said
-    assert "Files         1 file changed since the last commit: 1 added" in said
+    assert "Files         1 file in no commit yet: 1 added" in said
     assert "\nConversation" not in said
+
+
+def test_without_a_commit(project: Project) -> None:
+    """Where there is no commit, nothing is said of the last one."""
+    assert "\nFiles         none\n" in project.gitcp("status", check=0).out
+    project.write("a", "1\n")
+    assert "1 file in no commit yet: 1 added" in project.gitcp("status", check=0).out
 
 
 def test_a_long_label_is_cut(project: Project) -> None:

@@ -60,7 +60,22 @@ def test_said(worked: Project) -> None:
     ]
     assert "+TWO" in worked.gitcp("diff", "e7baae82@2~1", "e7baae82@2", "--", "app.py", check=0).out
     assert "not saved yet" in worked.gitcp("why", "app.py:1", check=0).out
-    assert "git blame" in worked.gitcp("why", "app.py:2", check=0).out
+    older = worked.gitcp("why", "app.py:2", check=0).out.splitlines()
+    assert older[1].startswith('there since the session\'s first checkpoint, e7baae82@1 "first"  (')
+    (command,) = [line for line in older if "git blame" in line]
+    assert "one" in worked.git(*command.removeprefix("before that: git ").split())
+
+
+def test_in_no_commit(project: Project) -> None:
+    """A file that is newer than the commit before the session is blamed on nobody."""
+    project.write("b.txt", "b\n")
+    project.gitcp("save", check=0)
+    assert "not in any commit" in project.gitcp("why", "b.txt:1", check=0).out
+    project.git("commit", "--quiet", "--allow-empty", "--message", "first")
+    project.gitcp("save", "--session", "other", check=0)
+    head = project.git("rev-parse", "HEAD").strip()
+    said = project.gitcp("why", "b.txt:1", "other", check=0).out
+    assert f"not in the commit before it, {head[:10]}" in said
 
 
 def test_path(worked: Project) -> None:
