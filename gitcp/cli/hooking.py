@@ -70,7 +70,7 @@ DEAF_AT_START = ("gemini", "opencode")
 
 def run(arguments: Sequence[str], until: float) -> int:
     """Run `gitcp hook ARGUMENTS` until `time.monotonic()` reaches `until`; return 0."""
-    if events.TRIAL in os.environ:
+    if events.TRIAL in os.environ and os.environ[events.TRIAL] == os.getcwd():
         os.write(1, events.ANSWER)
         return 0
     called: list[_Called] = []

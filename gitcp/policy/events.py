@@ -109,7 +109,8 @@ SESSION_VARIABLES = {
 
 TRIAL, ANSWER = "GITCP_HOOK_TRIAL", b"gitcp\n"
 """The environment variable with which `gitcp doctor` asks a hook whether it reaches gitcp, and what
-it prints then.
+it prints then. The value is the directory that the hook runs in, so that a variable which somebody
+exports, or a project sets, turns no hook off.
 """
 
 LOG = "hook.log"

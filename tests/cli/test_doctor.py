@@ -15,6 +15,7 @@ from talk import Talk
 
 from gitcp.automation.install import health, trial
 from gitcp.model import CheckpointId
+from gitcp.policy import events
 from gitcp.state import journal, settings
 from gitcp.state.extent import Extent
 
@@ -240,6 +241,15 @@ def test_hooks_with_a_path(project: Project, sealed: Path, programs: Path) -> No
     settings.write_text(evil.decode())
     doctor(project, 1)
     assert not ran.exists()
+
+
+def test_what_is_exported_turns_no_hook_off(project: Project) -> None:
+    """The variable that doctor sets counts where doctor runs a hook, and nowhere else."""
+    project.write("a", "1\n")
+    payload = json.dumps({"session_id": "e7baae82", "cwd": str(project.root), "prompt": "go"})
+    env = {events.TRIAL: "1"}
+    project.gitcp("hook", "claude", "UserPromptSubmit", input=payload, env=env, check=0)
+    assert project.gitcp("log", check=0).out.startswith("1  ")
 
 
 def test_every_trigger_is_off(project: Project) -> None:

@@ -1,12 +1,13 @@
 """Try installed hooks: run each as its agent would, and find out whether it reaches gitcp.
 
-The environment tells the hook to say its version, and to do nothing (gitcp.cli.hooking). A gitcp
-that does not know that finds an event outside of any repository, of a session that does not exist.
+The environment tells the hook to answer and to do nothing (gitcp.cli.hooking). A gitcp that does
+not know that finds an event outside of any repository, of a session that does not exist.
 Of a project's settings, only what `gitcp enable` installs is run: they come with the project.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -54,7 +55,8 @@ def failed(target: Target, scope: Scope | None, host: Host) -> Failed | None:
         for each in dict.fromkeys(installed)
         if each in known or (is_user and OWN.fullmatch(each.removesuffix(SILENCED)))
     ]
-    with tempfile.TemporaryDirectory(prefix="gitcp-") as empty, ThreadPoolExecutor(4) as pool:
+    with tempfile.TemporaryDirectory(prefix="gitcp-") as made, ThreadPoolExecutor(4) as pool:
+        empty = os.path.realpath(made)
         answers = pool.map(lambda each: _why_failed(each, empty, host), wanted)
         return next((Failed(path, why) for why in answers if why), None)
 
@@ -82,7 +84,7 @@ def _run(command: str, directory: str, host: Host) -> subprocess.CompletedProces
     return subprocess.run(
         ["/bin/sh", "-c", command],
         cwd=directory,
-        env={**host.env, events.TRIAL: "1"},
+        env={**host.env, events.TRIAL: directory},
         input=payload,
         capture_output=True,
         timeout=PATIENCE,
