@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,28 @@ def test_hooks_with_a_path(project: Project, sealed: Path, programs: Path) -> No
     settings.write_text(evil.decode())
     doctor(project, 1)
     assert not ran.exists()
+
+
+def test_a_server_with_an_old_path(project: Project, sealed: Path, programs: Path) -> None:
+    """Codex's app server keeps the PATH of its start. As Codex 0.169 notes it."""
+    (programs / "codex").symlink_to("claude")
+    project.gitcp("enable", "codex", "--yes", check=0)
+    trusts(project, sealed)
+    noted = sealed / ".codex/app-server-daemon/daemon.pid"
+    noted.parent.mkdir()
+    for path, number in (("/usr/bin:/bin", 1), (f"{programs}:/usr/bin", 0)):
+        with subprocess.Popen(["/bin/sleep", "60"], env={"PATH": path}) as server:
+            stat = Path("/proc", str(server.pid), "stat").read_text().rpartition(")")[2].split()
+            for ticks in (int(stat[19]), 7):
+                identity = {"bootId": "b", "startTicks": ticks}
+                noted.write_text(json.dumps({"pid": server.pid, "processIdentity": identity}))
+                is_known = ticks != 7
+                problems = doctor(project, number * is_known)["problems"]
+                said = [
+                    f"(process {server.pid}) was started with a PATH without gitcp" in str(problems)
+                ]
+                assert said == [bool(number * is_known)]
+            server.kill()
 
 
 def test_what_is_exported_turns_no_hook_off(project: Project) -> None:

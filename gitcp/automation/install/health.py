@@ -278,24 +278,7 @@ def _agent_problems(
     scopes = [Scope(None, user=True)] if agent.user in (CURRENT, OLD) else []
     if store is not None and agent.project != NO:
         scopes.append(Scope(store.repo.root, user=False))
-    for scope in scopes:
-        repair = f"gitcp enable {name}{' --user' * scope.user}"
-        failed = None if gitcp is None else trial.failed(agent.target, scope, host)
-        if failed is not None:
-            yield Problem(
-                f"{title} saves nothing: its hook in {failed.path} does not reach gitcp: "
-                f"{failed.why}",
-                repair,
-            )
-        elif (agent.user if scope.user else agent.project) == OLD:
-            yield Problem(f"{title}: hooks of another gitcp version are installed", repair)
-    if agent.user == PLUGIN and gitcp is not None:
-        failed = trial.failed(agent.target, None, host)
-        if failed is not None:
-            yield Problem(
-                f"{title} saves nothing: the hooks of its plugin do not reach gitcp: {failed.why}",
-                command.fix(),
-            )
+    yield from _hook_problems(agent, scopes, host, tried=gitcp is not None)
     if NO not in (agent.project, agent.user):
         where = "as a plugin" if agent.user == PLUGIN else "for the user"
         yield Problem(
@@ -305,6 +288,41 @@ def _agent_problems(
     for scope in scopes:
         for left in plan.enable((agent.target,), scope, host).left:
             yield Problem(f"{title}: {left.path}: {left.why}", f"fix {left.path}")
+
+
+def _hook_problems(
+    agent: AgentHealth, scopes: Iterable[Scope], host: Host, *, tried: bool
+) -> Iterator[Problem]:
+    """Yield the hooks that do not reach gitcp, if they are `tried`, and those of another version,
+    by scope.
+    """
+    name, title = agent.target.name, agent.target.title
+    for scope in scopes:
+        repair = f"gitcp enable {name}{' --user' * scope.user}"
+        failed = trial.failed(agent.target, scope, host) if tried else None
+        if failed is not None:
+            yield Problem(
+                f"{title} saves nothing: its hook in {failed.path} does not reach gitcp: "
+                f"{failed.why}",
+                repair,
+            )
+        elif (agent.user if scope.user else agent.project) == OLD:
+            yield Problem(f"{title}: hooks of another gitcp version are installed", repair)
+    if not tried:
+        return
+    failed = trial.failed(agent.target, None, host) if agent.user == PLUGIN else None
+    if failed is not None:
+        yield Problem(
+            f"{title} saves nothing: the hooks of its plugin do not reach gitcp: {failed.why}",
+            command.fix(),
+        )
+    server = trial.stale_server(agent.target, host)
+    if server is not None and (agent.project, agent.user) != (NO, NO):
+        yield Problem(
+            f"{title}'s app server (process {server}) was started with a PATH without gitcp: what "
+            "it runs saves nothing",
+            "codex app-server daemon restart",
+        )
 
 
 def _uncovered(agents: Iterable[AgentHealth], store: Store, host: Host) -> Iterator[str]:

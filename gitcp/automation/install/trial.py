@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from gitcp import regular, wire
-from gitcp.automation.install import jsonc, plan, shipped
-from gitcp.automation.install.agents import Target
+from gitcp.automation.install import command, jsonc, plan, shipped
+from gitcp.automation.install.agents import Target, home
 from gitcp.automation.install.plan import Scope
 from gitcp.errors import BadValue
 from gitcp.model import Host
@@ -61,12 +62,32 @@ def failed(target: Target, scope: Scope | None, host: Host) -> Failed | None:
         return next((Failed(path, why) for why in answers if why), None)
 
 
-def _why_failed(command: str, directory: str, host: Host) -> str:
+def stale_server(target: Target, host: Host) -> int | None:
+    """Return the process of Codex's app server if its PATH, that of its start, has no gitcp; None
+    also where processes cannot be looked at. Codex (0.169, as tried) notes the process in its
+    directory.
+    """
+    if target.name != "codex":
+        return None
+    try:
+        noted = wire.loads(regular.content(home(target, host) / "app-server-daemon/daemon.pid"))
+        pid, ticks = noted["pid"], noted["processIdentity"]["startTicks"]
+        process = Path("/proc", str(int(pid)))
+        started = regular.content(process / "stat").rpartition(b")")[2].split()[19]
+        entries = regular.content(process / "environ").split(b"\0")
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return None
+    path = next((os.fsdecode(each[5:]) for each in entries if each.startswith(b"PATH=")), None)
+    is_same = int(started) == ticks  # a process id is used again
+    return pid if is_same and path and shutil.which(command.NAME, path=path) is None else None
+
+
+def _why_failed(hook: str, directory: str, host: Host) -> str:
     """Return why a command does not reach gitcp, "" if it does."""
     try:
-        if _run(command, directory, host).stdout == events.ANSWER:
+        if _run(hook, directory, host).stdout == events.ANSWER:
             return ""
-        again = _run(command.removesuffix(SILENCED), directory, host)
+        again = _run(hook.removesuffix(SILENCED), directory, host)
     except subprocess.TimeoutExpired:
         return f"no answer within {PATIENCE} seconds"
     except OSError as error:
@@ -79,10 +100,10 @@ def _why_failed(command: str, directory: str, host: Host) -> str:
     return "it answered nothing, as another program or an older gitcp does"
 
 
-def _run(command: str, directory: str, host: Host) -> subprocess.CompletedProcess[bytes]:
+def _run(hook: str, directory: str, host: Host) -> subprocess.CompletedProcess[bytes]:
     payload = wire.dumps({"session_id": "trial", "cwd": directory, "hook_event_name": "trial"})
     return subprocess.run(
-        ["/bin/sh", "-c", command],
+        ["/bin/sh", "-c", hook],
         cwd=directory,
         env={**host.env, events.TRIAL: directory},
         input=payload,
