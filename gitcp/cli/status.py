@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gitcp import humanize, wire
+from gitcp import clock, humanize, wire
 from gitcp.adopting.sweeps import Sweep, due
-from gitcp.cli import deletions, objects, pushes, rendering
+from gitcp.cli import deletions, objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import json_option, session_option, takes
 from gitcp.cli.output import BOLD, YELLOW, Output, Styled
+from gitcp.git import refs
 from gitcp.history.status import Growth, Status, status
 from gitcp.model import Checkpoint
 from gitcp.state import hook_failures
@@ -19,7 +22,10 @@ if TYPE_CHECKING:
     from gitcp.automation.install.agents import Target
     from gitcp.automation.install.plan import Silent
     from gitcp.restoring.placing import Placed
-    from gitcp.sharing.push_queue import PushState
+    from gitcp.sharing.push_queue import Item, PushState
+
+MOST_TROUBLES = 5
+"""Maximum lines about single sessions and tags of a remote."""
 
 SHORTEST_LABEL = 12
 """Characters of a label that are shown however narrow the terminal is."""
@@ -52,7 +58,7 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:
         for each in _silent(context):
             context.output.line(Styled("Hooks         ", BOLD), each.what)
             context.output.line("  to repair it: ", Styled(each.hint, BOLD))
-        for number, line in enumerate(pushes.lines(_pushes(context), context.host.now())):
+        for number, line in enumerate(_push_lines(_pushes(context), context.host.now())):
             title = "" if number else "Pushes"
             context.output.line(Styled(f"{title:14}", BOLD), line)
         for line in deletions.lines(_due(context), context.host.now()):
@@ -132,7 +138,7 @@ def _fields(context: Context, current: Status) -> wire.Json:
         "unfinished": str(current.unfinished.target) if current.unfinished else None,
         "undo": str(current.undo) if current.undo else None,
         "redo": str(current.redo) if current.redo else None,
-        "pushes": pushes.fields(_pushes(context)),
+        "pushes": _push_fields(_pushes(context)),
         "watched": {"by": current.watcher, "trusted": current.missed is None}
         if current.watcher
         else None,
@@ -255,3 +261,65 @@ def _who(growth: Growth) -> str:
 
 def _quoted(label: str | None) -> str:
     return f'  "{label}"' if label else ""
+
+
+def _push_fields(states: Sequence[PushState]) -> list[wire.Json]:
+    """Return the background pushes for `--json`."""
+    return [
+        {
+            "remote": state.consent.remote,
+            "push": state.consent.policy.value,
+            "pushing": state.is_pushing,
+            "problem": state.problem or None,
+            "last_push": _push_time(state.queue.pushed),
+            "waiting": [
+                {
+                    "ref": item.ref,
+                    "commit": item.tip,
+                    "failures": item.failures,
+                    "held": item.is_held,
+                    "reason": item.reason or None,
+                }
+                for item in state.queue.items
+            ],
+        }
+        for state in states
+    ]
+
+
+def _push_lines(states: Sequence[PushState], now: datetime) -> Iterator[str]:
+    """Yield the background pushes, a line for each remote and those that did not succeed."""
+    for state in states:
+        yield f"{state.consent.remote}: {_push_summary(state, now)}"
+        if not state.problem:
+            yield from humanize.listed(list(_push_troubles(state.queue.items)), MOST_TROUBLES)
+
+
+def _push_summary(state: PushState, now: datetime) -> str:
+    items = state.queue.items
+    if state.problem:
+        return f"not pushed, {state.problem}"
+    sessions = sum(item.ref.startswith(refs.SESSIONS) for item in items)
+    counts = [(sessions, "session"), (len(items) - sessions, "tag")]
+    what = " and ".join(humanize.count(number, word) for number, word in counts if number)
+    if state.is_pushing:
+        return f"pushing {what}" if what else "pushing"
+    if what:
+        return f"{what} not pushed yet"
+    pushed = clock.local(state.queue.pushed)
+    return f"pushed {humanize.ago(pushed, now)}" if state.queue.pushed else "nothing to push yet"
+
+
+def _push_troubles(items: Sequence[Item]) -> Iterator[str]:
+    """Yield each reason once, with what it is about."""
+    reasons: dict[str, list[str]] = {}
+    for item in items:
+        if item.reason:
+            reasons.setdefault(item.reason, []).append(item.ref.rpartition("/")[2])
+    for reason, names in reasons.items():
+        more = f" and {len(names) - 1} more" if names[1:] else ""
+        yield f"  {names[0]}{more}: {reason}"
+
+
+def _push_time(seconds: float) -> str | None:
+    return wire.encode_time(clock.local(seconds)) if seconds else None
