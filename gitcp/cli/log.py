@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,20 +27,29 @@ from gitcp.cli.options import (
     session_option,
     takes,
 )
-from gitcp.cli.output import CYAN, DIM, YELLOW, Styled
+from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Part, Styled
 from gitcp.errors import BadValue
 from gitcp.history import rows as rows_of
 from gitcp.history.diff import compare, tree_before_commit
 from gitcp.history.folding import Row, fold
 from gitcp.history.log import Line, Selection, graph, line, lines, select
-from gitcp.model import Oid
-from gitcp.store import Summary
+from gitcp.history.rows import NO_LABEL, Counted, changed_in, title
+from gitcp.model import Oid, Trigger
+from gitcp.store import Summary, is_generated
 from gitcp.value import replace
 from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
-    from gitcp.cli.log_view import View
     from gitcp.history.rows import Counted
+
+UNLIMITED = 10_000
+"""Columns if the output is not a terminal."""
+
+ORIGINS = (
+    ("Gitcp-Restored-From", "restored from"),
+    ("Gitcp-Forked-From", "forked from"),
+    ("Gitcp-Reverted", "reverted"),
+)
 
 CHUNK = 500
 TABLE_ROWS = 20
@@ -221,8 +231,6 @@ def _print(
     context: Context, tips: Sequence[Oid], selection: Selection, given: Mapping[str, Any]
 ) -> None:
     """Print rows. The limit counts rows, not the steps folded into them."""
-    from gitcp.cli import log_view  # not for one-liners and programs
-
     rows = _rows(context, tips, selection, given)
     current = None if given["everything"] else context.current(None)
     folded = 0
@@ -232,7 +240,7 @@ def _print(
             _print_lines(context, [line(row.newest)])
             _print_texts(context, row, given)
         return
-    view = log_view.View(context, current)
+    view = View(context, current)
     for number, page in enumerate(rows_of.pages(context.store, shown)):
         if given["stat"] or given["patch"]:
             _print_changes(context, view, page, given, first=not number)
@@ -345,3 +353,81 @@ def _print_table(
     if older and context.output.terminal:
         more = f"older checkpoints: gitcp log --table -n {most * 5 or TABLE_ROWS}"
         context.output.line(Styled(more, DIM))
+
+
+class View:
+    """Prints rows of two lines. Checkpoints of the session `current` are shown by number only."""
+
+    def __init__(self, context: Context, current: str | None) -> None:
+        self._context = context
+        self._current = current
+        self._now = context.host.now()
+        self._width = context.output.width or UNLIMITED
+        self._indent = 0
+
+    def show(self, rows: Iterable[Counted]) -> None:
+        """Print rows, all with one write."""
+        self._context.output.text("".join(map(self._text, rows)))
+
+    def _text(self, counted: Counted) -> str:
+        """Return the two lines of a row."""
+        context, summary = self._context, counted.row.newest
+        id = self._id(summary)
+        self._indent = max(self._indent, len(id) + 2)
+        tags = rendering.decoration(context.shown_tags.get(summary.commit, ()))
+        room = self._width - self._indent - len(tags.text)
+        title = _title(summary, room)
+        head = context.output.joined((Styled(id.ljust(self._indent), YELLOW), title, tags))
+        details = context.output.joined([*_details(counted, self._now)])
+        return f"{head}\n{' ' * self._indent}{details}\n"
+
+    def _id(self, summary: Summary) -> str:
+        id = self._context.id_of(summary.commit, summary.id)
+        own = id == f"{self._current}@{summary.id.number}"
+        return str(summary.id.number) if own else id
+
+
+def _title(summary: Summary, room: int) -> Styled:
+    """The title, cut to fit; a label is bold."""
+    text = title(summary)
+    if text == NO_LABEL:
+        return Styled(text, DIM)
+    return Styled(humanize.cut(text, room), PLAIN if is_generated(summary) else BOLD)
+
+
+def _details(counted: Counted, now: datetime) -> Iterator[Part]:
+    yield from _extent(counted)
+    summary, trailer = counted.row.newest, counted.row.newest.trailers.get
+    trigger, phase = trailer("Gitcp-Trigger", ""), trailer("Gitcp-Phase")
+    facts = [
+        humanize.ago(summary.created, now),
+        trailer("Gitcp-Agent", ""),
+        "" if trigger == Trigger.MANUAL or summary.subject.startswith("restored ") else trigger,
+        f"phase {phase}" if phase else "",
+        *_origins(summary),
+        f"{trailer('Gitcp-Skipped')} not captured" if trailer("Gitcp-Skipped") else "",
+    ]
+    yield Styled("".join(f", {fact}" for fact in facts if fact), DIM)
+    if counted.row.folded:
+        yield Styled(f", +{humanize.count(len(counted.row.folded), 'step')}", DIM)
+
+
+def _extent(counted: Counted) -> Iterator[Part]:
+    """Yield `3 files +12 -4`, without line counts if they are unknown."""
+    total = counted.total
+    files = total.files if total else changed_in(counted.row)
+    if not files:
+        yield "no files changed"
+        return
+    yield humanize.count(files, "file")
+    if total and total.added:
+        yield Styled(f" +{total.added:,}", GREEN)
+    if total and total.removed:
+        yield Styled(f" -{total.removed:,}", RED)
+
+
+def _origins(summary: Summary) -> Iterator[str]:
+    """Yield the origin of a checkpoint, unless its subject contains it."""
+    origins = [(words, summary.trailers.get(trailer)) for trailer, words in ORIGINS]
+    if any(origin for _, origin in origins) and not is_generated(summary):
+        yield from (f"{words} {origin}" for words, origin in origins if origin)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from gitcp import humanize
-from gitcp.cli import restore_view
+from gitcp.cli import rendering, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     PATHS,
@@ -27,12 +29,19 @@ from gitcp.cli.options import (
     whole_tree_option,
     yes_option,
 )
-from gitcp.errors import BadValue
+from gitcp.cli.output import DIM, YELLOW, Styled
+from gitcp.errors import BadValue, RevisionNotFound
+from gitcp.history.folding import RESTORES
+from gitcp.history.rows import changed_files, title
 from gitcp.model import Checkpoint
 from gitcp.restoring import restore as op
 from gitcp.restoring.plan import FilePlan
 from gitcp.restoring.restore import RestorePlan, RestoreRequest
+from gitcp.store import Summary
 from gitcp.value import replace
+
+MOST_OFFERED = 10
+DIFF = re.compile(r"d(?: +(.+)|([0-9]+))?")
 
 HELP = "gitcp restore -h"
 
@@ -115,9 +124,8 @@ def command(context: Context, /, **given: Any) -> None:
 def _restore_picked(context: Context, given: Mapping[str, Any]) -> None:
     """Restore a checkpoint picked from a list. Picking none or declining is not an error."""
     from gitcp.cli.confirm import Declined  # only for a terminal
-    from gitcp.cli.pick import pick
 
-    checkpoint = pick(context, given["session"])
+    checkpoint = _pick(context, given["session"])
     if checkpoint is None:
         context.output.say("not restored: nothing was changed")
         return
@@ -297,3 +305,67 @@ def _finish(context: Context, given: Mapping[str, Any]) -> None:
     else:
         restore_view.print_report(context, report, (), back="undo")
     restore_view.end_as(report)
+
+
+def _pick(context: Context, session: str | None) -> Checkpoint | None:
+    """Show the last checkpoints and return the one that is chosen; None where nobody chooses one.
+
+    Any revision can be typed. `d REV` shows what differs between it and the files as they are.
+    """
+    _print_offered(context, _last_checkpoints(context, session))
+    while answer := context.output.prompt("Restore which? (number; d NUMBER: diff; Enter: none) "):
+        diff = DIFF.fullmatch(answer)
+        revision = (diff[1] or diff[2]) if diff else answer
+        if answer in ("q", "n", "no", "quit"):
+            return None
+        if not revision:
+            context.output.say("d NUMBER shows what a restore would change, e.g. d 3")
+            continue
+        try:
+            checkpoint = context.checkpoint(revision, session)
+        except RevisionNotFound as error:
+            context.output.say("error: ", str(error))
+            continue
+        if not diff:
+            return checkpoint
+        _show_diff(context, checkpoint)
+    return None
+
+
+def _last_checkpoints(context: Context, session: str | None) -> list[Summary]:
+    """Return the newest checkpoints, oldest first, without those that restores made."""
+    chain = context.store.readable(context.viewed_tip(session))
+    own = (s for s in chain if s.trailers.get("Gitcp-Trigger") not in RESTORES)
+    return list(islice(own, MOST_OFFERED))[::-1]
+
+
+def _print_offered(context: Context, offered: list[Summary]) -> None:
+    now = context.host.now()
+    rows = [
+        (
+            str(summary.id.number),
+            title(summary),
+            humanize.ago(summary.created, now),
+            humanize.count(changed_files(summary), "file"),
+        )
+        for summary in offered
+    ]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    room = max((context.output.width or 80) - widths[0] - widths[2] - widths[3] - 8, 12)
+    for number, about, ago, files in rows:
+        context.output.say(
+            "  ",
+            Styled(number.rjust(widths[0]), YELLOW),
+            f"  {humanize.cut(about, room).ljust(min(room, widths[1]))}",
+            Styled(f"  {ago.ljust(widths[2])}  {files}", DIM),
+        )
+
+
+def _show_diff(context: Context, checkpoint: Checkpoint) -> None:
+    from gitcp.history import diff_now  # only where it is asked for
+
+    with (
+        context.output.paged(context.core_pager),
+        diff_now.compare(context.store, checkpoint, context.limits(), text=True) as changes,
+    ):
+        rendering.patch(context.output, changes.text())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from gitcp import humanize, wire
 from gitcp.cli import filters, objects
@@ -14,6 +16,10 @@ from gitcp.cli.output import DIM, YELLOW
 from gitcp.errors import BadValue
 from gitcp.history import sessions as op
 from gitcp.history.sessions import Selection, Session
+from gitcp.worktree.paths import display
+
+if TYPE_CHECKING:
+    from gitcp.history.worktrees import Worktree
 
 HELP = "gitcp sessions -h"
 
@@ -79,7 +85,6 @@ def command(
 def _worktrees(
     context: Context, limit: int | None, others: Mapping[str, object], *, as_json: bool
 ) -> None:
-    from gitcp.cli import worktrees_view  # only where worktrees are listed
     from gitcp.history import worktrees
 
     given = [name for name, value in others.items() if value]
@@ -87,10 +92,10 @@ def _worktrees(
         raise BadValue(f"{given[0]} and --worktrees cannot be used together", hint=HELP)
     trees = worktrees.listing(context.store)[:limit]
     if not as_json:
-        worktrees_view.show(context, trees)
+        _print_worktrees(context, trees)
         return
     for each in trees:
-        context.output.document(worktrees_view.document(context, each))
+        context.output.document(_worktree_document(context, each))
 
 
 def _note_agents(context: Context, agent: str, sessions: tuple[Session, ...]) -> None:
@@ -143,3 +148,88 @@ def _print(context: Context, sessions: tuple[Session, ...], current: str | None)
         for session in sessions
     )
     show(context.output, columns, rows)
+
+
+def _worktree_document(context: Context, tree: Worktree) -> wire.Json:
+    """Return the JSON document of one worktree."""
+    base = tree.last.snapshot.base if tree.last else None
+    fields: wire.Json = {
+        "worktree": tree.name,
+        "path": objects.path(tree.path),
+        "state": tree.presence.value,
+        "current": tree.path == context.store.repo.root,
+        "locked": tree.locked,
+        "branch": tree.branch,
+        "base": base.commit if base else None,
+        "unsaved": tree.unsaved,
+        "sessions": [_worktree_session(each, tree) for each in tree.sessions],
+    }
+    return objects.document("worktree", fields)
+
+
+def _worktree_session(session: Session, tree: Worktree) -> wire.Json:
+    return {
+        "session": session.name,
+        "agent": objects.agent(session.last.agent),
+        "running": session.name in tree.running,
+        "title": session.title or None,
+        "checkpoints": session.count,
+        "last": str(session.last.id),
+        "saved": wire.encode_time(session.last.created),
+    }
+
+
+def _print_worktrees(context: Context, trees: Iterable[Worktree]) -> None:
+    """Print one row for each session, under its worktree, and for each worktree without any."""
+    from gitcp.cli.table import Column, show  # only for a table
+
+    columns = (
+        Column(""),
+        Column("worktree"),
+        Column("state"),
+        Column("branch", cut=True),
+        Column("unsaved", right=True),
+        Column("last", YELLOW),
+        Column("agent", DIM),
+        Column("saved"),
+        Column("about", cut=True),
+    )
+    rows = (row for tree in trees for row in _worktree_rows(context, tree))
+    show(context.output, columns, rows)
+
+
+def _worktree_rows(context: Context, tree: Worktree) -> Iterator[tuple[str, ...]]:
+    here = "*" if tree.path == context.store.repo.root else ""
+    unsaved = "" if tree.unsaved is None else str(tree.unsaved or "-")
+    head = (
+        here,
+        _worktree_place(context, tree),
+        _worktree_state(tree),
+        tree.branch or "(detached)",
+        unsaved,
+    )
+    for session in tree.sessions or (None,):
+        yield (*head, *_session_cells(context, session))
+        head = ("", "", "", "", "")
+
+
+def _session_cells(context: Context, session: Session | None) -> tuple[str, ...]:
+    if session is None:
+        return ("", "", "", "")
+    agent = session.last.agent.name if session.last.agent else ""
+    saved = humanize.ago(session.last.created, context.host.now())
+    return (str(session.last.id), agent, saved, session.title)
+
+
+def _worktree_place(context: Context, tree: Worktree) -> str:
+    if tree.path is None:
+        return f"({tree.name})"
+    return display(os.fsencode(os.path.relpath(tree.path, context.cwd)))
+
+
+def _worktree_state(tree: Worktree) -> str:
+    from gitcp.history.worktrees import Presence
+
+    if tree.presence is not Presence.THERE:
+        return tree.presence.value
+    return "running" if tree.running else "locked" if tree.locked else "there"
