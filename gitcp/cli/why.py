@@ -87,7 +87,7 @@ def _print_line(context: Context, path: bytes, line: LineOrigin) -> None:
             output.line("not in any commit")
         return
     if prompt := objects.prompt_of(line):
-        is_known = line.by is None or made.id.session in line.by.sessions
+        is_known = line.by is not None and made.id.session in line.by.sessions
         output.line(f"{'prompt' if is_known else 'last prompt before that'}: {prompt}")
     output.line(f"see: gitcp diff {made.id}~1 {made.id} -- {name}")
 

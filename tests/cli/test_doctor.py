@@ -47,6 +47,11 @@ def doctor(project: Project, code: int) -> Any:
     return json.loads(project.gitcp("doctor", "--json", check=code).out)
 
 
+def contents(directory: Path) -> dict[Path, bytes]:
+    """Every file below a directory."""
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
 def trusts(project: Project, home: Path, level: str = "trusted") -> None:
     """Tell Codex whether it may run a project's hooks."""
     config = home / ".codex/config.toml"
@@ -105,10 +110,11 @@ def test_all_is_well(project: Project) -> None:
     project.gitcp("enable", "claude", "--yes", check=0)
     project.write(project.git_dir / "gitcp/hooked/claude-code.e7baae82", "")
     os.utime(project.path(project.git_dir / "gitcp/hooked/claude-code.e7baae82"), (0, 1795000000))
-    before = project.files()
+    before, state = project.files(), contents(project.git_dir)
 
     with project.guard():
         said = doctor(project, 0)
+    assert contents(project.git_dir) == state
 
     assert said["agents"] == [
         {
@@ -157,7 +163,7 @@ def test_where_nothing_is_saved(
     monkeypatch.setattr(health, "LEAST_FREE", 1 << 62)
     (problem,) = health.examine(store, project.root, store.repo.host).problems
     assert "saves may fail" in problem.what
-    assert "git is not on your PATH" in str([*health._program_problems("gitcp", None)])
+    assert "git is not on your PATH" in str([*health._program_problems("gitcp", None, None)])
 
 
 def test_a_project_without_trust(project: Project, sealed: Path, programs: Path) -> None:
@@ -198,7 +204,7 @@ def test_a_project_without_trust(project: Project, sealed: Path, programs: Path)
         ("echo 'No module named gitcp' >&2; exit 1", "No module named gitcp"),
         ("exit 3", "it ended with exit code 3"),
         ("exit 0", "it answered nothing, as another program or an older gitcp does"),
-        ("exec sleep 60", "no answer within 1 seconds"),
+        ("sleep 60", "no answer within 1 seconds"),
     ],
 )
 def test_hooks_that_do_not_reach_gitcp(

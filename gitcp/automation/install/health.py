@@ -109,10 +109,11 @@ def examine(
     `failing` are the failed saves of hooks, `error` is why the repository cannot be opened.
     """
     gitcp = command.on_path(host)
-    git = _version(shutil.which("git", path=host.env.get("PATH", os.defpath)), host)
-    errors = (failing, None if git is None else error)  # without git it says no more
+    git_path = shutil.which("git", path=host.env.get("PATH", os.defpath))
+    git = _version(git_path, host)
+    errors = (failing, None if git_path is None else error)  # without git it says no more
     problems = [Problem(str(each), each.hint) for each in errors if each is not None]
-    problems += _program_problems(gitcp, git)
+    problems += _program_problems(gitcp, git_path, git)
     agents = tuple(_agents(store, host))
     for agent in agents:
         problems += _agent_problems(agent, store, host, gitcp)
@@ -133,11 +134,15 @@ def examine(
     )
 
 
-def _program_problems(gitcp: str | None, git: str | None) -> Iterator[Problem]:
+def _program_problems(
+    gitcp: str | None, git_path: str | None, git: str | None
+) -> Iterator[Problem]:
     if gitcp is None:
         yield Problem("gitcp is not on your PATH, so no agent can run it", command.fix())
-    if git is None:
+    if git_path is None:
         yield Problem("git is not on your PATH; most commands and hooks fail", "install git")
+    elif git is None:
+        yield Problem(f"{git_path} does not work; most commands and hooks fail", "git --version")
     elif _is_old(git):
         least = ".".join(map(str, LEAST_GIT))
         yield Problem(

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gitcp import regular, wire
 from gitcp.automation.install import command, jsonc, plan, shipped
@@ -56,10 +56,13 @@ def failed(target: Target, scope: Scope | None, host: Host) -> Failed | None:
         for each in dict.fromkeys(installed)
         if each in known or (is_user and OWN.fullmatch(each.removesuffix(SILENCED)))
     ]
-    with tempfile.TemporaryDirectory(prefix="gitcp-") as made, ThreadPoolExecutor(4) as pool:
+    with tempfile.TemporaryDirectory(prefix="gitcp-") as made:
         empty = os.path.realpath(made)
-        answers = pool.map(lambda each: _why_failed(each, empty, host), wanted)
-        return next((Failed(path, why) for why in answers if why), None)
+        # all at once, without threads: what they need reads the clock when it is loaded
+        started = [(each, _start(each, empty, host)) for each in wanted]
+        ended = [(hook, _end(shell, empty)) for hook, shell in started]
+        why = next(filter(None, (_why_failed(hook, end, empty, host) for hook, end in ended)), "")
+    return Failed(path, why) if why else None
 
 
 def stale_server(target: Target, host: Host) -> int | None:
@@ -82,35 +85,51 @@ def stale_server(target: Target, host: Host) -> int | None:
     return pid if is_same and path and shutil.which(command.NAME, path=path) is None else None
 
 
-def _why_failed(hook: str, directory: str, host: Host) -> str:
-    """Return why a command does not reach gitcp, "" if it does."""
-    try:
-        if _run(hook, directory, host).stdout == events.ANSWER:
-            return ""
-        again = _run(hook.removesuffix(SILENCED), directory, host)
-    except subprocess.TimeoutExpired:
+def _why_failed(hook: str, end: _Ended | None, directory: str, host: Host) -> str:
+    """Return why a command did not reach gitcp, "" if it did."""
+    if end is not None and end.out == events.ANSWER:
+        return ""
+    again = end and _end(_start(hook.removesuffix(SILENCED), directory, host), directory)
+    if again is None:
         return f"no answer within {PATIENCE} seconds"
-    except OSError as error:
-        return str(error)
-    lines = again.stderr.decode("utf-8", "replace").strip().splitlines()
+    lines = again.err.decode("utf-8", "replace").strip().splitlines()
     if lines:
         return lines[-1]
-    if again.returncode:
-        return f"it ended with exit code {again.returncode}"
+    if again.code:
+        return f"it ended with exit code {again.code}"
     return "it answered nothing, as another program or an older gitcp does"
 
 
-def _run(hook: str, directory: str, host: Host) -> subprocess.CompletedProcess[bytes]:
-    payload = wire.dumps({"session_id": "trial", "cwd": directory, "hook_event_name": "trial"})
-    return subprocess.run(
+class _Ended(NamedTuple):
+    """How a command ended: its exit code, and what it wrote."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+def _start(hook: str, directory: str, host: Host) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
         ["/bin/sh", "-c", hook],
         cwd=directory,
         env={**host.env, events.TRIAL: directory},
-        input=payload,
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
+
+
+def _end(shell: subprocess.Popen[bytes], directory: str) -> _Ended | None:
+    """Return how a command ended, None if it did not in PATIENCE seconds: then it is killed."""
+    payload = wire.dumps({"session_id": "trial", "cwd": directory, "hook_event_name": "trial"})
+    with shell:
+        try:
+            out, err = shell.communicate(payload, PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGKILL)  # what hangs is a child of the shell
+            return None
+    return _Ended(shell.returncode, out, err)
 
 
 def _installed(target: Target, path: Path) -> list[str]:
