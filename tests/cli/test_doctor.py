@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from talk import Talk
 
-from gitcp.automation.install import health, trial
+from gitcp.automation.install import command, health, trial
 from gitcp.model import CheckpointId
 from gitcp.policy import events
 from gitcp.state import journal, settings
@@ -219,7 +219,7 @@ def test_hooks_that_do_not_reach_gitcp(
     problems = health.examine(store, project.root, store.repo.host).problems
     settings = project.root / ".claude/settings.json"
     said = f"Claude Code saves nothing: its hook in {settings} does not reach gitcp: {why}"
-    assert (problems[0].what, problems[0].hint) == (said, "gitcp enable claude")
+    assert (problems[0].what, problems[0].hint) == (said, command.fix())
     assert len(problems) == 4
 
 

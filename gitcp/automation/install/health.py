@@ -309,7 +309,7 @@ def _hook_problems(
             yield Problem(
                 f"{title} saves nothing: its hook in {failed.path} does not reach gitcp: "
                 f"{failed.why}",
-                repair,
+                command.fix() if failed.hook.startswith(command.NAME) else repair,
             )
         elif (agent.user if scope.user else agent.project) == OLD:
             yield Problem(f"{title}: hooks of another gitcp version are installed", repair)

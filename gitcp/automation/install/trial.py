@@ -37,9 +37,10 @@ OWN = re.compile(r"(/[^\s'\"$`;&|<>()*?\\]+/)?gitcp hook [a-z]+ [A-Za-z.]+")
 
 
 class Failed(Value):
-    """A hook that does not reach gitcp: the file with it, and why."""
+    """A hook that does not reach gitcp: the file with it, its command, and why."""
 
     path: Path
+    hook: str
     why: str
 
 
@@ -61,8 +62,8 @@ def failed(target: Target, scope: Scope | None, host: Host) -> Failed | None:
         # all at once, without threads: what they need reads the clock when it is loaded
         started = [(each, _start(each, empty, host)) for each in wanted]
         ended = [(hook, _end(shell, empty)) for hook, shell in started]
-        why = next(filter(None, (_why_failed(hook, end, empty, host) for hook, end in ended)), "")
-    return Failed(path, why) if why else None
+        reasons = ((hook, _why_failed(hook, end, empty, host)) for hook, end in ended)
+        return next((Failed(path, hook, why) for hook, why in reasons if why), None)
 
 
 def stale_server(target: Target, host: Host) -> int | None:
