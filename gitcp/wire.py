@@ -148,8 +148,9 @@ def parse_line(line: bytes) -> Json | None:
 
 def end_of_value(text: str) -> int | None:
     """Return where the JSON value that a text begins with ends, None if it begins with none."""
+    start = len(text) - len(text.lstrip(" \t\r\n"))
     try:
-        return json.JSONDecoder().raw_decode(text)[1]
+        return json.JSONDecoder().raw_decode(text, start)[1]
     except (ValueError, RecursionError):
         return None
 

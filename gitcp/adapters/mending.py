@@ -9,6 +9,7 @@ in its `converting`).
 from __future__ import annotations
 
 import codecs
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -40,6 +41,14 @@ ORPHANS = "results without a call (kept as text)"
 LOST = "[result of a call that is missing]"
 """Begins the text of such a result."""
 
+CONTROL = bytes(each for each in range(32) if each != ord("\n"))
+"""What no string in JSON has, line feeds apart, which end the line. Between values some may be."""
+
+ESCAPES = rb'[^\\]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^\\]*+)*+'
+"""Text with nothing wrong after a backslash."""
+
+LONGEST_ESCAPE = 6
+
 Record = tuple[bytes, dict[str, Any]]
 """A line with its line feed, and its object."""
 
@@ -54,7 +63,7 @@ class Transcript:
     iteration, so that memory does not grow with them; `faults` is of the last complete one.
 
     With `shortened`, long texts end early. `has_shortened` and `has_wrong_bytes` tell afterwards
-    whether there were any, and whether the bytes of any line are wrong.
+    whether there were any, and whether the bytes of any line may be wrong.
     """
 
     def __init__(self, read: Reader, *, shortened: bool = False) -> None:
@@ -71,14 +80,19 @@ class Transcript:
     def _looked_at(self) -> Iterator[bytes]:
         """Yield the chunks. What is wrong in a part that is cut off is seen only here."""
         decoder = codecs.getincrementaldecoder("utf-8")()
-        size = 0
+        escapes = re.compile(ESCAPES)
+        size, begun = 0, b""
         for chunk in self._read():
             try:
                 decoder.decode(chunk)
             except UnicodeDecodeError:
                 decoder.reset()
                 self.has_wrong_bytes = True
-            self.has_wrong_bytes |= b"\0" in chunk
+            text = begun + chunk
+            match = escapes.match(text)
+            begun = text[match.end() :] if match else text
+            if len(begun) >= LONGEST_ESCAPE or len(chunk.translate(None, CONTROL)) < len(chunk):
+                self.has_wrong_bytes, begun = True, b""
             first, *others = chunk.split(b"\n")
             longest = max(size + len(first), *map(len, others)) if others else size + len(first)
             self.has_shortened |= longest > long_lines.LONG

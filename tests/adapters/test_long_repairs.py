@@ -26,6 +26,12 @@ WRONG = (
     lambda line: line.removesuffix(b"\n"),
     lambda line: line.replace(b" ", b"\n", 1),
     lambda line: b"\xef\xbb\xbf" + line,
+    lambda line: line.replace(b"o", b"\t", 20),
+    lambda line: line.replace(b"o", b"\\q", 30),
+    lambda line: line[:-60].replace(b"oo", b"\\u12G4") + line[-60:],
+    lambda line: line[:-60] + line[-60:].replace(b"o", b"\r"),
+    lambda line: line.replace(b"oo", b"\\n", 40),
+    lambda line: b" " + line.removesuffix(b"\n"),
 )
 """What happens to a line, at its beginning or far behind."""
 
@@ -89,11 +95,13 @@ VALUES = st.recursive(
 )
 
 
-@given(
-    st.lists(st.dictionaries(st.text(max_size=2), VALUES, max_size=2), max_size=3), st.booleans()
-)
-def test_two_records_on_one_line(records: list[dict[str, object]], torn: bool) -> None:
+RECORDS = st.lists(st.dictionaries(st.text(max_size=2), VALUES, max_size=2), max_size=3)
+
+
+@given(RECORDS, st.booleans(), st.sampled_from(("", " ", "\t")))
+def test_two_records_on_one_line(records: list[dict[str, object]], torn: bool, before: str) -> None:
     """They are found by the end of the first one."""
-    text = "".join(json.dumps(each, ensure_ascii=False) for each in records).encode()
+    text = before.encode()
+    text += "".join(json.dumps(each, ensure_ascii=False) for each in records).encode()
     text = text[: len(text) - torn]
     assert [line for line, _ in mending._halves(text)] == halves(text)
