@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,7 +62,8 @@ def failed(target: Target, scope: Scope | None, host: Host) -> Failed | None:
         empty = os.path.realpath(made)
         # all at once, without threads: what they need reads the clock when it is loaded
         started = [(each, _start(each, empty, host)) for each in wanted]
-        ended = [(hook, _end(shell, empty)) for hook, shell in started]
+        until = time.monotonic() + PATIENCE
+        ended = [(hook, _end(shell, empty, until)) for hook, shell in started]
         reasons = ((hook, _why_failed(hook, end, empty, host)) for hook, end in ended)
         return next((Failed(path, hook, why) for hook, why in reasons if why), None)
 
@@ -90,7 +92,10 @@ def _why_failed(hook: str, end: _Ended | None, directory: str, host: Host) -> st
     """Return why a command did not reach gitcp, "" if it did."""
     if end is not None and end.out == events.ANSWER:
         return ""
-    again = end and _end(_start(hook.removesuffix(SILENCED), directory, host), directory)
+    again = None
+    if end is not None:
+        shell = _start(hook.removesuffix(SILENCED), directory, host)
+        again = _end(shell, directory, time.monotonic() + PATIENCE)
     if again is None:
         return f"no answer within {PATIENCE} seconds"
     lines = again.err.decode("utf-8", "replace").strip().splitlines()
@@ -121,12 +126,12 @@ def _start(hook: str, directory: str, host: Host) -> subprocess.Popen[bytes]:
     )
 
 
-def _end(shell: subprocess.Popen[bytes], directory: str) -> _Ended | None:
-    """Return how a command ended, None if it did not in PATIENCE seconds: then it is killed."""
+def _end(shell: subprocess.Popen[bytes], directory: str, until: float) -> _Ended | None:
+    """Return how a command ended, None if it did not until then: it is killed."""
     payload = wire.dumps({"session_id": "trial", "cwd": directory, "hook_event_name": "trial"})
     with shell:
         try:
-            out, err = shell.communicate(payload, PATIENCE)
+            out, err = shell.communicate(payload, max(0.1, until - time.monotonic()))
         except subprocess.TimeoutExpired:
             os.killpg(shell.pid, signal.SIGKILL)  # what hangs is a child of the shell
             return None
