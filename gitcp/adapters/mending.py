@@ -48,6 +48,7 @@ ESCAPES = rb'[^\\]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^\\]*+)*+'
 """Text with nothing wrong after a backslash."""
 
 LONGEST_ESCAPE = 6
+"""Bytes of `\\u12ab`: a shorter rest of a chunk may be the beginning of an escape."""
 
 Record = tuple[bytes, dict[str, Any]]
 """A line with its line feed, and its object."""
@@ -206,6 +207,8 @@ def _halves(text: bytes) -> list[Record]:
         return []
     decoded = text.decode("utf-8")
     end = wire.end_of_value(decoded)
+    if end is None:
+        return []
     parts = [part.encode("utf-8") for part in (decoded[:end], decoded[end:])]
     parsed = [wire.parse_line(part) for part in parts]
     if None in parsed or not parts[1].startswith(b"{"):

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from gitcp import humanize
 from gitcp.cli import filters, rendering
@@ -38,9 +38,6 @@ from gitcp.model import Oid, Trigger
 from gitcp.store import Summary, is_generated
 from gitcp.value import replace
 from gitcp.worktree.paths import display
-
-if TYPE_CHECKING:
-    from gitcp.history.rows import Counted
 
 UNLIMITED = 10_000
 """Columns if the output is not a terminal."""

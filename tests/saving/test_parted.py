@@ -19,19 +19,24 @@ def restored(project: Project, *options: str) -> AgentAtWork:
 
 
 def starts(agent: AgentAtWork) -> None:
-    """Start an agent, which is told of a restore."""
+    """Start an agent. Its hook prints the notice of the restore."""
     known = {"session_id": agent.session, "cwd": str(agent.project.root), "source": "resume"}
     call = ("hook", "claude", "SessionStart")
     assert "restored" in agent.project.gitcp(*call, input=json.dumps(known), check=0).out
+
+
+def works(agent: AgentAtWork, name: str) -> None:
+    """A turn in which an agent writes a file."""
+    agent.prompt(name)
+    agent.edits(name, f"{name}\n")
+    agent.stop()
 
 
 def old(project: Project) -> AgentAtWork:
     """An agent that wrote two files in two turns."""
     agent = AgentAtWork(project, ALPHA)
     for name in ("one", "two"):
-        agent.prompt(name)
-        agent.edits(name, f"{name}\n")
-        agent.stop()
+        works(agent, name)
     return agent
 
 
@@ -56,15 +61,9 @@ def test_both_go_on(project: Project) -> None:
     agent = old(project)
     new = restored(project, first(project))
     assert new.session != ALPHA
-    new.prompt("three")
-    new.edits("three", "three\n")
-    new.stop()
-    agent.prompt("four")
-    agent.edits("four", "four\n")
-    agent.stop()
-    new.prompt("five")
-    new.edits("five", "five\n")
-    new.stop()
+    works(new, "three")
+    works(agent, "four")
+    works(new, "five")
     (other,) = sessions(project).keys() - {new.name}
     assert sessions(project) == {new.name: new.session, other: ALPHA}
     with project.guard():
@@ -79,9 +78,7 @@ def test_only_the_old_one_goes_on(project: Project) -> None:
     agent = old(project)
     restored(project, first(project))
     project.gitcp("save", "restored", check=0)
-    agent.prompt("four")
-    agent.edits("four", "four\n")
-    agent.stop()
+    works(agent, "four")
     assert sessions(project) == {agent.name: ALPHA}
 
 
@@ -103,9 +100,7 @@ def test_the_end_of_the_old_one(project: Project) -> None:
     """An old conversation that ends without a further message makes no session."""
     agent = old(project)
     new = restored(project, first(project))
-    new.prompt("three")
-    new.edits("three", "three\n")
-    new.stop()
+    works(new, "three")
     agent.calls("SessionEnd", reason="exit")
     assert list(sessions(project)) == [new.name]
 
@@ -114,16 +109,12 @@ def test_undo_after_both_went_on(project: Project) -> None:
     """The old conversation stays in the session that it got."""
     agent = old(project)
     new = restored(project, first(project))
-    new.prompt("three")
-    new.edits("three", "three\n")
-    new.stop()
+    works(new, "three")
     agent.prompt("four")
     agent.stop()
     (other,) = sessions(project).keys() - {new.name}
     project.gitcp("undo", "--yes", check=0)
-    agent.prompt("five")
-    agent.edits("five", "five\n")
-    agent.stop()
+    works(agent, "five")
     assert sessions(project)[other] == ALPHA
     assert len(sessions(project)) == 2
 
@@ -132,9 +123,7 @@ def test_undo_before_the_old_one_goes_on(project: Project) -> None:
     """After an undo the session has the old conversation again."""
     agent = old(project)
     new = restored(project, first(project))
-    new.prompt("three")
-    new.edits("three", "three\n")
-    new.stop()
+    works(new, "three")
     project.gitcp("undo", "--yes", check=0)
     starts(agent)
     agent.prompt("four")
