@@ -103,6 +103,23 @@ def gone_afterwards(pids: Path) -> Iterator[None]:
                 os.kill(int(pid), signal.SIGKILL)
 
 
+def end_all(launcher: Path, pids: Path) -> None:
+    """End what hangs until no process is left that was called with this directory on its `PATH`."""
+    mine = f"PATH={launcher}{os.pathsep}".encode()
+
+    def gone() -> bool:
+        with gone_afterwards(pids):
+            return not any(mine in environ(process) for process in Path("/proc").glob("[0-9]*"))
+
+    until(gone)
+
+
+def environ(process: Path) -> bytes:
+    with suppress(OSError):
+        return (process / "environ").read_bytes()
+    return b""
+
+
 def hanging_git(launcher: Path, script: str) -> Path:
     """Put a `git` on the PATH that runs this and hangs; the file in which it and its caller note
     their numbers.
@@ -319,12 +336,13 @@ def test_a_turn_waits_once(ready: Project, launcher: Path) -> None:
     save that finishes ends that.
     """
     tool = {"tool_name": "Write", "tool_input": {"file_path": str(ready.root / "b")}}
-    with gone_afterwards(hanging_git(launcher, "")):
-        first = called(ready, "UserPromptSubmit", prompt="y")
-        rest = [
-            called(ready, event, tool_calls=[tool], **tool)
-            for event in ("PreToolUse", "PostToolBatch", "PreToolUse", "PostToolBatch", "Stop")
-        ]
+    pids = hanging_git(launcher, "")
+    first = called(ready, "UserPromptSubmit", prompt="y")
+    rest = [
+        called(ready, event, tool_calls=[tool], **tool)
+        for event in ("PreToolUse", "PostToolBatch", "PreToolUse", "PostToolBatch", "Stop")
+    ]
+    end_all(launcher, pids)
     assert {code for code, *_ in (first, *rest)} == {0}
     assert first[2] >= bounded.LIMIT
     assert all(seconds < bounded.LIMIT for *_, seconds in rest)

@@ -51,14 +51,16 @@ store = Store(Repository.open(Path.cwd(), host))
 def request(id):
     return op.RestoreRequest(store.read(store.find(id)), Path.cwd())
 
-count = 0
+count, openat = 0, os.open
 
 def dying(call):
     def counted(*args, **named):
         global count
-        count += 1
-        if count == last:
-            os.kill(os.getpid(), signal.SIGKILL)
+        # What is only read counts for nothing: Python reads a file of each installed package.
+        if call is not openat or args[1] & (os.O_WRONLY | os.O_RDWR):
+            count += 1
+            if count == last:
+                os.kill(os.getpid(), signal.SIGKILL)
         return call(*args, **named)
     return counted
 
