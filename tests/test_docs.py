@@ -29,6 +29,7 @@ from tokens import tokens
 
 import gitcp
 from gitcp import errors, store, wire
+from gitcp.automation.watching.watcher import Stop, watcher
 from gitcp.cli import failure
 from gitcp.cli.commands import COMMANDS
 from gitcp.cli.context import Context
@@ -63,8 +64,6 @@ from gitcp.model import (
 from gitcp.secrets.scan import fingerprint
 from gitcp.state import settings
 from gitcp.value import replace
-from gitcp.worktree.watcher import watcher
-from gitcp.worktree.watching.stop import Stop
 
 from driver import SOURCE, Project
 from samples import open_store, plain

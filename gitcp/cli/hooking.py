@@ -15,7 +15,7 @@ import time
 from gitcp import clock, discovery, fingerprint, regular
 from gitcp.cli import bounded
 from gitcp.cli.background import apart
-from gitcp.fastpath import answer, hook_memo, watched_look
+from gitcp.fastpath import answer, hook_memo, watched
 from gitcp.git import shared
 from gitcp.policy import events, payload, triggers
 from gitcp.state import hook_failures, tool_log, turn_start
@@ -424,7 +424,7 @@ class _Called:
 
     def _save(self) -> None:
         """Save, in the detached process."""
-        watched_look.begin(self.look)
+        watched.begin(self.look)
         with _Busy(os.path.join(self.git_dir, "gitcp")):
             self._save_here()
 

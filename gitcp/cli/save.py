@@ -30,12 +30,12 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue, GitcpError
+from gitcp.fastpath import watched
 from gitcp.lifecycle import housekeeping
 from gitcp.model import Checkpoint, CheckpointId, Skip, Trigger
 from gitcp.saving import unchanged
 from gitcp.saving.save import Saved, SaveRequest, save
 from gitcp.value import replace
-from gitcp.watchers import watched
 
 SHOWN = 10
 TRIGGERS = [trigger.value for trigger in Trigger]
@@ -184,7 +184,7 @@ def _mention_missed(context: Context) -> None:
     if known is not None and known.missed is not None and not known.is_told:
         what = rendering.missed(known.missed)
         context.output.say(
-            f"note: {known.watcher} is not trusted: {what}; until it is restarted, every file is "
+            f"note: {watched.WATCHER} is not trusted: {what}; until it is restarted, every file is "
             "compared"
         )
         known.is_told = True

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gitcp import humanize
-from gitcp.automation import watch as op
-from gitcp.automation.watch_worktrees import watch_worktrees
+from gitcp.automation.watching import saves as op
+from gitcp.automation.watching.watcher import Stop, watcher
 from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
@@ -24,8 +24,6 @@ from gitcp.saving.save import Saved
 from gitcp.state import settings
 from gitcp.store import Store
 from gitcp.worktree.paths import display
-from gitcp.worktree.watcher import watcher
-from gitcp.worktree.watching.stop import Stop
 
 QUIET = 10.0
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -77,7 +75,7 @@ def command(
             for event in watch(store.repo.root):
                 _tell(context, event, as_json=as_json)
             return
-        for noticed in watch_worktrees(store.repo, watch, stop.is_set):
+        for noticed in op.watch_worktrees(store.repo, watch, stop.is_set):
             worktree = "" if noticed.root == store.repo.root else _relative(context, noticed.root)
             if noticed.what is not None:
                 _tell(context, noticed.what, worktree, as_json=as_json, retried=not noticed.ended)
@@ -96,7 +94,7 @@ def _watch(
     most = task.limits.max_dependency_files
     changes = watcher(opened().repo, most, lambda: op.elsewhere(task.cwd, context.host), stop)
     try:
-        yield from op.watch(opened, task, pace, changes, stop.is_set)
+        yield from op.watch(opened, task, pace, changes.wait, stop.is_set)
     finally:
         changes.close()
 

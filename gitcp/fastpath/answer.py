@@ -13,7 +13,7 @@ import os
 import sys
 
 from gitcp import discovery, fingerprint, trusted_cache
-from gitcp.fastpath import watched_look
+from gitcp.fastpath import watched
 from gitcp.fastpath.stat_check import Look
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ def begin(options: Sequence[str]) -> Look | None:
     if where is None or any(option in PIPED for option in options):
         return None
     look = look_at(*where)
-    watched_look.begin(look, whole=any(option.endswith(RISKY) for option in options))
+    watched.begin(look, whole=any(option.endswith(RISKY) for option in options))
     return look
 
 
@@ -52,7 +52,7 @@ def answered(look: Look, options: Sequence[str]) -> bool:
     memo = trusted_cache.load(os.path.join(os.path.dirname(look.state), MEMO))
     if memo is None or memo[0] != decided(options) or not fingerprint.are_unchanged(memo[1]):
         return False
-    if not watched_look.is_unchanged(look, memo[2]):
+    if not watched.is_unchanged(look, memo[2]):
         return False
     if not any(option in QUIET for option in options):
         try:

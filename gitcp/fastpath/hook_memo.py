@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from gitcp import discovery, fingerprint, regular, trusted_cache
-from gitcp.fastpath import answer, watched_look
+from gitcp.fastpath import answer, watched
 from gitcp.policy import events
 from gitcp.policy.settings import Settings
 
@@ -99,8 +99,8 @@ def is_unchanged(look: Look, remembered: Last, *, files_alone: bool, whole: bool
         return False
     if not fingerprint.are_unchanged(remembered.files):
         return False
-    watched_look.begin(look, whole=whole)
-    return watched_look.is_unchanged(look, remembered.state)
+    watched.begin(look, whole=whole)
+    return watched.is_unchanged(look, remembered.state)
 
 
 def scanned(git_dir: str) -> int:
@@ -115,9 +115,9 @@ def is_as_scanned(look: Look) -> bool:
     """Return whether the files are those of the last checkpoint of this working tree, whatever
     session made it, using a check of the working tree that begins here.
     """
-    watched_look.begin(look)
+    watched.begin(look)
     try:
-        return watched_look.is_unchanged(look, look.load().fingerprint)
+        return watched.is_unchanged(look, look.load().fingerprint)
     except (OSError, ValueError):
         return False
 

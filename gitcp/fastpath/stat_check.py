@@ -61,7 +61,7 @@ class Look:
 
     `only` are the directories that may have changed (see `places`), None for all; set it before
     `begin`. It holds for the state file that `load` has returned: if another process replaces that,
-    all are looked at. `watch` is what a watcher answered (gitcp.watchers.watched).
+    all are looked at. `watch` is what a watcher answered (gitcp.fastpath.watched).
     """
 
     __slots__ = ("_answer", "_children", "_loaded", "only", "root", "started", "state", "watch")

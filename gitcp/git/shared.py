@@ -43,7 +43,6 @@ PRIVATE = frozenset(
         "watch",
         "watch-cookie",
         "watched",
-        "canary",
     }
 )
 """Files in gitcp's directory for one user only, by the part of the name before the first dot."""

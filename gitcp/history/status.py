@@ -7,6 +7,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from gitcp.errors import ConversationUnreadable, FormatTooNew, GitcpError, StoreDamaged
+from gitcp.fastpath import watched
 from gitcp.git.objects import Objects
 from gitcp.model import (
     MAIN,
@@ -96,7 +97,7 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
         candidates=candidates,
         noted=note.pending_for(store.repo, name or "") not in (None, Note()),
         damage=(*damage, *quarantine.warnings(store)),
-        watcher=taken.watch.known.watcher if taken.watch else None,
+        watcher=watched.WATCHER if taken.watch else None,
         missed=taken.watch.missed if taken.watch else None,
         faults=store.repo.faults,
     )

@@ -8,29 +8,30 @@ whole tree is scanned. Never writes git's own files; the caller flushes the obje
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from gitcp import fingerprint
 from gitcp.errors import IndexUnreadable
 from gitcp.fastpath import nodes, stat_check
+from gitcp.fastpath import watched as watching
+from gitcp.fastpath.stat_check import Look
 from gitcp.fingerprint import CTIME
 from gitcp.git import index as git_index
 from gitcp.model import Oid, Snapshot
 from gitcp.value import EMPTY, Value, replace
-from gitcp.watchers import watched as watchers
 from gitcp.worktree import known_index, nested, outputs, state
 from gitcp.worktree.assembly import Assembly
 from gitcp.worktree.basis import Basis, basis_of
 from gitcp.worktree.reading import settled, tick
 from gitcp.worktree.records import REPOSITORIES, SEGMENTS, File, Past, Ref, Stamp
 from gitcp.worktree.summary import notes_of, snapshot_of
-from gitcp.worktree.watching import choice
 
 if TYPE_CHECKING:
     from gitcp.fastpath.nodes import State
-    from gitcp.fastpath.stat_check import Change, Look, Touched
-    from gitcp.fastpath.watched_look import Watch
+    from gitcp.fastpath.stat_check import Change, Touched
+    from gitcp.fastpath.watched import Watch
     from gitcp.fingerprint import Fingerprint
     from gitcp.git.index import Index
     from gitcp.git.objects import Objects
@@ -132,7 +133,7 @@ def take(
     started = tick()
     look, repo.look = repo.look, None  # stale for any later scan
     if since is None:
-        look = choice.asked(repo, look, whole=not watched)
+        look = _look(repo, look, whole=not watched)
     watch = since.taken.watch if since is not None else look.watch if look else None
     named = {*limits.outputs, *outputs.read(repo)}
     limits = replace(limits, outputs=tuple(sorted(named))) if named else limits
@@ -159,6 +160,20 @@ def take(
     return Taken(snapshot, stamps, remember, current, started, watch, began)
 
 
+def _look(repo: Repository, look: Look | None, *, whole: bool) -> Look:
+    """Return the look of a scan that begins now: `look`, if there is one, else one by the answer of
+    what watches, which is not begun. If it is to be `whole`, everything is looked at, whatever the
+    answer.
+    """
+    if look is not None and whole and look.only is not None:
+        look.answer(None)  # which ends its processes
+        look = None
+    if look is None:
+        look = Look(os.fsencode(repo.root), str(repo.git_dir / "gitcp" / state.NAME))
+        watching.narrow(look, whole=whole)
+    return look
+
+
 def _remember(
     repo: Repository, basis: Basis, memory: Memory | None, current: Memory, watch: Watch | None
 ) -> Callable[[], None]:
@@ -172,7 +187,7 @@ def _remember(
         # a token must never be stored with a scan that is older than it
         is_stored = scan is not None and (current is memory or scan != before)
         if watch is not None and scan is not None and is_stored:
-            watchers.store(str(repo.git_dir), watch.after(scan))
+            watching.store(str(repo.git_dir), watch.after(scan))
 
     return remember
 
@@ -316,7 +331,7 @@ class _Snapshotter:
             changed = self._compare(memory, look.only if look else None)
         watch = look.watch if look else None
         if watch is not None and watch.is_narrow:
-            holds = choice.holds(self._repo, watch, changed, _skipped(memory.past()))
+            holds = _holds(self._repo, watch, changed, _skipped(memory.past()))
             if not holds and self._is_narrow():
                 changed = self._compare(memory, None)
         return dict(changed)
@@ -484,3 +499,78 @@ def compare(root: bytes, stored: State, only: frozenset[bytes] | None) -> list[C
     if theirs is None:
         return ours + stat_check.compared(root, stat_check.places(stored, None, 1, 2))
     return ours + theirs[1]
+
+
+def _holds(
+    repo: Repository,
+    watch: Watch,
+    changes: Iterable[Change],
+    skipped: Callable[[bytes], Collection[bytes]],
+) -> bool:
+    """Return whether each of these changes was reported, at least if the watcher is asked again. If
+    not, everything has to be looked at, and the watcher is not trusted any more (`watch.missed`),
+    unless it has begun anew meanwhile.
+
+    `skipped` returns the names in a directory that a scan does not enter, nor a watcher has to.
+    """
+    root = os.fsencode(repo.root)
+    suspects = [
+        path
+        for path, (_, names) in changes
+        if not _is_reported(root, watch, path)
+        and _is_newer(root, watch, path, _without(root, path, names or (), skipped))
+    ]
+    if not suspects:
+        return True
+    answer = watching.ask(str(repo.git_dir), watch.known.token)
+    if answer is None or answer.paths is None:
+        return False
+    shallow, deep = watching.directories(answer.paths)
+    watch.shallow, watch.deep = watch.shallow | shallow, (*watch.deep, *deep)
+    watch.missed = next((path for path in suspects if not _is_reported(root, watch, path)), None)
+    return watch.missed is None
+
+
+def _is_reported(root: bytes, watch: Watch, path: bytes) -> bool:
+    """Return whether a change in a directory was reported. If it is gone, that is a change in the
+    one above it.
+    """
+    below = path + b"/"
+    if path in watch.shallow or any(below.startswith(top + b"/") for top in watch.deep):
+        return True
+    is_gone = bool(path) and not _is_directory(os.path.join(root, path))
+    return is_gone and _is_reported(root, watch, path.rpartition(b"/")[0])
+
+
+def _without(
+    root: bytes,
+    path: bytes,
+    names: Iterable[bytes],
+    skipped: Callable[[bytes], Collection[bytes]],
+) -> list[bytes]:
+    """Return these entries of a directory without the directories that a scan does not enter."""
+    left_out = skipped(path)
+    full = os.path.join(root, path)
+    return [n for n in names if n not in left_out or not _is_directory(os.path.join(full, n))]
+
+
+def _is_newer(root: bytes, watch: Watch, path: bytes, names: Iterable[bytes]) -> bool:
+    """Return whether a directory, or one of these entries, changed after the watcher was last
+    asked, or is gone. What changed in the moment before is only not known to be the same.
+    """
+    full = os.path.join(root, path)
+    if not _is_directory(full):
+        return True
+    files = [full, *(os.path.join(full, name) for name in names)]
+    for file in files:
+        try:
+            if fingerprint.of(os.lstat(file))[CTIME] > watch.known.asked:
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _is_directory(full: bytes) -> bool:
+    """Return whether this is a directory, and no link to one."""
+    return os.path.isdir(full) and not os.path.islink(full)

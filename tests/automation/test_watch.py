@@ -19,16 +19,14 @@ from typing import Any
 import pytest
 from talk import Talk
 
-from gitcp.automation import watch as op
-from gitcp.automation.watch import Pace, Task
+from gitcp.automation.watching import saves as op
+from gitcp.automation.watching.saves import Pace, Task
+from gitcp.automation.watching.watcher import Relevance, Stop, Watcher, WatchfilesWatcher, watcher
 from gitcp.errors import GitcpError
 from gitcp.git.repo import Repository
 from gitcp.model import Host, Trigger
 from gitcp.saving.save import Saved
 from gitcp.store import Store
-from gitcp.worktree.watcher import Watcher, WatchfilesWatcher, watcher
-from gitcp.worktree.watching.relevance import Relevance
-from gitcp.worktree.watching.stop import Stop
 
 from driver import SOURCE, Project
 from samples import open_store
@@ -365,7 +363,7 @@ def run(
     project: Project, script: Script, pace: Pace, opened: Callable[[], Store] | None = None
 ) -> list[str]:
     opened = opened or (lambda: open_store(project))
-    found = op.watch(opened, Task(project.root), pace, script, script.is_stopped)
+    found = op.watch(opened, Task(project.root), pace, script.wait, script.is_stopped)
     return [
         each.checkpoint.trigger.value if isinstance(each, Saved) else str(each) for each in found
     ]

@@ -8,11 +8,9 @@ import hashlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -119,7 +117,7 @@ class Delivered(NamedTuple):
 
 
 @pytest.fixture(params=["git", "own", "partial"])
-def delivered(request: pytest.FixtureRequest, tmp_path: Path, sealed: Path) -> Iterator[Delivered]:
+def delivered(request: pytest.FixtureRequest, tmp_path: Path, sealed: Path) -> Delivered:
     """An unpacked directory: with `.git`; without, with a store of gitcp's; or with the `.git` of a
     partial clone that lacks objects.
     """
@@ -131,15 +129,13 @@ def delivered(request: pytest.FixtureRequest, tmp_path: Path, sealed: Path) -> I
     if request.param == "partial":
         _lose_objects(origin)
     named_programs.plant_hooks(origin.git_dir, marks)
-    listening = _socket_link(origin, tmp_path)
     shutil.rmtree(sealed / ".local", ignore_errors=True)  # it is on the stranger's machine
     shutil.copytree(origin.root, tmp_path / "unpacked", symlinks=True)
     found = Project(tmp_path / "unpacked", own_store=request.param == "own")
     with found.git_dir.joinpath("config").open("a") as file:
         file.write(named_programs.config(marks, url) + '[remote "origin"]\n\tgitcp = true\n')
         file.write(PROMISOR if request.param == "partial" else "")
-    yield Delivered(found, marks)
-    listening.close()
+    return Delivered(found, marks)
 
 
 def _work(origin: Project, tmp_path: Path) -> None:
@@ -193,19 +189,6 @@ def _lose_objects(origin: Project) -> None:
     for name in ("HEAD:old", "base:a"):
         oid = origin.git("rev-parse", name)
         origin.git_dir.joinpath("objects", oid[:2], oid[2:]).unlink(missing_ok=True)
-
-
-def _socket_link(origin: Project, tmp_path: Path) -> socket.socket:
-    """Put links to a socket of the user's where gitcp and git have theirs."""
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(str(tmp_path / "agent"))
-    listening.listen(5)
-    listening.setblocking(False)
-    for name in ("gitcp/watch.ipc", "fsmonitor--daemon.ipc"):
-        path = origin.git_dir / name
-        path.unlink(missing_ok=True)
-    origin.git_dir.joinpath("fsmonitor--daemon.ipc").symlink_to(tmp_path / "agent")
-    return listening
 
 
 def _line(text: str, directory: Path) -> str:

@@ -93,8 +93,8 @@ def test_what_is_loaded() -> None:
     assert not {"re", "socket", "struct", "subprocess", "typing"} & loaded
     assert {name for name in packages if not name.startswith(("fastpath", "policy"))} == {
         *("clock", "discovery", "fingerprint", "regular", "trusted_cache", "user_state"),
-        *("watchers", "watchers.watched"),
     }
+    assert not {"fastpath.mounts", "fastpath.watch_ipc"} & packages
 
 
 OPTIONS = [

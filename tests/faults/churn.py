@@ -21,8 +21,8 @@ from threading import Thread
 
 from capturing import git_tree
 
+from gitcp.fastpath import mounts, watched
 from gitcp.saving.save import SaveRequest, save
-from gitcp.watchers import mounts, watched
 from gitcp.worktree.snapshot import Limits
 
 from driver import SOURCE, Project
@@ -101,7 +101,7 @@ class Churn:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        socket = self.project.git_dir / watched.SOCKETS[watched.OWN]
+        socket = self.project.git_dir / watched.SOCKET
         while not socket.exists() and self.process.poll() is None:
             time.sleep(0.05)
 
@@ -111,7 +111,7 @@ class Churn:
             self.process.wait()
             self.process = None
             with suppress(FileNotFoundError):
-                self.project.git_dir.joinpath(watched.SOCKETS[watched.OWN]).unlink()
+                self.project.git_dir.joinpath(watched.SOCKET).unlink()
 
     def _compare(self) -> Iterator[str]:
         """Save by the word of the watcher, and yield what is otherwise than git sees it."""
@@ -129,7 +129,7 @@ class Churn:
             yield f"saved {taken.snapshot.tree}, git sees {seen}: {differing[:300]}"
         known = watched.load(str(self.project.git_dir))
         if known is not None and known.missed is not None:
-            yield f"{known.watcher} is said to have missed a change in {known.missed!r}"
+            yield f"gitcp watch is said to have missed a change in {known.missed!r}"
 
     # ------------------------------------------------------------ changes
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from faults.process import Forking
-from gitcp.watchers import watched
+from gitcp.fastpath import watched
 
 from driver import SOURCE
 
@@ -121,7 +121,7 @@ class Soak:
             stderr=subprocess.DEVNULL,
         )
         if self.chance.randrange(2):  # else it begins beside the next save
-            socket = self.project.git_dir / watched.SOCKETS[watched.OWN]
+            socket = self.project.git_dir / watched.SOCKET
             while not socket.exists() and self.process.poll() is None:
                 time.sleep(0.05)
 
@@ -137,7 +137,7 @@ class Soak:
         self.project.gitcp("save", "-q", "--session", "soak", env=self.environment, check=0)
         known = watched.load(str(self.project.git_dir))
         if known is not None and known.missed is not None:
-            yield f"save {self.saves}: {known.watcher} missed a change in {known.missed!r}"
+            yield f"save {self.saves}: gitcp watch missed a change in {known.missed!r}"
         if before is not None and known is not None:
             self.watched += watched.instance(before.token) == watched.instance(known.token)
         yield from (f"save {self.saves}: {wrong}" for wrong in self._judge())

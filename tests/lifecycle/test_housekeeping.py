@@ -19,7 +19,7 @@ from test_auto_retention import transaction
 
 import gitcp
 from gitcp.api.checkpoints import Checkpoints
-from gitcp.automation import watch
+from gitcp.automation.watching import saves
 from gitcp.git import repack
 from gitcp.git.packs import FORM
 from gitcp.git.writer import MOST_LOOSE
@@ -100,10 +100,10 @@ def make_due(project: Project) -> None:
 
 def watched(project: Project, _: Checkpoints) -> None:
     """What `gitcp watch` does when something changed."""
-    task = watch.Task(project.root, session="alpha")
+    task = saves.Task(project.root, session="alpha")
     assert all(
         not isinstance(each, Exception)
-        for each in watch._save(opener(project), task, Trigger.TURN, {})
+        for each in saves._save(opener(project), task, Trigger.TURN, {})
     )
 
 

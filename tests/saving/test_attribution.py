@@ -19,7 +19,7 @@ from test_watch import Script
 
 from gitcp import adapters
 from gitcp.adapters import claude_code, generic
-from gitcp.automation import watch
+from gitcp.automation.watching import saves
 from gitcp.conversation import segments
 from gitcp.model import Agent, Trigger
 from gitcp.saving import conversation, session
@@ -327,10 +327,10 @@ def test_two_agents_that_are_watched(ready: Project) -> None:
         return True
 
     script = Script(both, both, second_alone)
-    pace = watch.Pace(1000, 0.000001)
+    pace = saves.Pace(1000, 0.000001)
     found = list(
-        watch.watch(
-            lambda: open_store(ready), watch.Task(ready.root), pace, script, script.is_stopped
+        saves.watch(
+            lambda: open_store(ready), saves.Task(ready.root), pace, script.wait, script.is_stopped
         )
     )
 

@@ -41,7 +41,7 @@ PACKAGES = (
         "lifecycle",
         "policy",
     ),
-    *("restoring", "review", "running", "saving", "secrets", "sharing", "state", "watchers"),
+    *("restoring", "review", "running", "saving", "secrets", "sharing", "state"),
     "worktree",
 )
 

@@ -20,7 +20,9 @@ from gitcp.adapters.base import Found
 from gitcp.automation.install import command, outside, plan, switches, trial
 from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
+from gitcp.automation.watching import inotify
 from gitcp.errors import GitcpError, Refused
+from gitcp.fastpath import watched
 from gitcp.git import process, shared, verify, worktrees
 from gitcp.git.fsync import open_own
 from gitcp.history import sessions
@@ -32,8 +34,6 @@ from gitcp.state import journal, push_policy, settings
 from gitcp.state.hook_failures import Failing
 from gitcp.store import Store
 from gitcp.value import Value
-from gitcp.watchers import watched
-from gitcp.worktree.watching import inotify
 
 SHOWN = 5
 TAIL = 1 << 16
@@ -237,7 +237,7 @@ def _watched(store: Store) -> Iterator[str]:
     known = watched.load(str(store.repo.git_dir))
     if known is not None:
         trust = "" if known.missed is None else ", not trusted: it did not report a change"
-        yield f"the files are watched by {known.watcher}{trust}"
+        yield f"the files are watched by {watched.WATCHER}{trust}"
     most = inotify.most_watches()
     tracked = store.repo.git("ls-files", "-z").split(b"\0") if most is not None else []
     directories = len({path.rpartition(b"/")[0] for path in tracked})

@@ -1,19 +1,23 @@
-"""Watch a working tree and save when it has been quiet for a while, and at a minimum
-rate, for agents without hooks.
+"""Save a working tree when it has been quiet for a while, and at a minimum rate, for agents without
+hooks: one, or each worktree of a repository, new ones included, in a thread of its own.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import NamedTuple
 
 from gitcp import adapters
 from gitcp.adapters import installed
 from gitcp.automation import hook
 from gitcp.automation.hook import HookEvent
 from gitcp.errors import GitcpError, RepositoryNotFound
+from gitcp.git import worktrees
+from gitcp.git.repo import Repository
 from gitcp.lifecycle import housekeeping
 from gitcp.model import Host, Trigger
 from gitcp.saving.save import Saved
@@ -24,6 +28,8 @@ from gitcp.worktree.snapshot import Limits
 AGAIN = 30.0
 """Seconds until a failed save is retried."""
 
+LOOK = 0.5
+"""Seconds after which a new worktree is noticed."""
 
 LastWrites = dict[tuple[str, str], float]
 """When each agent session was last written (seconds since 1970), by agent and id."""
@@ -46,14 +52,6 @@ class Pace(Value):
         if self.every and first + self.every < calm:
             return first + self.every, Trigger.INTERVAL
         return calm, Trigger.TURN
-
-
-class Changes(Protocol):
-    """A source of changes, such as gitcp.worktree.watcher."""
-
-    def wait(self, seconds: float | None) -> bool:
-        """Return whether something changed within that time; None waits forever."""
-        ...
 
 
 class Task(Value):
@@ -80,11 +78,12 @@ def watch(
     open_store: Callable[[], Store],
     task: Task,
     pace: Pace,
-    changes: Changes,
+    wait: Callable[[float | None], bool],
     is_stopped: Callable[[], bool],
 ) -> Iterator[Saved | Exception]:
     """Save the current state, then changes, until stopped, and finally what is left.
 
+    `wait(seconds)` returns whether something changed within that time (None: no limit).
     Yields each checkpoint made and each error; continues after errors. Writes what `save` writes.
     Raises RepositoryNotFound when the repository is gone.
     """
@@ -102,7 +101,7 @@ def watch(
         results, now = [], time.monotonic()
         if due is not None and due <= now:
             results, first = _save(open_store, task, trigger, last_writes), None
-        elif changes.wait(None if due is None else due - now):
+        elif wait(None if due is None else due - now):
             last = time.monotonic()
             first = last if first is None else first
     yield from _save(open_store, task, Trigger.SESSION_END, last_writes)
@@ -141,3 +140,63 @@ def _to_save(task: Task, last_writes: LastWrites, now: LastWrites) -> list[tuple
     """
     changed = [key for key, modified in now.items() if last_writes.get(key) != modified]
     return changed if changed and ANY in last_writes and task.session is None else [ANY]
+
+
+class Noticed(NamedTuple):
+    """What happened in the worktree at `root`: a save, an error that is retried, or `ended`: an
+    error after which it is no longer watched, or None after the last save.
+    """
+
+    root: Path
+    what: Saved | Exception | None
+    ended: bool = False
+
+
+def watch_worktrees(
+    repo: Repository,
+    watch: Callable[[Path], Iterable[Saved | Exception]],
+    is_stopped: Callable[[], bool],
+) -> Iterator[Noticed]:
+    """Watch the worktree of `repo` and all others until stopped; `watch` watches one.
+
+    Raises the error that ends the watching of `repo` itself. Others may come and go.
+    """
+    queue: SimpleQueue[Noticed] = SimpleQueue()
+    watched: set[Path] = set()
+    failed: set[Path] = set()
+    while not (is_stopped() and not watched):
+        roots = set() if is_stopped() else _roots(repo)
+        failed &= roots
+        for root in roots - watched - failed:
+            watched.add(root)
+            Thread(target=_watch, args=(root, watch, queue), daemon=True).start()
+        try:
+            noticed = queue.get(timeout=LOOK)
+        except Empty:
+            continue
+        if noticed.ended:
+            watched.discard(noticed.root)
+            failed.add(noticed.root)
+            if noticed.root == repo.root and isinstance(noticed.what, Exception):
+                raise noticed.what
+        if noticed.what is not None:
+            yield noticed
+
+
+def _roots(repo: Repository) -> set[Path]:
+    main = worktrees.main_root(repo.common_dir)
+    linked = {each.path for each in worktrees.linked(repo) if each.there}
+    return {repo.root, *linked, *((main,) if main else ())}
+
+
+def _watch(
+    root: Path,
+    watch: Callable[[Path], Iterable[Saved | Exception]],
+    queue: SimpleQueue[Noticed],
+) -> None:
+    try:
+        for each in watch(root):
+            queue.put(Noticed(root, each))
+        queue.put(Noticed(root, None, ended=True))
+    except Exception as error:  # noqa: BLE001 -- or the thread would end without a word
+        queue.put(Noticed(root, error, ended=True))

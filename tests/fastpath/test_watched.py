@@ -1,5 +1,5 @@
-"""Scans by the word of a watcher: nothing is missed whoever watches, and who does not tell the
-truth is not believed.
+"""Scans by the word of a watcher: nothing is missed, and one that does not tell the truth is not
+believed.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ import os
 import random
 import shutil
 import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -22,17 +20,14 @@ from capturing import git_tree
 
 from gitcp import trusted_cache
 from gitcp.automation import hook
-from gitcp.fastpath import stat_check, watched_look
+from gitcp.automation.watching.watcher import Stop, watcher
+from gitcp.fastpath import mounts, stat_check, watch_ipc, watched
 from gitcp.fastpath.stat_check import Look
+from gitcp.fastpath.watched import Answer, Watched
 from gitcp.model import Trigger
 from gitcp.saving.save import Saved, SaveRequest, save
-from gitcp.watchers import ipc, mounts, watched
-from gitcp.watchers.watched import GIT, HOOK, OWN, SOCKETS, WATCHMAN, Answer, Watched
 from gitcp.worktree import snapshot
 from gitcp.worktree.snapshot import Limits
-from gitcp.worktree.watcher import watcher
-from gitcp.worktree.watching import bser, choice, git_daemon
-from gitcp.worktree.watching.stop import Stop
 
 from driver import SOURCE, Project
 from samples import open_store
@@ -85,10 +80,10 @@ class Fake:
 
         self.answer: bytes | None = b"fake:1:1\0"
         self.asked: list[bytes] = []
-        self.path = git_dir / SOCKETS[OWN]
+        self.path = git_dir / watched.SOCKET
         self.path.parent.mkdir(exist_ok=True)
         self.socket = socket.socket(socket.AF_UNIX)
-        with ipc.Address(str(self.path)) as address:
+        with watch_ipc.Address(str(self.path)) as address:
             self.socket.bind(address)
         self.socket.listen()
         threading.Thread(target=self.run, daemon=True).start()
@@ -100,11 +95,11 @@ class Fake:
             except OSError:
                 return
             with connection, suppress(OSError):  # a client that waited no longer
-                token = ipc.receive(connection, time.monotonic() + 5)
+                token = watch_ipc.receive(connection, time.monotonic() + 5)
                 self.asked.append(token or b"")
                 if self.answer is not None:
-                    answer = b"fake:1:1\0/\0" if token == watched.FAKE else self.answer
-                    connection.sendall(b"".join(ipc.lines(answer)))
+                    answer = b"fake:1:1\0/\0" if token == watched.NO_TOKEN else self.answer
+                    connection.sendall(b"".join(watch_ipc.lines(answer)))
 
     def close(self) -> None:
         self.socket.shutdown(2)
@@ -186,16 +181,16 @@ def test_slow_answer(project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPa
     """Nobody waits for longer than a limit."""
     saved(project_)
     project_.write("d3/s/deep/file", "two\n")
-    monkeypatch.setattr(ipc, "SECONDS", 0.2)
-    monkeypatch.setattr(ipc.ask, "__defaults__", (0.2,))
-    receive = ipc.receive
+    monkeypatch.setattr(watch_ipc, "SECONDS", 0.2)
+    monkeypatch.setattr(watch_ipc.ask, "__defaults__", (0.2,))
+    receive = watch_ipc.receive
 
     def stuck(connection: object, until: float) -> bytes | None:
         if until > time.monotonic() + 1:
             time.sleep(1)
         return receive(connection, until)
 
-    monkeypatch.setattr(ipc, "receive", stuck)
+    monkeypatch.setattr(watch_ipc, "receive", stuck)
     assert saved(project_).checkpoint.changed == 1
 
 
@@ -222,7 +217,7 @@ def test_who_does_not_tell(
     time.sleep(0.05)
     project_.write("d3/s/deep/file", "two\n")
     with monkeypatch.context() as patch:
-        patch.setattr(watched_look, "PARTS", 1)
+        patch.setattr(watched, "PARTS", 1)
         assert saved(project_).checkpoint.changed == 1
     assert known(project_).missed == b"d3/s/deep"
     assert project_.json("status")["watched"] == {"by": "gitcp watch", "trusted": False}
@@ -255,10 +250,10 @@ def test_renamed_during_the_look(
     project_.root.joinpath("d3/s/deep").rename(project_.root / "d3/s/other")
     if is_link:
         project_.root.joinpath("d3/s/deep").symlink_to("other")
-    monkeypatch.setattr(watched_look, "PARTS", 1)
+    monkeypatch.setattr(watched, "PARTS", 1)
     answers = [Answer(b"fake:1:2", [])]
     answers.append(Answer(b"fake:1:3", [b"d3/s", b"d3/s/other"] if is_reported else []))
-    monkeypatch.setattr(choice, "ask", lambda *_: answers.pop(0))
+    monkeypatch.setattr(watched, "ask", lambda *_: answers.pop(0))
 
     assert saved(project_).checkpoint.changed == 2 + is_link
     assert answers == []
@@ -269,21 +264,21 @@ def test_changed_just_before_the_answer(project_: Project, fake: Fake) -> None:
     """It is no change after it, although a file's times can be ahead of the system's clock by a
     tick: from 6.13 on, Linux gives those that were looked at exact ones.
     """
-    remembered, file = Watched((), OWN, str(fake.path), watched.FAKE), project_.root / "d3/file"
+    file = project_.root / "d3/file"
+    look = Look(os.fsencode(project_.root), str(project_.git_dir / "gitcp/worktree-state"))
     for number in range(300):
         file.write_text(str(number))
         file.stat()
         file.write_text("again")
-        watch = watched_look.watch(remembered, Answer(b"fake:1:1", []))
-        assert watch is not None
-        assert file.stat().st_ctime_ns <= watch.asked
+        watched.narrow(look)
+        assert file.stat().st_ctime_ns <= look.watch.asked
 
 
 def test_paranoid(project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the variable, everything is looked at, and compared with what was reported."""
     saved(project_)
     time.sleep(0.05)
-    monkeypatch.setenv(watched_look.PARANOID, "1")
+    monkeypatch.setenv(watched.PARANOID, "1")
     assert not saved(project_).saved
     assert known(project_).missed is None
     project_.write("d3/s/deep/file", "two\n")
@@ -319,20 +314,20 @@ def test_an_older_scan_is_stored_meanwhile(
     saved(project_)
     project_.write("d5/s/deep/file", "two\n")
     fake.answer = b"fake:1:3\0d5/s/deep\0"
-    narrow = watched_look.Watch.narrow
+    narrow = watched.Watch.narrow
 
-    def overtaken(watch: watched_look.Watch, look: Look, *, whole: bool) -> None:
+    def overtaken(watch: watched.Watch, look: Look, *, whole: bool) -> None:
         narrow(watch, look, whole=whole)
         assert watch.is_narrow
         state.with_name("new").write_bytes(older)
         state.with_name("new").chmod(0o600)
         state.with_name("new").rename(state)
 
-    monkeypatch.setattr(watched_look.Watch, "narrow", overtaken)
+    monkeypatch.setattr(watched.Watch, "narrow", overtaken)
     store = open_store(project_)
     if is_begun:
         store.repo.look = Look(os.fsencode(project_.root), str(state))
-        watched_look.begin(store.repo.look)
+        watched.begin(store.repo.look)
     commit = save(store, SaveRequest(cwd=project_.root, watched=True)).checkpoint.commit
     for path in ("d3/s/deep/file", "d5/s/deep/file"):
         assert project_.git("show", f"{commit}:{path}") == "two"
@@ -347,12 +342,12 @@ def test_begun_again(project_: Project, fake: Fake) -> None:
     look = store.repo.look = Look(
         os.fsencode(project_.root), str(project_.git_dir / "gitcp/worktree-state")
     )
-    watched_look.begin(look)
+    watched.begin(look)
     assert look.answer(None) is None
     assert look.only is not None
     project_.write("d5/s/deep/file", "two\n")
     fake.answer = b"fake:1:3\0/\0"
-    watched_look.begin(look)
+    watched.begin(look)
     assert save(store, SaveRequest(cwd=project_.root, watched=True)).checkpoint.changed == 2
 
 
@@ -513,7 +508,7 @@ def test_no_second_answer(
     project_.write("d30/s/deep/file", "two\n")
     monkeypatch.setattr(stat_check, "sample", lambda *_: [b"d3/s/deep"])
     answers = [Answer(b"fake:1:2", []), again]
-    monkeypatch.setattr(choice, "ask", lambda *_: answers.pop(0))
+    monkeypatch.setattr(watched, "ask", lambda *_: answers.pop(0))
     assert saved(project_).checkpoint.changed == 2
     assert answers == []
     assert known(project_).missed is None
@@ -522,30 +517,19 @@ def test_no_second_answer(
 # ---------------------------------------------------------------- mounts
 
 
-@pytest.mark.parametrize("who", [OWN, GIT, HOOK, WATCHMAN])
-def test_mounts_inside(
-    project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch, who: str
-) -> None:
-    """What is or was mounted inside is looked at whatever is reported. Only `gitcp watch`, which
-    begins anew, is still trusted after a change of mounts.
-    """
+def test_mounts_inside(project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is or was mounted inside is looked at whatever is reported."""
     saved(project_)
     remembered = known(project_)
-    remembered.watcher = who
     for table in (frozenset({b"d3/s"}), frozenset[bytes]()):
         monkeypatch.setattr(mounts, "below", lambda _, table=table: table)
         look = Look(os.fsencode(project_.root), str(project_.git_dir / "gitcp/worktree-state"))
-        watch = watched_look.Watch(remembered, Answer(b"fake:1:2", []), 0)
-        watch.narrow(look)
-        if who == OWN:
-            assert watch.missed is None
-            assert b"d3/s/" in (look.only or ())
-        else:
-            assert watch.missed == b"d3/s"
-            assert look.only is None
+        watch = watched.Watch(remembered, Answer(b"fake:1:2", []), 0)
+        watch.narrow(look, whole=False)
+        assert watch.missed is None
+        assert b"d3/s/" in (look.only or ())
         remembered = watch.after(remembered.scan)
         assert remembered.mounts == table
-        remembered.missed = None
 
 
 # ---------------------------------------------------------------- gitcp watch
@@ -596,253 +580,7 @@ def test_every_save_is_what_git_sees(
     assert known(project_).missed is None
 
 
-# ---------------------------------------------------------------- hooks, Watchman, git's daemon
-
-HOOK_PROGRAM = """#!/bin/sh
-echo "$1 $2" >>"$0.asked"
-printf 'token:2\\0'
-case $2 in builtin:fake) printf '/\\0' ;; *) cat "$0.paths" ;; esac
-"""
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    """A program as `core.fsmonitor` names one."""
-    path = tmp_path / "fsmonitor"
-    path.write_text(HOOK_PROGRAM)
-    path.chmod(0o755)
-    path.with_name("fsmonitor.paths").write_bytes(b"d3/s/deep/file\0")
-    return path
-
-
-def test_hook(project_: Project, program: Path, compared: list[frozenset[bytes] | None]) -> None:
-    """The user's own program is asked, by version 2 of its protocol."""
-    project_.git("config", "--global", "core.fsmonitor", str(program))
-    saved(project_)
-    project_.write("d3/s/deep/file", "two\n")
-    assert saved(project_).checkpoint.changed == 1
-    assert (known(project_).watcher, known(project_).token) == (HOOK, b"token:2")
-    assert compared[-1] is not None
-    asked = program.with_name("fsmonitor.asked").read_text().splitlines()
-    assert asked == ["2 builtin:fake", "2 token:2"]
-    program.write_text("#!/bin/sh\nexit 1\n")
-    project_.write("d4/s/deep/file", "two\n")
-    assert saved(project_).checkpoint.changed == 1
-
-
-def test_hook_of_a_repository(project_: Project, program: Path) -> None:
-    """What a repository's own settings name is not run, nor a file of the working tree."""
-    project_.git("config", "core.fsmonitor", str(program))
-    saved(project_)
-    inside = project_.root / "fsmonitor"
-    shutil.copy(program, inside)
-    project_.git("config", "--unset", "core.fsmonitor")
-    for value in (str(inside), "./fsmonitor", f"{program}; touch x"):
-        project_.git("config", "--global", "core.fsmonitor", value)
-        saved(project_)
-    assert not program.with_name("fsmonitor.asked").exists()
-    assert not project_.root.joinpath("fsmonitor.asked").exists()
-
-
-def test_binary_values() -> None:
-    """Watchman's binary form: what is written is read again; a damaged message is an error."""
-    value = {b"a": [1, -1, None, True, False, b"\xff/\n", {b"": []}], b"b": 1 << 40}
-    message = bser.dumps(value)
-    assert bser.loads(message) == value
-    assert bser.length(message) == len(message)
-    assert bser.length(message[:3]) is None
-    table = b"\0\1\3\x00" + b"\x0b\x00\x03\1\2\3\1a\3\2\2\3\1x\x0c"
-    assert bser.loads(table) == [{b"a": b"x"}, {}]
-    for at in range(2, len(message)):
-        with pytest.raises(ValueError, match="damaged"):
-            bser.loads(message[:at])
-    with pytest.raises(ValueError, match="no message"):
-        bser.length(b'{"version"')
-
-
-@pytest.fixture
-def watchman(project_: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The real Watchman, which watches the project."""
-    if shutil.which("watchman") is None:
-        pytest.skip("there is no watchman here")
-    state = tmp_path / "watchman"
-    state.mkdir()
-    monkeypatch.setenv("WATCHMAN_SOCK", str(state / "sockname"))
-    options = [f"--{name}={state / name}" for name in ("sockname", "logfile", "pidfile")]
-    command = ["watchman", *options, "--foreground", "--no-save-state"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 60
-    client = ["watchman", f"--sockname={state}/sockname", "--no-spawn"]
-    try:
-        while subprocess.run([*client, "get-pid"], capture_output=True).returncode:
-            assert time.monotonic() < until
-            time.sleep(0.1)
-        yield state / "sockname"
-    finally:
-        process.kill()
-        process.wait()
-
-
-def test_watchman(
-    project_: Project, watchman: Path, compared: list[frozenset[bytes] | None]
-) -> None:
-    """It is asked only where it watches already; a name of any bytes and a renamed directory are
-    told; after a restart, everything is looked at.
-    """
-    saved(project_)
-    assert watched.load(str(project_.git_dir)) is None
-    client = ["watchman", f"--sockname={watchman}", "--no-spawn"]
-    subprocess.run([*client, "watch-project", project_.root], check=True, capture_output=True)
-    saved(project_)
-    assert known(project_).watcher == WATCHMAN
-    assert known(project_).token.startswith(b"c:")
-    project_.write("d3/s/deep/file", "two\n")
-    Path(os.fsdecode(os.fsencode(project_.root) + b"/d4/\xff\n")).write_text("odd")
-    project_.root.joinpath("d5").rename(project_.root / "e5")
-    project_.write("e5/s/deep/file", "two\n")
-    assert str(saved(project_).taken.snapshot.tree) == git_tree(project_)
-    assert compared[-1] is not None
-    before = known(project_).token
-    remembered = known(project_)
-    remembered.token = b"c:1:2:3:4"
-    watched.store(str(project_.git_dir), remembered)
-    project_.write("d6/s/deep/file", "two\n")
-    assert saved(project_).checkpoint.changed == 1
-    assert known(project_).token.rpartition(b":")[0] == before.rpartition(b":")[0]
-
-
-class FakeWatchman:
-    """Something at a socket that watches a directory, by Watchman's protocol: nothing changes."""
-
-    def __init__(self, root: Path, path: Path) -> None:
-        import socket
-
-        self.root, self.path = os.fsencode(root), path
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.bind(str(path))
-        self.socket.listen()
-        threading.Thread(target=self.run, daemon=True).start()
-
-    def run(self) -> None:
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            with connection:
-                while message := connection.recv(1 << 16):
-                    connection.sendall(bser.dumps(self.answer(bser.loads(message)[0])))
-
-    def answer(self, command: bytes) -> dict[bytes, object]:
-        answers: dict[bytes, dict[bytes, object]] = {
-            b"watch-list": {b"roots": [self.root]},
-            b"watch-project": {b"watch": self.root},
-            b"query": {b"clock": b"c:1:1:1:1", b"is_fresh_instance": False, b"files": []},
-        }
-        return answers[command]
-
-    def close(self) -> None:
-        self.socket.shutdown(2)
-        self.socket.close()
-        self.path.unlink()
-
-
-@pytest.mark.parametrize("is_small", [True, False])
-def test_address_of_watchman(
-    project_: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_small: bool
-) -> None:
-    """Watchman is not asked again where it listens, which starts a process, until nobody does; and
-    then no more if it takes less time to look at the tree.
-    """
-    if not is_small:
-        monkeypatch.setattr(choice, "SMALL", 0)
-    program = tmp_path / "bin" / "watchman"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\necho >>'{tmp_path}/asked'\ncat '{tmp_path}/sockname'\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    monkeypatch.delenv("WATCHMAN_SOCK", raising=False)
-    asked = []
-    for name in ("first", "second"):
-        address = tmp_path / name
-        tmp_path.joinpath("sockname").write_bytes(bser.dumps({b"sockname": os.fsencode(address)}))
-        fake = FakeWatchman(project_.root, address)
-        for _ in range(3):
-            saved(project_)
-            remembered = known(project_)
-            asked.append(len(tmp_path.joinpath("asked").read_text()))
-            if name == "first" or not is_small:
-                assert (remembered.watcher, remembered.address) == (WATCHMAN, str(address))
-        fake.close()
-    assert asked == ([1] * 6 if is_small else [1, 1, 1, 2, 2, 2])
-    project_.gitcp("save", "all of it")
-    look = Look(os.fsencode(project_.root), str(project_.git_dir / "gitcp/worktree-state"))
-    watched_look.begin(look)
-    assert look.answer(look.load().fingerprint) == [], "nobody is left to ask: all is looked at"
-
-
-DAEMON = """#!{python}
-import os, sys, time
-sys.path.insert(0, {source!r})
-if sys.argv[1] == "init":
-    sys.exit(os.mkdir(".git"))
-from gitcp.worktree.watching import journal, server
-root = os.fsencode(os.getcwd())
-watch = journal.Journal(root, lambda paths: paths, [root + b"/.git"])
-if {blind}:
-    watch.since = lambda token: [b"/"] if token == b"builtin:fake" else [b"a/b/c/file"]
-address = ".git/fsmonitor--daemon.ipc"
-server.Server(watch, os.fsdecode(root) + "/.git", address, lambda events: None)
-time.sleep(60)
-"""
-"""A git with a daemon that tells all, or one that does not know of renames."""
-
-
-@pytest.mark.parametrize("blind", [False, True])
-def test_trial_of_a_daemon(tmp_path: Path, *, blind: bool) -> None:
-    """Whether a daemon tells an edit below a renamed directory is tried, in a directory of its own,
-    which is gone afterwards.
-    """
-    program = tmp_path / "git"
-    program.write_text(DAEMON.format(python=sys.executable, source=str(SOURCE), blind=blind))
-    program.chmod(0o755)
-    directory = tmp_path / "temporary"
-    directory.mkdir()
-    tempfile.tempdir = str(directory)
-    try:
-        assert git_daemon.passes_trial(str(program), dict(os.environ)) is not blind
-    finally:
-        tempfile.tempdir = None
-    assert list(directory.iterdir()) == []
-
-
-def test_git_without_a_daemon(tmp_path: Path) -> None:
-    """A git that has no daemon here passes nothing."""
-    assert not git_daemon.passes_trial("git", dict(os.environ))
-    assert not git_daemon.passes_trial(str(tmp_path / "missing"), dict(os.environ))
-
-
-@pytest.mark.parametrize("passes", [False, True])
-def test_daemon(project_: Project, monkeypatch: pytest.MonkeyPatch, *, passes: bool) -> None:
-    """A daemon is asked only if its program passed; that is tried once for a program."""
-    trials: list[str] = []
-
-    def passes_trial(program: str, env: dict[str, str]) -> bool:
-        trials.append(program)
-        return passes
-
-    monkeypatch.setattr(git_daemon, "passes_trial", passes_trial)
-    monkeypatch.setitem(SOCKETS, OWN, SOCKETS[GIT])
-    daemon = Fake(project_.git_dir)
-    monkeypatch.setitem(SOCKETS, OWN, "gitcp/watch.ipc")
-    saved(project_)
-    saved(project_)
-    assert (watched.load(str(project_.git_dir)) is not None) is passes
-    assert trials == [os.path.realpath(sys.executable)]
-    project_.write("d3/s/deep/file", "two\n")
-    daemon.answer = b"fake:1:2\0d3/s/deep/file\0"
-    assert saved(project_).checkpoint.changed == 1
-    daemon.close()
+# ---------------------------------------------------------------- the first stage
 
 
 def test_first_stage(project_: Project, fake: Fake) -> None:
@@ -852,7 +590,7 @@ def test_first_stage(project_: Project, fake: Fake) -> None:
     assert "nothing changed" in project_.gitcp("save", "--session", "s").out
     part = known(project_).part
     look = Look(os.fsencode(project_.root), str(project_.git_dir / "gitcp/worktree-state"))
-    watched_look.begin(look)
+    watched.begin(look)
     look.answer(None)  # nothing of it outlives the test
     assert look.only is not None
     fake.answer = b"fake:1:9\0d2\0"
@@ -863,8 +601,8 @@ def test_first_stage(project_: Project, fake: Fake) -> None:
 
 
 def test_a_forged_address(project: Project, tmp_path: Path) -> None:
-    """Nothing is written to a socket of the user's that a file or a link in the git directory
-    names, even if the file is sealed.
+    """Nothing is written to a socket of the user's that a link in the git directory names, whatever
+    is remembered.
     """
     project.write("a", "one\n")
     project.gitcp("save", "one", "--session", "s", check=0)
@@ -873,16 +611,12 @@ def test_a_forged_address(project: Project, tmp_path: Path) -> None:
     listening.listen(5)
     listening.setblocking(False)
     path = str(project.git_dir / "gitcp" / watched.NAME)
-    forged = Watched((1, 2, 3, 4, 5, 6), OWN, str(tmp_path / "agent"), b"\nKILL\n").plain()
-    for data in (trusted_cache.dump(forged), trusted_cache.sealed(path, forged)):
-        Path(path).write_bytes(data)
-        Path(path).chmod(0o600)
-        project.gitcp("save", "--session", "s", check=0)
-    for socket_path in SOCKETS.values():
-        project.git_dir.joinpath(socket_path).symlink_to(tmp_path / "agent")
-        project.gitcp("status")
-        project.gitcp("hook", "claude", "Stop", input="{}")
-        project.git_dir.joinpath(socket_path).unlink()
+    forged = Watched((1, 2, 3, 4, 5, 6), b"\nKILL\n").plain()
+    Path(path).write_bytes(trusted_cache.sealed(path, forged))
+    Path(path).chmod(0o600)
+    project.git_dir.joinpath(watched.SOCKET).symlink_to(tmp_path / "agent")
+    project.gitcp("status")
+    project.gitcp("hook", "claude", "Stop", input="{}")
 
     with pytest.raises(BlockingIOError):
         listening.accept()

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from gitcp.watchers import ipc, mounts, watched
-from gitcp.worktree.watching import inotify
-from gitcp.worktree.watching.journal import Journal, MountEvents
-from gitcp.worktree.watching.server import Server
+from gitcp.automation.watching import inotify
+from gitcp.automation.watching.journal import Journal, MountEvents
+from gitcp.automation.watching.server import Server
+from gitcp.fastpath import mounts, watch_ipc, watched
 
 if sys.platform != "linux":
     pytest.skip("the journal is for Linux", allow_module_level=True)
@@ -47,14 +47,14 @@ class Watch:
 
     def ask(self, token: bytes) -> list[bytes] | None:
         """What may have changed since a token, None for everything."""
-        answer = watched.parse(ipc.ask(self.address, token))
+        answer = watched.parse(watch_ipc.ask(self.address, token))
         assert answer is not None
         self.token = answer.token
         return answer.paths
 
     def since(self) -> list[bytes] | None:
         """What may have changed since the last time."""
-        return self.ask(self.token or watched.FAKE)
+        return self.ask(self.token or watched.NO_TOKEN)
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ MOUNTING = """
 import os, subprocess, sys
 sys.path[:0] = sys.argv[1].split(os.pathsep)
 from pathlib import Path
-from worktree.test_watching import Watch
+from automation.test_watching import Watch
 root = Path(sys.argv[2])
 outside = root.with_name("outside")
 outside.joinpath("deep").mkdir(parents=True)
@@ -293,7 +293,7 @@ def test_unreadable_directory(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> 
 def test_another_token(watch: Watch) -> None:
     """A token of nobody, of another process, or of the future: everything."""
     name = watch.token.rpartition(b":")[0]
-    for token in (watched.FAKE, b"gitcp:0123:1", name + b":999999", name + b":x", b"", name):
+    for token in (watched.NO_TOKEN, b"gitcp:0123:1", name + b":999999", name + b":x", b"", name):
         assert watch.ask(token) is None
         assert watch.since() == []
 
@@ -337,15 +337,15 @@ def test_too_many(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_cookie(watch: Watch) -> None:
     """If the event of a new file does not come, the answer is worth nothing."""
     shutil.rmtree(watch.own)
-    assert watched.parse(ipc.ask(watch.address, watch.token)) is None
+    assert watched.parse(watch_ipc.ask(watch.address, watch.token)) is None
     watch.own.mkdir()
-    assert watched.parse(ipc.ask(watch.address, watch.token)) is None
+    assert watched.parse(watch_ipc.ask(watch.address, watch.token)) is None
 
 
 def test_who_asks(watch: Watch) -> None:
     """Nonsense, and clients that say nothing, do not end it."""
     for nonsense in (b"", b"zzzz", b"0001", b"0009hello"):
-        connection = ipc.connect(watch.address, 1)
+        connection = watch_ipc.connect(watch.address, 1)
         connection.sendall(nonsense)
         connection.close()
     assert watch.since() == []
@@ -359,23 +359,23 @@ def test_long_path(tmp_path: Path) -> None:
     assert watch.since() == []
     watch.server.close()
     assert os.listdir(watch.own) == []
-    assert ipc.ask(watch.address, b"x") is None
+    assert watch_ipc.ask(watch.address, b"x") is None
 
 
 def test_another_user(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process of another user is not believed."""
-    monkeypatch.setattr(ipc, "owner", lambda _: (1, os.geteuid() + 1))
-    assert ipc.ask(watch.address, watch.token) is None
+    monkeypatch.setattr(watch_ipc, "owner", lambda _: (1, os.geteuid() + 1))
+    assert watch_ipc.ask(watch.address, watch.token) is None
 
 
 def test_other_mounts(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is one that may see other directories by the same paths, as out of a sandbox."""
-    monkeypatch.setattr(ipc, "MOUNTS", "/proc/%s/ns/missing")
-    assert ipc.ask(watch.address, watch.token) is None
-    monkeypatch.setattr(ipc, "MOUNTS", "/proc/%s/exe")  # of another process
-    monkeypatch.setattr(ipc, "owner", lambda _: (os.getppid(), os.geteuid()))
+    monkeypatch.setattr(watch_ipc, "MOUNTS", "/proc/%s/ns/missing")
+    assert watch_ipc.ask(watch.address, watch.token) is None
+    monkeypatch.setattr(watch_ipc, "MOUNTS", "/proc/%s/exe")  # of another process
+    monkeypatch.setattr(watch_ipc, "owner", lambda _: (os.getppid(), os.geteuid()))
     monkeypatch.setattr(os, "readlink", lambda path: path)
-    assert ipc.ask(watch.address, watch.token) is None
+    assert watch_ipc.ask(watch.address, watch.token) is None
 
 
 def listed(root: Path) -> dict[bytes, object]:
@@ -404,7 +404,7 @@ def test_against_a_look(watch: Watch, seed: int) -> None:
         answer = watch.since()
         after = listed(watch.root)
         assert answer is not None
-        shallow, deep = watched.directories(answer, exact=True)
+        shallow, deep = watched.directories(answer)
         changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
         assert not {
             path

@@ -1,10 +1,10 @@
-"""Ask a process that watches a working tree, by the protocol of git's fsmonitor daemon.
+"""Ask `gitcp watch` (gitcp.automation.watching.server), in the protocol of git's fsmonitor daemon.
 
 The request is a token; the answer a new token, NUL, and the paths that may have changed since the
-first one, NUL after each: both in pkt-lines, over a Unix socket. `gitcp watch` speaks it too
-(gitcp.worktree.watching.server). Only a process of this user is believed, which Linux alone tells
-here, and only if it sees the same mounts: in a sandbox, the same path may be another directory.
-This module loads no `socket`, which takes 8 ms of the 25 of an unchanged save.
+first one, NUL after each: both in pkt-lines, over a Unix socket. Only a process of this user is
+believed, which Linux alone tells here, and only if it sees the same mounts: in a sandbox, the same
+path may be another directory. This module loads no `socket`, which takes 8 ms of the 25 of an
+unchanged save.
 """
 
 from __future__ import annotations

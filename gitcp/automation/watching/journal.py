@@ -18,12 +18,12 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from gitcp.watchers import mounts
-from gitcp.worktree.watching import inotify
-from gitcp.worktree.watching.inotify import Inotify
+from gitcp.automation.watching import inotify
+from gitcp.automation.watching.inotify import Inotify
+from gitcp.fastpath import mounts
 
 if TYPE_CHECKING:
-    from gitcp.worktree.watching.inotify import Event
+    from gitcp.automation.watching.inotify import Event
 
 EVERYTHING = [b"/"]
 RULES = b".gitignore"

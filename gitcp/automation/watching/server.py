@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from gitcp.watchers import ipc
-from gitcp.worktree.watching.journal import EVERYTHING, Journal
+from gitcp.automation.watching.journal import EVERYTHING, Journal
+from gitcp.fastpath import watch_ipc
 
 COOKIE = "watch-cookie."
 COOKIE_SECONDS = 1.0
@@ -61,7 +61,7 @@ class Server:
         temporary = f"{self._address}.{os.getpid()}"
         with suppress(FileNotFoundError):
             os.unlink(temporary)
-        with ipc.Address(temporary) as address:
+        with watch_ipc.Address(temporary) as address:
             listener.bind(address)
         os.chmod(temporary, 0o600)
         listener.listen(16)
@@ -108,11 +108,11 @@ class Server:
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
         try:
             connection.settimeout(CLIENT_SECONDS)
-            if ipc.owner(connection)[1] != os.geteuid():
+            if watch_ipc.owner(connection)[1] != os.geteuid():
                 return
-            token = ipc.receive(connection, time.monotonic() + CLIENT_SECONDS)
+            token = watch_ipc.receive(connection, time.monotonic() + CLIENT_SECONDS)
             if token is not None:
-                connection.sendall(b"".join(ipc.lines(self._answer(token))))
+                connection.sendall(b"".join(watch_ipc.lines(self._answer(token))))
         except (TimeoutError, ConnectionError, ValueError):
             return
         finally:

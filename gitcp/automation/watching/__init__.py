@@ -1,0 +1,1 @@
+"""`gitcp watch`: wait for changes, save them, and tell other processes what changed."""
