@@ -7,26 +7,53 @@ whole tree is scanned. Never writes git's own files; the caller flushes the obje
 
 from __future__ import annotations
 
+import marshal
 import os
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp import fingerprint
 from gitcp.errors import IndexUnreadable
 from gitcp.fastpath import nodes, stat_check
 from gitcp.fastpath import watched as watching
+from gitcp.fastpath.nodes import below
 from gitcp.fastpath.stat_check import Look
 from gitcp.fingerprint import CTIME
 from gitcp.git import index as git_index
-from gitcp.model import Oid, Snapshot
+from gitcp.git.index import entry_of
+from gitcp.git.trees import TreeEntry
+from gitcp.model import (
+    TREE,
+    Base,
+    Conversion,
+    NestedRepository,
+    Oid,
+    Skip,
+    SkipReason,
+    Snapshot,
+    Submodule,
+)
 from gitcp.value import EMPTY, Value, replace
-from gitcp.worktree import known_index, nested, outputs, state
-from gitcp.worktree.assembly import Assembly
+from gitcp.worktree import known_index, nested, outputs, records, state
 from gitcp.worktree.basis import Basis, basis_of
 from gitcp.worktree.reading import settled, tick
-from gitcp.worktree.records import REPOSITORIES, SEGMENTS, File, Past, Ref, Stamp
-from gitcp.worktree.summary import notes_of, snapshot_of
+from gitcp.worktree.records import (
+    ABSENT,
+    ABSENT_BELOW,
+    EMPTY_BELOW,
+    NOTED,
+    REPOSITORIES,
+    SEGMENTS,
+    TRACKED,
+    UNTRACKED_BELOW,
+    File,
+    Line,
+    Past,
+    Record,
+    Ref,
+    Stamp,
+)
 
 if TYPE_CHECKING:
     from gitcp.fastpath.nodes import State
@@ -36,7 +63,6 @@ if TYPE_CHECKING:
     from gitcp.git.index import Index
     from gitcp.git.objects import Objects
     from gitcp.git.repo import Repository
-    from gitcp.model import Skip
     from gitcp.worktree.attributes import ConversionHints
     from gitcp.worktree.blobs import Blobs, WrittenFile
     from gitcp.worktree.scan import Scan
@@ -145,10 +171,10 @@ def take(
     snapshotter = _Snapshotter(repo, objects, limits, basis, started, look, is_live=is_live)
     try:
         current = snapshotter.take(memory, index_file, since)
-        snapshot = snapshot_of(current, repo.head())
+        snapshot = _snapshot_of(current, repo.head())
     except nodes.Damaged:
         current = snapshotter.rescan(None, index_file)
-        snapshot = snapshot_of(current, repo.head())
+        snapshot = _snapshot_of(current, repo.head())
     if snapshotter.lost is not None:
         snapshot = replace(snapshot, skipped=(*snapshot.skipped, snapshotter.lost))
     stamps = _stamps(current)
@@ -283,7 +309,7 @@ class _Snapshotter:
         if index is not None:
             touched |= dict.fromkeys(_reindexed(memory, index), stat_check.ANYTHING)
         digest = memory.index_digest if index is None else index.digest
-        assembly = Assembly(self._objects, memory.file, past, self._basis)
+        assembly = _Assembly(self._objects, memory.file, past, self._basis)
         if not touched:
             assembly.register()
             index_file = self._comparable_index(index_file)
@@ -359,7 +385,7 @@ class _Snapshotter:
         past = memory.past() if memory is not None else Past()
         scan, hints = self._scan(past, index, frozenset(), deep=True)
         file = state.Nodes(None)
-        assembly = Assembly(self._objects, file, Past(), self._basis)
+        assembly = _Assembly(self._objects, file, Past(), self._basis)
         scan.scan_all(assembly.add)
         return self._memory(hints, assembly.root(), file, (index_file, index.digest))
 
@@ -392,7 +418,7 @@ class _Snapshotter:
         changed.
         """
         directories = []
-        for directory, note in notes_of(memory, REPOSITORIES):
+        for directory, note in _notes_of(memory, REPOSITORIES):
             seen = [(name, head is not None, head) for name, _, head in note.get("submodules", ())]
             seen += [(name, True, head) for name, head in note.get("nested", ())]
             for name, exists, head in seen:
@@ -574,3 +600,188 @@ def _is_newer(root: bytes, watch: Watch, path: bytes, names: Iterable[bytes]) ->
 def _is_directory(full: bytes) -> bool:
     """Return whether this is a directory, and no link to one."""
     return os.path.isdir(full) and not os.path.islink(full)
+
+
+def _notes_of(memory: Memory, flag: int = NOTED) -> Iterator[tuple[bytes, dict[str, list[Any]]]]:
+    """Yield the notes of the directories with this flag. Raises Damaged."""
+    for path, line in memory.flagged(flag):
+        if line.notes:
+            yield path, marshal.loads(line.notes)  # noqa: S302  (our own, and whole)
+
+
+def _empty(memory: Memory) -> list[bytes]:
+    """Return the directories on disk that contain nothing, or only such directories; the deepest of
+    each branch.
+    """
+    empty = []
+    for path, line in memory.flagged(EMPTY_BELOW):
+        empty += [
+            below(path, name) for name, ref in line.children.items() if ref.flags & records.EMPTY
+        ]
+    return sorted(set(empty) - {path.rpartition(b"/")[0] for path in empty})
+
+
+def _absent(memory: Memory) -> list[bytes]:
+    """Return the topmost directories that sparse checkout keeps from the disk as a whole."""
+    return [
+        below(path, name)
+        for path, line in memory.flagged(ABSENT_BELOW)
+        for name, ref in line.children.items()
+        if ref.flags & ABSENT
+    ]
+
+
+def _untracked(memory: Memory) -> list[bytes]:
+    """Return the topmost directories with captured paths but no index entries."""
+    return [
+        below(path, name)
+        for path, line in memory.flagged(UNTRACKED_BELOW)
+        for name in _untracked_in(path, line)
+    ]
+
+
+def _untracked_in(path: bytes, line: Line) -> list[bytes]:
+    if path and not line.flags & TRACKED:
+        return []
+    return [name for name, ref in line.children.items() if ref.tree and not ref.flags & TRACKED]
+
+
+def _snapshot_of(memory: Memory, base: Base) -> Snapshot:
+    """Return the Snapshot that a scan describes. Raises Damaged."""
+    notes = dict(_notes_of(memory))
+
+    def each(field: str) -> Iterator[tuple[bytes, Any]]:
+        for directory, note in notes.items():
+            for value in note.get(field, ()):
+                name = value if isinstance(value, bytes) else value[0]
+                yield below(directory, name), value
+
+    def values(field: str) -> Iterable[tuple[bytes, Any]]:
+        return sorted(each(field), key=lambda pair: pair[0])
+
+    untracked = [path for path, _ in each("untracked")]
+    untracked += [path + b"/" for path in _untracked(memory)]
+    absent = [path for path, _ in each("absent")]
+    absent += [path + b"/" for path in _absent(memory)]
+    return Snapshot(
+        tree=Oid(memory.tree.hex()),
+        base=base,
+        total=memory.root.captured,
+        skipped=tuple(
+            Skip(path, SkipReason(why), detail) for path, (_, why, detail) in values("skipped")
+        ),
+        raw=tuple(path for path, _ in values("raw")),
+        converted=tuple(Conversion(path, *how) for path, (_, *how) in values("converted")),
+        empty_directories=tuple(_empty(memory)),
+        modes={path.rstrip(b"/"): bits for path, (_, bits) in values("modes")},
+        submodules=tuple(
+            Submodule(path, Oid(commit.hex())) for path, (_, commit, _) in values("submodules")
+        ),
+        nested=tuple(NestedRepository(path, head) for path, (_, head) in values("nested")),
+        absent=tuple(sorted(absent)),
+        staged=tuple(entry_of(path, slot) for path, (_, *slot) in values("staged")),
+        untracked=tuple(sorted(untracked)),
+        conflicts=tuple(entry_of(path, slot) for path, (_, *slot) in values("conflicts")),
+    )
+
+
+class _Assembly:
+    """Writes the git trees and the nodes of changed directories; `past` are the directories as they
+    were.
+
+    The root's tree, and the previous trees of changed directories, are only registered with
+    `objects`, which can then read them: they are compared next.
+    """
+
+    def __init__(self, objects: Objects, nodes: Nodes, past: Past, basis: Basis) -> None:
+        self._objects = objects
+        self._nodes = nodes
+        self._past = past
+        self._basis = basis
+        self._refs: dict[bytes, Ref] = {}
+
+    def add(self, records: Mapping[bytes, Record]) -> None:
+        """Add directories of a scan that knows no past, below which nothing is missing."""
+        for path in sorted(records, key=_depth, reverse=True):
+            self._put(path, self._line(records[path]))
+
+    def update(self, records: Mapping[bytes, Record]) -> None:
+        """Add changed directories, and change those above them."""
+        paths_by_depth: dict[int, set[bytes]] = {0: {b""}}
+        for path in records:
+            paths_by_depth.setdefault(_depth(path), set()).add(path)
+        for depth in range(max(paths_by_depth), -1, -1):
+            for path in paths_by_depth.get(depth, ()):
+                record = records.get(path)
+                line = self._line(record) if record else self._above(path)
+                self._put(path, line)
+                self._register(path, line.tree)
+                if path:
+                    paths_by_depth.setdefault(depth - 1, set()).add(path.rpartition(b"/")[0])
+
+    def register(self) -> None:
+        """Let the tree of the root be read, where nothing changed."""
+        line, record = self._past.line(b""), self._past.record(b"")
+        if line is not None and record is not None:
+            _write_tree(self._objects, record, line.children)
+
+    def root(self) -> Ref:
+        """Return the reference to the root, which must have been added."""
+        return self._refs[b""]
+
+    def _put(self, path: bytes, line: Line) -> None:
+        self._refs[path] = self._nodes.put(path, line)
+
+    def _line(self, record: Record) -> Line:
+        old, prefix = self._past.line(record.path), record.below(b"")
+        children = {}
+        for name in sorted(record.subdirectories()):
+            ref = self._refs.pop(prefix + name, None)
+            if ref is None and old is not None:
+                ref = old.children.get(name)
+            if ref is not None:
+                children[name] = ref
+        notes = record.notes(self._basis.umask, file_mode=self._basis.file_mode)
+        return record.line(_write_tree(self._objects, record, children), children, notes)
+
+    def _above(self, path: bytes) -> Line:
+        """Return a directory in which only others changed."""
+        line, record = self._past.line(path), self._past.record(path)
+        assert line is not None
+        assert record is not None
+        prefix = record.below(b"")
+        children = {name: self._refs.pop(prefix + name, ref) for name, ref in line.children.items()}
+        is_same = path and all(
+            children[name].tree == ref.tree for name, ref in line.children.items()
+        )
+        tree = line.tree if is_same else _write_tree(self._objects, record, children)
+        return line._replace(children=children, tree=tree)
+
+    def _register(self, path: bytes, tree: bytes) -> None:
+        """Let the previous tree of a directory be read, if it was another."""
+        old = self._past.line(path)
+        if old is None or old.tree == tree or self._objects.reader.has_cached(Oid(old.tree.hex())):
+            return
+        record = self._past.record(path)
+        assert record is not None
+        self._objects.reader.name_tree(_entries(record, old.children))
+
+
+def _write_tree(objects: Objects, record: Record, children: Mapping[bytes, Ref]) -> bytes:
+    """Write the tree of a directory and return its raw id, b"" if nothing is captured in it."""
+    entries = _entries(record, children)
+    if not entries and record.path:
+        return b""
+    # The root's tree is not written: a checkpoint's tree is this one plus `.gitcp`.
+    write = objects.writer.write_tree if record.path else objects.reader.name_tree
+    return bytes.fromhex(write(entries))
+
+
+def _entries(record: Record, children: Mapping[bytes, Ref]) -> list[TreeEntry]:
+    return record.entries() + [
+        TreeEntry(name, TREE, Oid(ref.tree.hex())) for name, ref in children.items() if ref.tree
+    ]
+
+
+def _depth(path: bytes) -> int:
+    return path.count(b"/") + 1 if path else 0
