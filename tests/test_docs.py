@@ -33,7 +33,7 @@ from gitcp.automation.watching.watcher import Stop, watcher
 from gitcp.cli import failure
 from gitcp.cli.commands import COMMANDS
 from gitcp.cli.context import Context
-from gitcp.cli.group import root
+from gitcp.cli.main import root
 from gitcp.history import dates
 from gitcp.model import (
     Agent,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import click
+
 from gitcp import discovery
 from gitcp.adopting import personal
 from gitcp.adopting.apply import Adopted, apply
@@ -14,34 +16,33 @@ from gitcp.cli import adopt_view, confirm
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import PATH, WORDS, flag, json_option, option, takes, yes_option
+from gitcp.cli.options import PATH, WORDS, Command, json_option, yes_option
 from gitcp.conversation.segments import LARGEST
 from gitcp.history.text_index import MANY
 
 NO_CHANGE = "nothing was stored"
 
 
-@takes(
-    flag("--all", target="everywhere", help="adopt for every repository on this machine"),
-    option("--agent", metavar="NAME", kind=RECORDED_NAME, help="only this agent's conversations"),
-    option(
-        "--since",
-        metavar="TIME",
-        kind=WORDS,
-        help="only conversations written since then (7 days ago)",
-    ),
-    option(
-        "--from",
-        target="former",
-        metavar="DIR",
-        kind=PATH,
-        multiple=True,
-        help="a former directory of this repository (repeatable)",
-    ),
-    flag("--dry-run", "-n", help="show the plan and change nothing"),
-    yes_option,
-    json_option,
+@click.command(cls=Command)
+@click.option(
+    "--all", "everywhere", is_flag=True, help="adopt for every repository on this machine"
 )
+@click.option("--agent", type=RECORDED_NAME, metavar="NAME", help="only this agent's conversations")
+@click.option(
+    "--since", type=WORDS, metavar="TIME", help="only conversations written since then (7 days ago)"
+)
+@click.option(
+    "--from",
+    "former",
+    type=PATH,
+    metavar="DIR",
+    multiple=True,
+    help="a former directory of this repository (repeatable)",
+)
+@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@yes_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Store the conversations that agents keep
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp import humanize
 from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import CODES, end
-from gitcp.cli.options import flag, json_option, session_option, takes
+from gitcp.cli.options import Command, json_option, session_option
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
 from gitcp.history import sessions
@@ -14,11 +16,13 @@ from gitcp.lifecycle.check import CheckReport, check
 from gitcp.restoring import placing
 
 
-@takes(
-    flag("--all", target="everything", help="read also what has not changed since the last check"),
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.option(
+    "--all", "everything", is_flag=True, help="read also what has not changed since the last check"
 )
+@session_option
+@json_option
+@click.pass_obj
 def command(
     context: Context,
     session: str | None,  # noqa: ARG001 -- it is on every command

@@ -1,20 +1,17 @@
-"""The commands: names by task, summaries, loading and running.
+"""The commands: names by task, summaries, and loading.
 
 `gitcp -h` imports no command, and running one imports only that one.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
-from gitcp.cli import reader
-from gitcp.cli.context import Context
-from gitcp.cli.options import REVISION, Argument, Command, Option, Rest, flag, option, takes
-from gitcp.errors import BadValue
+import click
+
+from gitcp.errors import BadValue, GitcpError
 
 COMMANDS = {
     "Save": {
@@ -169,46 +166,10 @@ EXPLAINED = {
 MODULES = {"import": "importing"}
 """Commands whose module has another name."""
 
-COMPLETE = "_GITCP_COMPLETE"
-
-
 LINES = {name: line for commands in COMMANDS.values() for name, line in commands.items()}
 """One-line summary of each command."""
 
 NAMES = tuple(LINES)
-
-
-@takes(
-    option("-C", target="directory", metavar="DIR", default="", help="run as if started in DIR"),
-    flag("--no-pager", help="never send output through a pager"),
-)
-def GITCP(context: Context, /, *, directory: str, no_pager: bool) -> None:  # noqa: N802 -- a table
-    """Save points for coding agents: files and conversation, together.
-
-    Each checkpoint is one commit in this repository, on a separate ref. A restore brings back both,
-    and the agent continues from there. Ways to name a checkpoint:
-
-      @  @~2           the last one of the session, the second before it
-      12  SESSION@12   by number
-      TAG  LABEL       by tag, by its exact label
-      :/TEXT           by words of its label
-      yesterday        by time
-      A..B             a range, for log
-    """
-    context.directory = directory
-    context.output.paging = not no_pager
-
-
-def expanded(args: Sequence[str]) -> tuple[list[str], int]:
-    """Return the command line with aliases expanded, and the index of the command."""
-    options = {
-        name: each for each in GITCP.parameters if isinstance(each, Option) for name in each.names
-    }
-    at = 0
-    while at < len(args) and args[at].startswith("-"):
-        at += 2 if args[at] in options and options[args[at]].meaning is None else 1
-    alias = ALIASES.get(args[at]) if at < len(args) else None
-    return [*args[:at], *(alias or args[at : at + 1]), *args[at + 1 :]], at
 
 
 def unknown(name: str, words: Sequence[str]) -> BadValue:
@@ -238,39 +199,23 @@ def _typed(name: str, words: Sequence[str]) -> str:
         return f"gitcp {command}"
     words = [re.sub(r"^HEAD\b", "@", word) for word in words]
     for accepted in (words, [word for word in words if not word.startswith("-")], []):
-        if reader.read(load(command), [*own, *accepted]) is not None:
+        if _is_accepted(load(command), [*own, *accepted]):
             return shlex.join(["gitcp", command, *own, *accepted])
     return f"gitcp {command} -h"
 
 
-def load(name: str) -> Command:
+def _is_accepted(command: click.Command, words: Sequence[str]) -> bool:
+    """Return whether a command takes these words, and does not only show its help."""
+    try:
+        command.make_context(str(command.name), [*words])
+    except (GitcpError, click.ClickException, click.exceptions.Exit):
+        return False
+    return True
+
+
+def load(name: str) -> click.Command:
     """Import and return the command `name`, one of NAMES."""
     module = import_module(f"gitcp.cli.{MODULES.get(name, name)}")
-    command: Command = module.command
+    command: click.Command = module.command
+    command.name = name
     return command
-
-
-def perform(context: Context, command: Command, given: Mapping[str, Any]) -> None:
-    """Run a command with its parsed values. `restore 1 db.py` means `restore 1 -- db.py`."""
-    if "--" not in context.arguments and any(
-        isinstance(each, Rest) and each.bare for each in command.parameters
-    ):
-        given = _paths_apart(context, command, given)
-    command.run(context, **given)
-
-
-def _paths_apart(context: Context, command: Command, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Treat the first argument that is a path and not a revision, and all after it, as paths."""
-    revisions = [
-        each
-        for each in command.parameters
-        if isinstance(each, Argument)
-        and each.kind is REVISION
-        and given[each.target] != each.default
-    ]
-    for position, each in enumerate(revisions):
-        if context.is_path(given[each.target], given["session"]):
-            paths = [os.fsencode(given[later.target]) for later in revisions[position:]]
-            reset = {later.target: later.default for later in revisions[position:]}
-            return {**given, **reset, "paths": (*paths, *given["paths"])}
-    return given

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import click
+
 from gitcp.cli import effects, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
@@ -12,12 +14,9 @@ from gitcp.cli.options import (
     REVISION,
     SECONDS,
     WORDS,
-    argument,
-    flag,
+    Command,
     json_option,
-    option,
     session_option,
-    takes,
     trust_option,
 )
 from gitcp.errors import BadValue, Refused, RevisionNotFound
@@ -28,28 +27,24 @@ from gitcp.state import effects as recorded
 from gitcp.state.effects import DONE, Effect
 
 
-@takes(
-    argument("revision", REVISION, required=False, metavar="[REV]"),
-    option(
-        "--run",
-        target="keys",
-        metavar="KEY",
-        multiple=True,
-        kind=WORDS,
-        help="run this one without asking (repeatable)",
-    ),
-    flag("--list", "-l", target="listing", help="list compensations and run nothing"),
-    option(
-        "--limit",
-        metavar="SECONDS",
-        default=LIMIT,
-        kind=SECONDS,
-        help="time limit for each one (600)",
-    ),
-    trust_option,
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.argument("revision", type=REVISION, required=False, metavar="[REV]")
+@click.option(
+    "--run",
+    "keys",
+    type=WORDS,
+    metavar="KEY",
+    multiple=True,
+    help="run this one without asking (repeatable)",
 )
+@click.option("--list", "-l", "listing", is_flag=True, help="list compensations and run nothing")
+@click.option(
+    "--limit", type=SECONDS, metavar="SECONDS", default=LIMIT, help="time limit for each one (600)"
+)
+@trust_option
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, revision: str | None, session: str | None, **given: Any) -> None:
     """Run compensations for effects outside the files
 

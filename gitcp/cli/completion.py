@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp.cli.context import Context
-from gitcp.cli.options import OneOf, argument, takes
+from gitcp.cli.options import Command, OneOf
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -28,7 +30,9 @@ complete -o nosort -F _gitcp_completion gitcp
 """bash lists words without descriptions; on the second Tab, when it only lists, they are added."""
 
 
-@takes(argument("shell", OneOf(SHELLS), metavar="{bash|zsh|fish}"))
+@click.command(cls=Command)
+@click.argument("shell", type=OneOf(SHELLS), metavar="{bash|zsh|fish}")
+@click.pass_obj
 def command(context: Context, shell: str) -> None:
     """Print the completion script for a shell
 
@@ -44,8 +48,8 @@ def command(context: Context, shell: str) -> None:
         return
     from click.shell_completion import get_completion_class  # only for this
 
-    from gitcp.cli.commands import COMPLETE
-    from gitcp.cli.group import root
+    from gitcp.cli.main import root
+    from gitcp.cli.options import COMPLETE
 
     script = get_completion_class(shell)
     assert script is not None

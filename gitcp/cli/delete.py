@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp import humanize
 from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import (
-    SESSION,
-    argument,
-    flag,
-    json_option,
-    session_option,
-    takes,
-    yes_option,
-)
+from gitcp.cli.options import SESSION, Command, json_option, session_option, yes_option
 from gitcp.cli.output import GREEN, Styled
 from gitcp.errors import Refused
 from gitcp.lifecycle import delete as op
@@ -25,13 +19,13 @@ from gitcp.state.oplog import Operation
 from gitcp.wire import Json
 
 
-@takes(
-    argument("name", SESSION, metavar="SESSION[@N]"),
-    flag("--dry-run", "-n", help="show the plan and change nothing"),
-    yes_option,
-    session_option,
-    json_option,
-)
+@click.command(cls=Command)
+@click.argument("name", type=SESSION, metavar="SESSION[@N]")
+@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@yes_option
+@session_option
+@json_option
+@click.pass_obj
 def command(
     context: Context,
     name: str,

@@ -7,8 +7,10 @@ import sys
 import time
 from pathlib import Path
 
+import click
+
 from gitcp.cli.context import Context
-from gitcp.cli.options import option, takes
+from gitcp.cli.options import Command
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, Output, Styled
 from gitcp.demo import run
 
@@ -21,9 +23,9 @@ READING = 0.7
 SPEAKERS = {"you": CYAN, "agent": GREEN, "shell": DIM}
 
 
-@takes(
-    option("--keep", metavar="DIR", help="run in DIR (empty or new) and keep it"),
-)
+@click.command(cls=Command)
+@click.option("--keep", metavar="DIR", help="run in DIR (empty or new) and keep it")
+@click.pass_obj
 def command(context: Context, keep: str | None) -> None:
     """Show gitcp at work in a scratch repository
 

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import click
+
 from gitcp.adapters.base import Message
 from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
-from gitcp.cli.options import PATHS, REVISION, argument, flag, json_option, session_option, takes
+from gitcp.cli.options import PATHS, REVISION, Command, json_option, session_option
 from gitcp.cli.output import GREEN, RED, Color, Styled
 from gitcp.history import authors, diff_now, revisions
 from gitcp.history import diff as op
@@ -18,17 +20,16 @@ from gitcp.model import Capture, Checkpoint, Claim, Conversation
 from gitcp.worktree.paths import display
 
 
-@takes(
-    argument("old", REVISION, default="@", metavar="[A]"),
-    argument("new", REVISION, required=False, metavar="[B]"),
-    flag("--stat", help="show the number of changed lines in each file"),
-    flag("--name-only", help="show only the paths"),
-    flag("--conversation", help="compare the conversations instead"),
-    flag("--exit-code", help="exit with 1 if anything differs"),
-    session_option,
-    json_option,
-    PATHS,
-)
+@click.command(cls=Command, rest=PATHS)
+@click.argument("old", type=REVISION, metavar="[A]", default="@")
+@click.argument("new", type=REVISION, required=False, metavar="[B]")
+@click.option("--stat", is_flag=True, help="show the number of changed lines in each file")
+@click.option("--name-only", is_flag=True, help="show only the paths")
+@click.option("--conversation", is_flag=True, help="compare the conversations instead")
+@click.option("--exit-code", is_flag=True, help="exit with 1 if anything differs")
+@session_option
+@json_option
+@click.pass_obj
 def command(
     context: Context, /, old: str, new: str | None, session: str | None, **given: Any
 ) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp import __version__, discovery, humanize, wire
 from gitcp.adopting.sweeps import Sweep, due
 from gitcp.automation.install.health import AgentHealth, Health, examine
 from gitcp.cli import deletions, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
-from gitcp.cli.options import json_option, takes
+from gitcp.cli.options import Command, json_option
 from gitcp.cli.output import DIM, GREEN, RED, YELLOW, Styled
 from gitcp.errors import GitcpError, RepositoryNotFound
 from gitcp.state import hook_failures
@@ -16,9 +18,9 @@ from gitcp.store import Store
 from gitcp.wire import Json
 
 
-@takes(
-    json_option,
-)
+@click.command(cls=Command)
+@json_option
+@click.pass_obj
 def command(context: Context, *, as_json: bool) -> None:
     """Check the installation
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from gitcp import humanize
 from gitcp.automation.install import plan
 from gitcp.cli import enabling
 from gitcp.cli.context import Context
-from gitcp.cli.options import flag, json_option, takes, yes_option
+from gitcp.cli.options import Command, json_option, yes_option
 
 
-@takes(
-    enabling.agents_argument,
-    enabling.user_option,
-    flag("--dry-run", "-n", help="show the plan and change nothing"),
-    yes_option,
-    json_option,
-)
+@click.command(cls=Command)
+@enabling.agents_argument
+@enabling.user_option
+@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@yes_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Set up agents to save automatically
 
@@ -55,4 +57,4 @@ def _offer(context: Context, given: dict[str, Any]) -> None:
         return
     from gitcp.cli import adopt
 
-    adopt.command.run(context, **{**adopt.command.defaults(), "yes": True})
+    click.get_current_context().invoke(adopt.command, yes=True)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import click
+
 from gitcp import humanize
 from gitcp.adapters import names
 from gitcp.automation.install import command, scripts
@@ -15,7 +17,7 @@ from gitcp.automation.install.plan import Change, InstallPlan, Left, Report, Sco
 from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import OneOf, argument, flag
+from gitcp.cli.options import OneOf
 from gitcp.cli.output import BOLD, CYAN, GREEN, PLAIN, RED, YELLOW, Part, Styled
 from gitcp.errors import BadValue, DiskFull, GitcpError
 from gitcp.wire import Json
@@ -30,8 +32,10 @@ class InstallName(OneOf):
         return super().read(names.canonical(text))
 
 
-agents_argument = argument("agents", InstallName(NAMES), several=True, metavar="[AGENT]...")
-user_option = flag("--user", help="for all your projects, not only this one")
+agents_argument = click.argument(
+    "agents", type=InstallName(NAMES), nargs=-1, required=False, metavar="[AGENT]..."
+)
+user_option = click.option("--user", is_flag=True, help="for all your projects, not only this one")
 
 
 def meant(

@@ -8,6 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.adapters import CONVERTIBLE
 from gitcp.cli import allowing, conversion_view, objects, output_file
@@ -16,16 +18,13 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
     WORDS,
+    Command,
     OneOf,
     allow_filtered_option,
     allow_option,
-    argument,
-    flag,
     json_option,
-    option,
     rare,
     session_option,
-    takes,
 )
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue
@@ -42,46 +41,46 @@ ENDINGS = {
 FORMATS = [each.value for each in Format]
 
 
-@takes(
-    argument("revision", REVISION, default="@", metavar="[REV]"),
-    option(
-        "--format",
-        "-f",
-        target="form",
-        metavar="FORMAT",
-        kind=OneOf(FORMATS),
-        help=f"one of {', '.join(FORMATS)} (default: by extension)",
-    ),
-    option(
-        "--as",
-        target="agent",
-        metavar="AGENT",
-        kind=OneRecorded(CONVERTIBLE),
-        help="convert the transcript for another agent",
-    ),
-    option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        default="-",
-        help="write to FILE instead of standard output (-)",
-    ),
-    rare(
-        option(
-            "--stream",
-            metavar="NAME",
-            default="main",
-            kind=WORDS,
-            help="with -f transcript: the stream (main)",
-        )
-    ),
-    rare(flag("--redact", help="replace secrets with [REDACTED:…]")),
-    rare(allow_option),
-    rare(allow_filtered_option),
-    flag("--force", help="replace FILE if it exists"),
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.argument("revision", type=REVISION, metavar="[REV]", default="@")
+@click.option(
+    "--format",
+    "-f",
+    "form",
+    type=OneOf(FORMATS),
+    metavar="FORMAT",
+    help=f"one of {', '.join(FORMATS)} (default: by extension)",
 )
+@click.option(
+    "--as",
+    "agent",
+    type=OneRecorded(CONVERTIBLE),
+    metavar="AGENT",
+    help="convert the transcript for another agent",
+)
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    default="-",
+    help="write to FILE instead of standard output (-)",
+)
+@rare(
+    click.option(
+        "--stream",
+        type=WORDS,
+        metavar="NAME",
+        default="main",
+        help="with -f transcript: the stream (main)",
+    )
+)
+@rare(click.option("--redact", is_flag=True, help="replace secrets with [REDACTED:…]"))
+@rare(allow_option)
+@rare(allow_filtered_option)
+@click.option("--force", is_flag=True, help="replace FILE if it exists")
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Write a session or a conversation to a file
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import WORDS, argument, flag, json_option, takes
+from gitcp.cli.options import WORDS, Command, json_option
 from gitcp.cli.output import GREEN, RED, YELLOW, Styled
 from gitcp.cli.table import Column, show
 from gitcp.errors import BadValue, StoreDamaged
@@ -28,13 +30,15 @@ SAID = {
 }
 
 
-@takes(
-    argument("remote", WORDS, required=False, metavar="[REMOTE]"),
-    argument("sessions", WORDS, several=True, metavar="[SESSION]..."),
-    flag("--list", "-l", target="listing", help="list the remote's sessions, download nothing"),
-    flag("--no-files", help="skip file contents; enough for log and show"),
-    json_option,
+@click.command(cls=Command)
+@click.argument("remote", type=WORDS, required=False, metavar="[REMOTE]")
+@click.argument("sessions", type=WORDS, nargs=-1, required=False, metavar="[SESSION]...")
+@click.option(
+    "--list", "-l", "listing", is_flag=True, help="list the remote's sessions, download nothing"
 )
+@click.option("--no-files", is_flag=True, help="skip file contents; enough for log and show")
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Fetch sessions from a remote
 

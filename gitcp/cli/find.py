@@ -6,20 +6,12 @@ import re
 from contextlib import nullcontext
 from typing import Any
 
+import click
+
 from gitcp import humanize
 from gitcp.cli import indexing, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import (
-    NUMBER,
-    WORDS,
-    Kind,
-    argument,
-    flag,
-    json_option,
-    option,
-    session_option,
-    takes,
-)
+from gitcp.cli.options import NUMBER, WORDS, Command, Type, json_option, session_option
 from gitcp.cli.output import CYAN, DIM, RED, YELLOW, Styled
 from gitcp.errors import BadValue
 from gitcp.history.find import Page, find
@@ -34,7 +26,7 @@ AROUND = 60
 """Characters shown before and after a match."""
 
 
-class Places(Kind):
+class Places(Type):
     """`prompts,files`."""
 
     name = "places"
@@ -47,28 +39,22 @@ class Places(Kind):
         return places
 
 
-@takes(
-    argument("text", WORDS),
-    option(
-        "--in",
-        target="places",
-        metavar="WHERE",
-        default=PLACES,
-        kind=Places(),
-        help=f"where to search: {','.join(PLACES)} (all)",
-    ),
-    flag("--regex", "-E", help="TEXT is a regular expression"),
-    flag("--ignore-case", "-i", help="ignore case"),
-    option(
-        "-n",
-        target="limit",
-        metavar="N",
-        kind=NUMBER,
-        help="limit the number shown (100)",
-    ),
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.argument("text", type=WORDS)
+@click.option(
+    "--in",
+    "places",
+    type=Places(),
+    metavar="WHERE",
+    default=PLACES,
+    help=f"where to search: {','.join(PLACES)} (all)",
 )
+@click.option("--regex", "-E", is_flag=True, help="TEXT is a regular expression")
+@click.option("--ignore-case", "-i", is_flag=True, help="ignore case")
+@click.option("-n", "limit", type=NUMBER, metavar="N", help="limit the number shown (100)")
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Search conversations, notes and files of all checkpoints
 

@@ -7,43 +7,31 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import click
+
 from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import (
-    REVISION,
-    WORDS,
-    argument,
-    json_option,
-    option,
-    session_option,
-    takes,
-    trust_option,
-)
+from gitcp.cli.options import REVISION, WORDS, Command, json_option, session_option, trust_option
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.lifecycle import fork as op
 from gitcp.lifecycle.fork import Forked
 
 
-@takes(
-    argument("revision", REVISION, default="@", metavar="[REV]"),
-    option("--name", metavar="NAME", kind=WORDS, help="name of the new session"),
-    option(
-        "--worktree",
-        metavar="DIR",
-        help="create a git worktree in DIR with the files of REV",
-    ),
-    option(
-        "--branch",
-        metavar="NAME",
-        kind=WORDS,
-        help="create a branch at the commit REV was saved on",
-    ),
-    trust_option,
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.argument("revision", type=REVISION, metavar="[REV]", default="@")
+@click.option("--name", type=WORDS, metavar="NAME", help="name of the new session")
+@click.option(
+    "--worktree", metavar="DIR", help="create a git worktree in DIR with the files of REV"
 )
+@click.option(
+    "--branch", type=WORDS, metavar="NAME", help="create a branch at the commit REV was saved on"
+)
+@trust_option
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Start a new session from a checkpoint
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp.cli.context import Context
-from gitcp.cli.options import argument, flag, takes
+from gitcp.cli.options import Command
 
 
-@takes(
-    argument("name", required=False, metavar="[COMMAND]"),
-    flag("--all", "-a", target="everything", help="list all commands, by task"),
-)
+@click.command(cls=Command)
+@click.argument("name", required=False, metavar="[COMMAND]")
+@click.option("--all", "-a", "everything", is_flag=True, help="list all commands, by task")
+@click.pass_obj
 def command(context: Context, /, *, name: str | None, everything: bool) -> None:
     """Show all commands, or how to use one
 
@@ -19,7 +21,7 @@ def command(context: Context, /, *, name: str | None, everything: bool) -> None:
       gitcp help --all
       gitcp help restore
     """
-    from gitcp.cli import commands, group  # group loads click
+    from gitcp.cli import main
 
     wanted = [name, "--help"] if name else ["--help" if everything else "-h"]
-    group.run(commands.expanded(wanted)[0], context)
+    main.invoke(wanted, context)

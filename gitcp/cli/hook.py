@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp.cli import bounded, hooking
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, argument, takes
+from gitcp.cli.options import WORDS, Command
 
 
-@takes(
-    argument("agent", WORDS),
-    argument("event", WORDS),
-    argument("payload", WORDS, required=False),
-)
+@click.command(cls=Command)
+@click.argument("agent", type=WORDS)
+@click.argument("event", type=WORDS)
+@click.argument("payload", type=WORDS, required=False)
+@click.pass_obj
 def command(_: Context, /, agent: str, event: str, payload: str | None) -> None:
     """Handle an event from an agent (agents call this)
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.cli import objects
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import argument, json_option, option, takes
+from gitcp.cli.options import Command, json_option
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
 from gitcp.sharing import importing as op
 from gitcp.sharing.importing import Imported
 
 
-@takes(
-    argument("file", metavar="FILE"),
-    option(
-        "--agent",
-        metavar="NAME",
-        kind=RECORDED_NAME,
-        help="the transcript's agent, if it is not detected",
-    ),
-    json_option,
+@click.command(cls=Command)
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--agent",
+    type=RECORDED_NAME,
+    metavar="NAME",
+    help="the transcript's agent, if it is not detected",
 )
+@json_option
+@click.pass_obj
 def command(context: Context, /, *, file: str, agent: str | None, as_json: bool) -> None:
     """Import a bundle, JSON messages or a transcript
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 
+import click
+
 from gitcp import discovery, humanize
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import flag, json_option, takes
+from gitcp.cli.options import Command, json_option
 from gitcp.cli.output import GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.git import own_store, records
@@ -15,11 +17,15 @@ from gitcp.git.repo import Repository, refuse_dangerous
 from gitcp.sharing import join as join_op
 
 
-@takes(
-    flag("--join", help="move the checkpoints into the git repository made here since"),
-    flag("--trust", help="use the settings of a store that was moved or unpacked here"),
-    json_option,
+@click.command(cls=Command)
+@click.option(
+    "--join", is_flag=True, help="move the checkpoints into the git repository made here since"
 )
+@click.option(
+    "--trust", is_flag=True, help="use the settings of a store that was moved or unpacked here"
+)
+@json_option
+@click.pass_obj
 def command(context: Context, *, join: bool, trust: bool, as_json: bool) -> None:
     """Prepare a directory without git for checkpoints
 

@@ -10,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+import click
+
 from gitcp import humanize
 from gitcp.cli import filters, rendering
 from gitcp.cli.context import Context
@@ -19,13 +21,10 @@ from gitcp.cli.options import (
     PHASE,
     REVISION,
     WORDS,
-    argument,
-    flag,
+    Command,
     json_option,
-    option,
     rare,
     session_option,
-    takes,
 )
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Part, Styled
 from gitcp.errors import BadValue
@@ -56,30 +55,33 @@ UNDRAWN = ("table", "reverse", "stat", "patch", "as_json")
 T = TypeVar("T")
 
 
-@takes(
-    argument("revision", REVISION, required=False, metavar="[REV|A..B]"),
-    option("-n", target="limit", metavar="N", kind=NUMBER, help="limit the number of rows"),
-    option("--since", metavar="TIME", kind=WORDS, help="only checkpoints made at TIME or later"),
-    rare(option("--until", metavar="TIME", kind=WORDS, help="only checkpoints of TIME or earlier")),
-    option(
-        "--grep",
-        metavar="REGEX",
-        kind=WORDS,
-        help="only checkpoints whose subject matches, ignoring case",
-    ),
-    rare(option("--phase", metavar="NAME", kind=PHASE, help="only checkpoints of this phase")),
-    rare(session_option),
-    flag("--all", target="everything", help="show all sessions"),
-    rare(flag("--reverse", help="oldest first")),
-    rare(flag("--graph", help="draw sessions and forks")),
-    rare(flag("--table", help="a table, newest last (the last 20, or -n)")),
-    flag("--oneline", help="one line for every checkpoint"),
-    flag("--all-steps", target="steps", help="a row for every automatic step and every restore"),
-    rare(flag("--stat", help="show the number of changed lines in each file")),
-    flag("-p", "--patch", help="show the changes as a patch"),
-    json_option,
-    PATHS,
+@click.command(cls=Command, rest=PATHS)
+@click.argument("revision", type=REVISION, required=False, metavar="[REV|A..B]")
+@click.option("-n", "limit", type=NUMBER, metavar="N", help="limit the number of rows")
+@click.option("--since", type=WORDS, metavar="TIME", help="only checkpoints made at TIME or later")
+@rare(
+    click.option("--until", type=WORDS, metavar="TIME", help="only checkpoints of TIME or earlier")
 )
+@click.option(
+    "--grep",
+    type=WORDS,
+    metavar="REGEX",
+    help="only checkpoints whose subject matches, ignoring case",
+)
+@rare(click.option("--phase", type=PHASE, metavar="NAME", help="only checkpoints of this phase"))
+@rare(session_option)
+@click.option("--all", "everything", is_flag=True, help="show all sessions")
+@rare(click.option("--reverse", is_flag=True, help="oldest first"))
+@rare(click.option("--graph", is_flag=True, help="draw sessions and forks"))
+@rare(click.option("--table", is_flag=True, help="a table, newest last (the last 20, or -n)"))
+@click.option("--oneline", is_flag=True, help="one line for every checkpoint")
+@click.option(
+    "--all-steps", "steps", is_flag=True, help="a row for every automatic step and every restore"
+)
+@rare(click.option("--stat", is_flag=True, help="show the number of changed lines in each file"))
+@click.option("-p", "--patch", is_flag=True, help="show the changes as a patch")
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Show checkpoints, newest first
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp.cli.context import Context
-from gitcp.cli.options import takes
+from gitcp.cli.options import Command
 from gitcp.errors import GitcpError
 
 MISSING = "gitcp mcp needs the package mcp, which is not installed"
 INSTALL = "pip install 'gitcp-checkpoints[mcp]'"
 
 
-@takes()
+@click.command(cls=Command)
+@click.pass_obj
 def command(context: Context) -> None:
     """Serve checkpoints to MCP clients on stdin and stdout
 

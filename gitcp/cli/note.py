@@ -6,9 +6,11 @@ import subprocess
 import sys
 from typing import Any
 
+import click
+
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import NOTE, exact_session_option, flag, json_option, note_of, takes
+from gitcp.cli.options import Command, exact_session_option, json_option, note_of, note_options
 from gitcp.cli.output import BOLD, Styled
 from gitcp.errors import BadValue, GitcpError
 from gitcp.git.fsync import replace_file
@@ -28,14 +30,14 @@ EXPLAINED = """
 """
 
 
-@takes(
-    *NOTE,
-    flag("--edit", "-e", help="edit the pending note in your editor"),
-    flag("--show", help="show the pending note (the default)"),
-    flag("--clear", help="discard the pending note"),
-    exact_session_option,
-    json_option,
-)
+@click.command(cls=Command)
+@note_options
+@click.option("--edit", "-e", is_flag=True, help="edit the pending note in your editor")
+@click.option("--show", is_flag=True, help="show the pending note (the default)")
+@click.option("--clear", is_flag=True, help="discard the pending note")
+@exact_session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Add a note to the next checkpoint
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import NUMBER, json_option, option, session_option, takes
+from gitcp.cli.options import NUMBER, Command, json_option, session_option
 from gitcp.cli.output import YELLOW
 from gitcp.state import oplog
 from gitcp.state.oplog import Operation
 
 
-@takes(
-    option("-n", target="limit", metavar="N", kind=NUMBER, help="limit the number shown"),
-    session_option,
-    json_option,
-)
+@click.command(cls=Command)
+@click.option("-n", "limit", type=NUMBER, metavar="N", help="limit the number shown")
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, limit: int | None, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001
     """List operations other than saves
 

@@ -1,37 +1,81 @@
-"""Declarations of arguments and options: one table in each command's file, used by the quick reader
-(`gitcp.cli.reader`), click (`gitcp.cli.group`), the help and the completion.
-
-Does not import click, which takes as long to import as most commands run. Options shared by several
-commands are here.
-"""
+"""What commands are made of: their class, the types of arguments, and options that several have."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
 
 from gitcp.cli.context import Context
+from gitcp.errors import BadValue, GitcpError
 from gitcp.model import Handoff, Note
+from gitcp.safe import safe
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+COMPLETE = "_GITCP_COMPLETE"
 COUNT = re.compile(r"-([0-9]{1,9})")
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-class Kind:
-    """The type of a word on the command line. `read` raises ValueError with the reason."""
+
+class Type(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
+    """A click type whose `read` raises ValueError with the reason, and which describes what it
+    completes.
+    """
 
     name = "text"
 
     def read(self, text: str) -> Any:
+        """Return the value of a word."""
         return text
 
     def complete(self, context: Context) -> Iterable[tuple[str, str]]:  # noqa: ARG002 -- few can
         """Return completions, each with a description."""
         return ()
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self.read(value) if isinstance(value, str) else value  # else: a default
+        except GitcpError:
+            raise
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
-class Words(Kind):
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002 -- click's
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem  # only when a shell asks
+
+        context = ctx.ensure_object(Context)
+        context.directory = ctx.find_root().params.get("directory", "")
+        try:
+            completions = list(self.complete(context))
+        except GitcpError:  # where there is no repository, or it is damaged: nothing to offer
+            return []
+        return [
+            CompletionItem(word, help=_in_one_line(about) or None)
+            for word, about in dict(completions).items()
+            if word.startswith(incomplete)
+        ]
+
+
+def _in_one_line(about: str) -> str:
+    """Return a description on one line. Without commas for fish, which ends it there."""
+    text = safe(" ".join(about.split()))
+    return text.replace(",", ";") if os.environ.get(COMPLETE, "").startswith("fish") else text
+
+
+class Words(Type):
     """Text to be stored: UTF-8 without NUL."""
 
     def read(self, text: str) -> str:
@@ -62,7 +106,7 @@ class Pair(Words):
         return text
 
 
-class Number(Kind):
+class Number(Type):
     """A whole number of at least `least`."""
 
     name = "number"
@@ -80,7 +124,7 @@ class Number(Kind):
         return number
 
 
-class Seconds(Kind):
+class Seconds(Type):
     """A length of time in seconds, with a fraction or without."""
 
     name = "seconds"
@@ -95,7 +139,7 @@ class Seconds(Kind):
         return seconds
 
 
-class OneOf(Kind):
+class OneOf(Type):
     """One of a few names."""
 
     name = "choice"
@@ -112,7 +156,7 @@ class OneOf(Kind):
         return ((name, "") for name in self.names)
 
 
-class RawPath(Kind):
+class RawPath(Type):
     """A path as bytes."""
 
     name = "path"
@@ -121,7 +165,7 @@ class RawPath(Kind):
         return os.fsencode(text)
 
 
-class Revision(Kind):
+class Revision(Type):
     """A checkpoint as typed, resolved later."""
 
     name = "revision"
@@ -144,7 +188,7 @@ class Known(Words):
         return candidates.NAMES[self.name](context)
 
 
-TEXT = Kind()
+TEXT = Type()
 WORDS = Words()
 PAIR = Pair()
 NUMBER = Number()
@@ -156,257 +200,274 @@ TAG = Known("tag")
 PHASE = Known("phase")
 
 
-class Argument(NamedTuple):
-    """A positional argument; `several` takes all remaining words."""
-
-    target: str
-    kind: Kind
-    metavar: str
-    required: bool
-    default: Any
-    several: bool
-
-
-class Option(NamedTuple):
-    """`--option`: a flag if it has a `meaning`, else with a value. `-h` omits rare ones."""
-
-    names: tuple[str, ...]
-    target: str
-    kind: Kind
-    metavar: str
-    help: str
-    default: Any
-    meaning: Any = None
-    multiple: bool = False
-    required: bool = False
-    rare: bool = False
-
-
 class Rest(NamedTuple):
     """The words after `--` and, if `bare`, also extra words before it."""
 
     target: str
-    kind: Kind
+    type: Type
     metavar: str
     bare: bool = False
-
-
-Parameter = Argument | Option | Rest
-
-
-def argument(
-    target: str,
-    kind: Kind = TEXT,
-    *,
-    metavar: str = "",
-    required: bool = True,
-    default: Any = None,
-    several: bool = False,
-) -> Argument:
-    """Declare a positional argument, required unless it has a default or `required` is False."""
-    required = required and default is None and not several
-    shown = metavar or (target.upper() if required else f"[{target.upper()}]")
-    return Argument(target, kind, shown, required, () if several else default, several)
-
-
-def option(
-    *names: str,
-    help: str,
-    target: str = "",
-    kind: Kind = TEXT,
-    metavar: str = "",
-    default: Any = None,
-    multiple: bool = False,
-    required: bool = False,
-) -> Option:
-    """Declare an option with a value. With `multiple`, its value is a tuple."""
-    if multiple:
-        default = ()
-    target = target or _target(names)
-    return Option(names, target, kind, metavar, help, default, multiple=multiple, required=required)
-
-
-def flag(
-    *names: str, help: str, target: str = "", meaning: bool = True, default: bool | None = False
-) -> Option:
-    """Declare an option without a value."""
-    return Option(names, target or _target(names), TEXT, "", help, default, meaning=meaning)
-
-
-def rare(option: Option) -> Option:
-    """Omit an option from `-h`."""
-    return option._replace(rare=True)
-
-
-def _target(names: Sequence[str]) -> str:
-    return max(names, key=len).lstrip("-").replace("-", "_")
-
-
-class Command(NamedTuple):
-    """A command: its parameters, and the function that runs it with their values by target."""
-
-    run: Callable[..., None]
-    parameters: tuple[Parameter, ...]
-
-    @property
-    def help(self) -> str:
-        return self.run.__doc__ or ""
-
-    def defaults(self) -> dict[str, Any]:
-        """Return the default of every parameter."""
-        values: dict[str, Any] = {}
-        for each in self.parameters:
-            values.setdefault(each.target, () if isinstance(each, Rest) else each.default)
-        return values
-
-
-def spelled_out(command: Command, args: Sequence[str]) -> list[str]:
-    """Return a command line with `-5` as `-n 5`, if the command has `-n N`."""
-    options = {
-        name: each for each in command.parameters if isinstance(each, Option) for name in each.names
-    }
-    if "-n" not in options or options["-n"].meaning is not None:
-        return [*args]
-    words: list[str] = []
-    end = args.index("--") if "--" in args else len(args)
-    for before, word in zip(("", *args), args[:end], strict=False):
-        is_value = before in options and options[before].meaning is None
-        count = COUNT.fullmatch(word) if not is_value else None
-        words += ["-n", count[1]] if count else [word]
-    return [*words, *args[end:]]
-
-
-def takes(*parameters: Parameter) -> Callable[[Callable[..., None]], Command]:
-    """Make the decorated function a command with these parameters; its docstring is the help."""
-    return lambda function: Command(function, parameters)
 
 
 PATHS = Rest("paths", PATH, "PATH", bare=True)
 """For commands that take optional paths."""
 
-session_option = option(
+
+class Command(click.Command):
+    """A command whose examples are printed verbatim, with optional words after `--`. `-h` shows the
+    common options, `--help` all.
+    """
+
+    def __init__(
+        self, name: str | None, *, rest: Rest | None = None, help: str | None = None, **more: Any
+    ) -> None:
+        super().__init__(name, help=verbatim(help or ""), **more)
+        self.rest = rest
+        self.allow_extra_args = True  # refused in parse_args, with a better hint
+        self.whole = False
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = self._with_count_spelled_out(args)
+        at = words.index("--") if self.rest is not None and "--" in words else len(words)
+        self.whole = "--help" in words[:at]
+        bare = super().parse_args(ctx, words[:at])
+        if bare and not (self.rest and self.rest.bare):
+            raise self._too_many(ctx, bare)
+        if self.rest is not None:
+            rest = map(self.rest.type.read, (*bare, *words[at + 1 :]))
+            ctx.params[self.rest.target] = tuple(rest)
+            if self.rest.bare and at == len(words) and not ctx.resilient_parsing:
+                self._set_paths_apart(ctx)
+        return []
+
+    def _with_count_spelled_out(self, args: Sequence[str]) -> list[str]:
+        """Return a command line with `-5` as `-n 5`, if the command has `-n N`."""
+        options = {
+            name: each
+            for each in self.params
+            if isinstance(each, click.Option)
+            for name in each.opts
+        }
+        if "-n" not in options or options["-n"].is_flag:
+            return [*args]
+        words: list[str] = []
+        end = args.index("--") if "--" in args else len(args)
+        for before, word in zip(("", *args), args[:end], strict=False):
+            is_value = before in options and not options[before].is_flag
+            count = COUNT.fullmatch(word) if not is_value else None
+            words += ["-n", count[1]] if count else [word]
+        return [*words, *args[end:]]
+
+    def _set_paths_apart(self, ctx: click.Context) -> None:
+        """Treat the first argument that is a path and not a revision, and all after it, as paths:
+        `restore 1 db.py` means `restore 1 -- db.py`.
+        """
+        context, params = ctx.find_object(Context), ctx.params
+        defaults = {  # without one, newer versions of click have an object of their own there
+            str(each.name): each.default if isinstance(each.default, str) else None
+            for each in self.params
+            if each.type is REVISION
+        }
+        named = [name for name, default in defaults.items() if params[name] != default]
+        for position, name in enumerate(named):
+            if context is not None and context.is_path(params[name], params["session"]):
+                paths = [os.fsencode(params[later]) for later in named[position:]]
+                params["paths"] = (*paths, *params["paths"])
+                params.update((later, defaults[later]) for later in named[position:])
+                return
+
+    def _too_many(self, ctx: click.Context, words: list[str]) -> BadValue:
+        """Return the error for extra words; for a single text argument it suggests quotes."""
+        arguments = [each for each in self.params if isinstance(each, click.Argument)]
+        if len(arguments) != 1 or arguments[0].type is not WORDS:
+            return BadValue(f"unexpected argument {words[0]!r}", hint=f"{ctx.command_path} -h")
+        (first,) = arguments
+        text = " ".join((ctx.params[str(first.name)], *words))
+        hint = shlex.join(["gitcp", str(self.name), text])
+        shown = first.make_metavar(ctx).strip("[]")
+        return BadValue(f"{shown} with several words must be quoted", hint=hint)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        pieces = super().collect_usage_pieces(ctx)
+        if self.rest is None:
+            return pieces
+        dashes = "[--]" if self.rest.bare else "--"
+        return [*pieces, f"[{dashes} {self.rest.metavar}...]"]
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        return asked_for_help(super().get_help_option(ctx))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        shown = [each for each in options if self.whole or not getattr(each, "is_rare", False)]
+        lines = [line for each in shown if (line := each.get_help_record(ctx)) is not None]
+        with formatter.section("Options"):
+            formatter.write_dl(lines)
+            if len(shown) < len(options):
+                formatter.write_text(f"More options: gitcp help {self.name}")
+
+
+def verbatim(text: str) -> str:
+    """Mark indented paragraphs (examples) with click's backspace, so that their lines are kept."""
+    return re.sub(r"\n\n(?=  )", "\n\n\n\b\n", inspect.cleandoc(text))
+
+
+def asked_for_help(option: click.Option | None) -> click.Option | None:
+    """Say what `-h` does in gitcp's words."""
+    if option is not None:
+        option.help = "show this help"
+    return option
+
+
+def rare(option: Callable[[F], F]) -> Callable[[F], F]:
+    """Omit an option from `-h`."""
+
+    def add(function: F) -> F:
+        function = option(function)
+        function.__click_params__[-1].is_rare = True  # type: ignore[attr-defined]
+        return function
+
+    return add
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Make one decorator of several options, in their order."""
+
+    def add(function: F) -> F:
+        for each in reversed(options):
+            function = each(function)
+        return function
+
+    return add
+
+
+session_option = click.option(
     "--session",
+    type=SESSION,
     metavar="SESSION",
-    kind=SESSION,
     help="use this session (a unique prefix is enough)",
 )
 """On every command that has a current session."""
 
-exact_session_option = option(
-    "--session", metavar="SESSION", kind=SESSION, help="use this session (exact name)"
+exact_session_option = click.option(
+    "--session", type=SESSION, metavar="SESSION", help="use this session (exact name)"
 )
 """For commands that write into a session: a new name starts a new session."""
 
-json_option = flag("--json", target="as_json", help="print JSON")
+json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 """On every command."""
 
-yes_option = flag("--yes", "-y", help="do not ask")
+yes_option = click.option("--yes", "-y", is_flag=True, help="do not ask")
 """For commands that change files."""
 
-mine_option = flag("--mine", help="restore only what this session changed")
-whole_tree_option = flag("--whole-tree", help="also undo changes of sessions at work")
+mine_option = click.option("--mine", is_flag=True, help="restore only what this session changed")
+whole_tree_option = click.option(
+    "--whole-tree", is_flag=True, help="also undo changes of sessions at work"
+)
 """For commands that restore files."""
 
-keep_later_option = flag("--mine", help="keep later changes (the default)")
-undo_later_option = flag("--whole-tree", help="also undo later changes")
+keep_later_option = click.option("--mine", is_flag=True, help="keep later changes (the default)")
+undo_later_option = click.option("--whole-tree", is_flag=True, help="also undo later changes")
 """For undo and redo, which keep later changes by default, whoever made them."""
 
-allow_option = option(
+allow_option = click.option(
     "--allow",
-    multiple=True,
+    type=WORDS,
     metavar="ID",
-    kind=WORDS,
+    multiple=True,
     help="allow this secret from now on (repeatable)",
 )
 """For commands that scan what they write or send for secrets."""
 
-allow_filtered_option = flag(
+allow_filtered_option = click.option(
     "--allow-filtered",
-    target="unfiltered",
+    "unfiltered",
+    is_flag=True,
     help="send files that git would filter as they are",
 )
 """For commands that send files: a filter may encrypt them in commits."""
 
-produces_option = option(
+produces_option = click.option(
     "--produces",
+    type=PATH,
     metavar="PATH",
-    kind=PATH,
     multiple=True,
     help="a file the program writes; never skipped (repeatable)",
 )
 """For commands that a program calls."""
 
-appends_option = option(
+appends_option = click.option(
     "--appends",
+    type=PATH,
     metavar="PATH",
-    kind=PATH,
     multiple=True,
     help="a file only appended to since the last save (repeatable)",
 )
 """For commands that save files which a program writes."""
 
-trust_option = flag("--trust", help="allow checkpoints from another repository")
+trust_option = click.option(
+    "--trust", is_flag=True, help="allow checkpoints from another repository"
+)
 """For commands that let a checkpoint act on this machine."""
 
-NOTE = (
-    option("--phase", metavar="NAME", kind=PHASE, help="the phase of the work"),
-    rare(option("--objective", metavar="TEXT", kind=WORDS, help="the objective of the work")),
-    option(
+note_options = together(
+    click.option("--phase", type=PHASE, metavar="NAME", help="the phase of the work"),
+    rare(click.option("--objective", type=WORDS, metavar="TEXT", help="the objective of the work")),
+    click.option(
         "--fact",
-        target="facts",
+        "facts",
+        type=PAIR,
         metavar="K=V",
-        kind=PAIR,
         multiple=True,
         help="record a fact; K= removes it (repeatable)",
     ),
-    rare(option("--task", metavar="TEXT", kind=WORDS, help="handoff: the current task")),
-    option(
+    rare(click.option("--task", type=WORDS, metavar="TEXT", help="handoff: the current task")),
+    click.option(
         "--decided",
+        type=WORDS,
         metavar="TEXT",
-        kind=WORDS,
         multiple=True,
         help="handoff: a decision (repeatable)",
     ),
     rare(
-        option(
+        click.option(
             "--failed",
+            type=WORDS,
             metavar="TEXT",
-            kind=WORDS,
             multiple=True,
             help="handoff: what was tried and failed (repeatable)",
         )
     ),
-    option(
+    click.option(
         "--next",
+        type=WORDS,
         metavar="TEXT",
-        kind=WORDS,
         multiple=True,
         help="handoff: a next step (repeatable)",
     ),
     rare(
-        option(
+        click.option(
             "--active",
+            type=WORDS,
             metavar="PATH",
-            kind=WORDS,
             multiple=True,
             help="handoff: a file being worked on (repeatable)",
         )
     ),
     rare(
-        option(
+        click.option(
             "--position",
+            type=PAIR,
             metavar="K=V",
-            kind=PAIR,
             multiple=True,
             help="a position in the execution (repeatable)",
         )
     ),
 )
-"""The options of a note, for save and note."""
 
 
 def note_of(given: Mapping[str, Any]) -> Note:
-    """Return the note in the values of NOTE."""
+    """Return the note in the values of `note_options`."""
     return Note(
         phase=given["phase"],
         objective=given["objective"],

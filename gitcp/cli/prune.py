@@ -5,26 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import click
+
 from gitcp.cli import prune_view
 from gitcp.cli.context import Context
-from gitcp.cli.options import (
-    NUMBER,
-    Kind,
-    flag,
-    json_option,
-    option,
-    rare,
-    session_option,
-    takes,
-    yes_option,
-)
+from gitcp.cli.options import NUMBER, Command, Type, json_option, rare, session_option, yes_option
 from gitcp.history import dates
 from gitcp.lifecycle import prune as op
 from gitcp.lifecycle.prune import PruneRequest
 from gitcp.retention import Policy
 
 
-class Length(Kind):
+class Length(Type):
     """A length of time, like 24h or 14d."""
 
     name = "length"
@@ -33,65 +25,61 @@ class Length(Kind):
         return dates.parse_length(text)
 
 
-@takes(
-    option(
-        "--keep-last",
-        metavar="N",
-        default=10,
-        kind=NUMBER,
-        help="keep the last N of each session (10)",
-    ),
-    option(
-        "--keep-within",
-        metavar="TIME",
-        kind=Length(),
-        help="keep checkpoints newer than TIME (24h, 14d)",
-    ),
-    rare(
-        option(
-            "--keep-hourly",
-            metavar="N",
-            default=0,
-            kind=NUMBER,
-            help="keep the last of each of N hours",
-        )
-    ),
-    option(
-        "--keep-daily", metavar="N", default=0, kind=NUMBER, help="keep the last of each of N days"
-    ),
-    rare(
-        option(
-            "--keep-weekly",
-            metavar="N",
-            default=0,
-            kind=NUMBER,
-            help="keep the last of each of N weeks",
-        )
-    ),
-    rare(
-        option(
-            "--keep-monthly",
-            metavar="N",
-            default=0,
-            kind=NUMBER,
-            help="keep the last of each of N months",
-        )
-    ),
-    rare(flag("--keep-labelled", help="keep labelled checkpoints")),
-    rare(
-        option(
-            "--expire",
-            metavar="TIME",
-            default=timedelta(days=14),
-            kind=Length(),
-            help="empty the trash of entries older than TIME (14d)",
-        )
-    ),
-    flag("--dry-run", "-n", help="show what would be kept and dropped, and why"),
-    yes_option,
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.option(
+    "--keep-last", type=NUMBER, metavar="N", default=10, help="keep the last N of each session (10)"
 )
+@click.option(
+    "--keep-within",
+    type=Length(),
+    metavar="TIME",
+    help="keep checkpoints newer than TIME (24h, 14d)",
+)
+@rare(
+    click.option(
+        "--keep-hourly",
+        type=NUMBER,
+        metavar="N",
+        default=0,
+        help="keep the last of each of N hours",
+    )
+)
+@click.option(
+    "--keep-daily", type=NUMBER, metavar="N", default=0, help="keep the last of each of N days"
+)
+@rare(
+    click.option(
+        "--keep-weekly",
+        type=NUMBER,
+        metavar="N",
+        default=0,
+        help="keep the last of each of N weeks",
+    )
+)
+@rare(
+    click.option(
+        "--keep-monthly",
+        type=NUMBER,
+        metavar="N",
+        default=0,
+        help="keep the last of each of N months",
+    )
+)
+@rare(click.option("--keep-labelled", is_flag=True, help="keep labelled checkpoints"))
+@rare(
+    click.option(
+        "--expire",
+        type=Length(),
+        metavar="TIME",
+        default=timedelta(days=14),
+        help="empty the trash of entries older than TIME (14d)",
+    )
+)
+@click.option("--dry-run", "-n", is_flag=True, help="show what would be kept and dropped, and why")
+@yes_option
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Drop checkpoints that no rule keeps
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.cli import allowing, confirm, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
     WORDS,
+    Command,
     allow_option,
-    argument,
-    flag,
     json_option,
-    option,
     rare,
     session_option,
-    takes,
     trust_option,
     yes_option,
 )
@@ -28,24 +27,21 @@ from gitcp.review.publish import PublishPlan
 from gitcp.sharing import filtered
 
 
-@takes(
-    argument("revision", REVISION, default="@", metavar="[REV]"),
-    option("--branch", metavar="NAME", required=True, kind=WORDS, help="the branch to create"),
-    option(
-        "--base",
-        metavar="COMMIT",
-        kind=WORDS,
-        help="base of the branch (default: the session's base)",
-    ),
-    flag("--redact", help="replace secrets in files with [REDACTED:…]"),
-    rare(allow_option),
-    flag("--force", help="move the branch if it exists"),
-    flag("--dry-run", "-n", help="show the plan and change nothing"),
-    yes_option,
-    rare(trust_option),
-    rare(session_option),
-    json_option,
+@click.command(cls=Command)
+@click.argument("revision", type=REVISION, metavar="[REV]", default="@")
+@click.option("--branch", type=WORDS, metavar="NAME", required=True, help="the branch to create")
+@click.option(
+    "--base", type=WORDS, metavar="COMMIT", help="base of the branch (default: the session's base)"
 )
+@click.option("--redact", is_flag=True, help="replace secrets in files with [REDACTED:…]")
+@rare(allow_option)
+@click.option("--force", is_flag=True, help="move the branch if it exists")
+@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@yes_option
+@rare(trust_option)
+@rare(session_option)
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Make a branch from a session, for a pull request
 

@@ -7,19 +7,12 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import (
-    PATH,
-    WORDS,
-    flag,
-    json_option,
-    option,
-    session_option,
-    takes,
-    yes_option,
-)
+from gitcp.cli.options import PATH, WORDS, Command, json_option, session_option, yes_option
 from gitcp.cli.output import GREEN, YELLOW, Styled
 from gitcp.errors import BadValue
 from gitcp.git import refs
@@ -29,29 +22,24 @@ from gitcp.state import trash
 from gitcp.worktree.paths import display
 
 
-@takes(
-    option(
-        "--text", metavar="TEXT", kind=WORDS, help="the text to remove (- reads standard input)"
-    ),
-    option(
-        "--secret",
-        metavar="ID",
-        kind=WORDS,
-        help="a secret, by its ID in `gitcp secrets`",
-    ),
-    option(
-        "--path",
-        target="paths",
-        metavar="PATH",
-        multiple=True,
-        kind=PATH,
-        help="a file or directory (repeatable)",
-    ),
-    flag("--dry-run", "-n", help="show the plan and change nothing"),
-    yes_option,
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.option(
+    "--text", type=WORDS, metavar="TEXT", help="the text to remove (- reads standard input)"
 )
+@click.option("--secret", type=WORDS, metavar="ID", help="a secret, by its ID in `gitcp secrets`")
+@click.option(
+    "--path",
+    "paths",
+    type=PATH,
+    metavar="PATH",
+    multiple=True,
+    help="a file or directory (repeatable)",
+)
+@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@yes_option
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Remove a text or a path from every checkpoint
 

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.cli import allowing, confirm, objects
 from gitcp.cli.context import Context
@@ -13,13 +15,11 @@ from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
     SESSION,
     WORDS,
+    Command,
     allow_filtered_option,
     allow_option,
-    argument,
-    flag,
     json_option,
     session_option,
-    takes,
     yes_option,
 )
 from gitcp.cli.output import GREEN, RED, Styled
@@ -49,20 +49,22 @@ MOVED = "stale info"
 """What git says of a ref that is no longer where it was seen."""
 
 
-@takes(
-    argument("remote", WORDS, required=False, metavar="[REMOTE]"),
-    argument("sessions", SESSION, several=True, metavar="[SESSION]..."),
-    flag("--all", target="every", help="push all sessions"),
-    allow_option,
-    allow_filtered_option,
-    flag("--redact", help="push a copy with the secrets redacted"),
-    flag("--force", help="replace a session rewritten here; delete one not here"),
-    flag("--delete", "-d", help="delete the sessions on the remote, nothing here"),
-    flag("--dry-run", "-n", help="compare and scan, push nothing"),
-    yes_option,
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.argument("remote", type=WORDS, required=False, metavar="[REMOTE]")
+@click.argument("sessions", type=SESSION, nargs=-1, required=False, metavar="[SESSION]...")
+@click.option("--all", "every", is_flag=True, help="push all sessions")
+@allow_option
+@allow_filtered_option
+@click.option("--redact", is_flag=True, help="push a copy with the secrets redacted")
+@click.option("--force", is_flag=True, help="replace a session rewritten here; delete one not here")
+@click.option(
+    "--delete", "-d", is_flag=True, help="delete the sessions on the remote, nothing here"
 )
+@click.option("--dry-run", "-n", is_flag=True, help="compare and scan, push nothing")
+@yes_option
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Send a session and its tags to a remote
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp.cli import delete, prune_view, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
+    Command,
     json_option,
     keep_later_option,
     session_option,
-    takes,
     undo_later_option,
     yes_option,
 )
@@ -17,13 +19,13 @@ from gitcp.restoring import restore as op
 from gitcp.restoring.undo import to_redo
 
 
-@takes(
-    keep_later_option,
-    undo_later_option,
-    yes_option,
-    session_option,
-    json_option,
-)
+@click.command(cls=Command)
+@keep_later_option
+@undo_later_option
+@yes_option
+@session_option
+@json_option
+@click.pass_obj
 def command(
     context: Context,
     session: str | None,  # noqa: ARG001

@@ -6,18 +6,12 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+import click
+
 from gitcp import wire
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import (
-    WORDS,
-    allow_filtered_option,
-    argument,
-    flag,
-    json_option,
-    option,
-    takes,
-)
+from gitcp.cli.options import WORDS, Command, allow_filtered_option, json_option
 from gitcp.errors import BadValue
 from gitcp.sharing import remotes as op
 from gitcp.sharing.remotes import Remote
@@ -36,19 +30,18 @@ SAID = {
 }
 
 
-@takes(
-    argument("words", WORDS, several=True, metavar="[[add] NAME [URL]]"),
-    option(
-        "--push",
-        metavar="WHEN",
-        kind=WORDS,
-        help="push in the background: always, on-tag or never",
-    ),
-    allow_filtered_option,
-    flag("--as-branches", help="use branches and tags, for hosts that take nothing else"),
-    flag("--off", help="stop pushing checkpoints there"),
-    json_option,
+@click.command(cls=Command)
+@click.argument("words", type=WORDS, nargs=-1, required=False, metavar="[[add] NAME [URL]]")
+@click.option(
+    "--push", type=WORDS, metavar="WHEN", help="push in the background: always, on-tag or never"
 )
+@allow_filtered_option
+@click.option(
+    "--as-branches", is_flag=True, help="use branches and tags, for hosts that take nothing else"
+)
+@click.option("--off", is_flag=True, help="stop pushing checkpoints there")
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """List the remotes checkpoints may go to, or change them
 

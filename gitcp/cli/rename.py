@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp import humanize
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import SESSION, WORDS, argument, json_option, takes
+from gitcp.cli.options import SESSION, WORDS, Command, json_option
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.lifecycle import rename as op
 from gitcp.saving import session as session_op
 
 
-@takes(
-    argument("name", SESSION, metavar="SESSION"),
-    argument("new", WORDS, metavar="NAME"),
-    json_option,
-)
+@click.command(cls=Command)
+@click.argument("name", type=SESSION, metavar="SESSION")
+@click.argument("new", type=WORDS, metavar="NAME")
+@json_option
+@click.pass_obj
 def command(context: Context, name: str, new: str, *, as_json: bool) -> None:
     """Rename a session
 

@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import click
+
 from gitcp import humanize
 from gitcp.cli import rendering, restore_view
 from gitcp.cli.context import Context
@@ -17,14 +19,11 @@ from gitcp.cli.options import (
     PHASE,
     REVISION,
     WORDS,
-    argument,
-    flag,
+    Command,
     json_option,
     mine_option,
-    option,
     rare,
     session_option,
-    takes,
     trust_option,
     whole_tree_option,
     yes_option,
@@ -53,55 +52,45 @@ NAMING = (
 """Options that name a checkpoint or exclude a question."""
 
 
-@takes(
-    argument("revision", REVISION, required=False, metavar="[REV]"),
-    option("--at", metavar="TIME", kind=WORDS, help="the last checkpoint at or before this time"),
-    option("--phase", metavar="NAME", kind=PHASE, help="the last checkpoint of this phase"),
-    rare(
-        option(
-            "--message",
-            metavar="ID",
-            kind=WORDS,
-            help="the state before this message",
-        )
-    ),
-    flag("--files", help="only the files"),
-    rare(flag("--conversation", help="only the conversation")),
-    rare(flag("--index", help="also git's index (what was staged)")),
-    option(
-        "--to",
-        metavar="DIR",
-        help="write to DIR instead (empty or new)",
-    ),
-    mine_option,
-    whole_tree_option,
-    rare(flag("--markers", help="with --mine: write conflict markers into files in conflict")),
-    rare(
-        option(
-            "--worktree",
-            metavar="DIR",
-            help="create a git worktree in DIR instead, as REV recorded it",
-        )
-    ),
-    rare(option("--branch", metavar="NAME", kind=WORDS, help="with --worktree: a new branch")),
-    flag("--dry-run", "-n", help="show the plan and change nothing"),
-    rare(flag("--force", help="restore even during a merge or rebase")),
-    rare(flag("--continue", target="forward", default=None, help="finish an interrupted restore")),
-    rare(
-        flag(
-            "--abort",
-            target="forward",
-            help="undo an interrupted restore",
-            meaning=False,
-            default=None,
-        )
-    ),
-    rare(trust_option),
-    yes_option,
-    rare(session_option),
-    json_option,
-    PATHS,
+@click.command(cls=Command, rest=PATHS)
+@click.argument("revision", type=REVISION, required=False, metavar="[REV]")
+@click.option("--at", type=WORDS, metavar="TIME", help="the last checkpoint at or before this time")
+@click.option("--phase", type=PHASE, metavar="NAME", help="the last checkpoint of this phase")
+@rare(click.option("--message", type=WORDS, metavar="ID", help="the state before this message"))
+@click.option("--files", is_flag=True, help="only the files")
+@rare(click.option("--conversation", is_flag=True, help="only the conversation"))
+@rare(click.option("--index", is_flag=True, help="also git's index (what was staged)"))
+@click.option("--to", metavar="DIR", help="write to DIR instead (empty or new)")
+@mine_option
+@whole_tree_option
+@rare(
+    click.option(
+        "--markers", is_flag=True, help="with --mine: write conflict markers into files in conflict"
+    )
 )
+@rare(
+    click.option(
+        "--worktree", metavar="DIR", help="create a git worktree in DIR instead, as REV recorded it"
+    )
+)
+@rare(click.option("--branch", type=WORDS, metavar="NAME", help="with --worktree: a new branch"))
+@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@rare(click.option("--force", is_flag=True, help="restore even during a merge or rebase"))
+@rare(
+    click.option(
+        "--continue", "forward", flag_value=True, default=None, help="finish an interrupted restore"
+    )
+)
+@rare(
+    click.option(
+        "--abort", "forward", flag_value=False, default=None, help="undo an interrupted restore"
+    )
+)
+@rare(trust_option)
+@yes_option
+@rare(session_option)
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Restore files and conversation from a checkpoint
 

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import click
+
 from gitcp import wire
 from gitcp.adapters import CONVERTIBLE
 from gitcp.cli import objects, restore_view
@@ -15,12 +17,9 @@ from gitcp.cli.agent_names import OneRecorded
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
-    argument,
-    flag,
+    Command,
     json_option,
-    option,
     session_option,
-    takes,
     trust_option,
     yes_option,
 )
@@ -35,26 +34,24 @@ if TYPE_CHECKING:
     from gitcp.restoring.converting import Handover
 
 
-@takes(
-    argument("revision", REVISION, required=False, metavar="[REV]"),
-    option(
-        "--with",
-        target="agent",
-        metavar="AGENT",
-        kind=OneRecorded(CONVERTIBLE),
-        help="convert the conversation for another agent",
-    ),
-    option(
-        "--worktree",
-        metavar="DIR",
-        help="create a git worktree in DIR if the session's is gone",
-    ),
-    flag("--print", target="only_print", help="print the command and change nothing"),
-    yes_option,
-    trust_option,
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.argument("revision", type=REVISION, required=False, metavar="[REV]")
+@click.option(
+    "--with",
+    "agent",
+    type=OneRecorded(CONVERTIBLE),
+    metavar="AGENT",
+    help="convert the conversation for another agent",
 )
+@click.option(
+    "--worktree", metavar="DIR", help="create a git worktree in DIR if the session's is gone"
+)
+@click.option("--print", "only_print", is_flag=True, help="print the command and change nothing")
+@yes_option
+@trust_option
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Resume the agent from a checkpoint
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import click
+
 from gitcp import humanize
 from gitcp.cli import confirm, objects, restore_view
 from gitcp.cli.context import Context
@@ -12,12 +14,10 @@ from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
     PATHS,
     REVISION,
-    argument,
-    flag,
+    Command,
     json_option,
     rare,
     session_option,
-    takes,
     yes_option,
 )
 from gitcp.cli.output import BOLD, GREEN, RED, YELLOW, Styled
@@ -29,18 +29,17 @@ from gitcp.restoring.revert import RevertPlan
 from gitcp.worktree.paths import display
 
 
-@takes(
-    argument("revision", REVISION, metavar="REV|A..B"),
-    flag("--keep", help="skip paths in conflict and revert the rest"),
-    flag("--markers", help="write conflict markers into files in conflict"),
-    flag("--mine", help="undo only what this session changed"),
-    flag("--dry-run", "-n", help="show the plan and change nothing"),
-    rare(flag("--force", help="revert even during a merge or rebase")),
-    yes_option,
-    rare(session_option),
-    json_option,
-    PATHS,
-)
+@click.command(cls=Command, rest=PATHS)
+@click.argument("revision", type=REVISION, metavar="REV|A..B")
+@click.option("--keep", is_flag=True, help="skip paths in conflict and revert the rest")
+@click.option("--markers", is_flag=True, help="write conflict markers into files in conflict")
+@click.option("--mine", is_flag=True, help="undo only what this session changed")
+@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@rare(click.option("--force", is_flag=True, help="revert even during a merge or rebase"))
+@yes_option
+@rare(session_option)
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Undo the changes of one checkpoint, keeping later ones
 

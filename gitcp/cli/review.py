@@ -8,20 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import click
+
 from gitcp import wire
 from gitcp.cli import allowing, objects, output_file
 from gitcp.cli.context import Context
-from gitcp.cli.options import (
-    WORDS,
-    Number,
-    allow_option,
-    argument,
-    flag,
-    json_option,
-    option,
-    rare,
-    takes,
-)
+from gitcp.cli.options import WORDS, Command, Number, allow_option, json_option, rare
 from gitcp.errors import BadValue
 from gitcp.git.object_format import FULL_NAME
 from gitcp.model import Oid
@@ -35,40 +27,33 @@ KINDS = (".md", ".html", ".json")
 HEX = re.compile(FULL_NAME)
 
 
-@takes(
-    argument("commits", WORDS, required=False, metavar="[BASE..HEAD]"),
-    option(
-        "-o",
-        target="files",
-        multiple=True,
-        metavar="FILE",
-        help="write .md, .html or .json (repeatable)",
-    ),
-    option(
-        "--since", metavar="COMMIT", kind=WORDS, help="show what is new since COMMIT was reviewed"
-    ),
-    rare(flag("--force", help="replace FILE if it exists")),
-    flag("--post", help="in CI: update the comment on the pull or merge request"),
-    flag("--dry-run", "-n", help="with --post: print the comment, post nothing"),
-    rare(
-        option(
-            "--max-bytes",
-            metavar="N",
-            default=60_000,
-            kind=Number(2000),
-            help="size limit of the Markdown (60000)",
-        )
-    ),
-    option(
-        "--session",
-        metavar="SESSION",
-        kind=WORDS,
-        help="explain all of SESSION or REMOTE/SESSION",
-    ),
-    rare(flag("--redact", help="redact secrets in the output")),
-    rare(allow_option),
-    json_option,
+@click.command(cls=Command)
+@click.argument("commits", type=WORDS, required=False, metavar="[BASE..HEAD]")
+@click.option(
+    "-o", "files", metavar="FILE", multiple=True, help="write .md, .html or .json (repeatable)"
 )
+@click.option(
+    "--since", type=WORDS, metavar="COMMIT", help="show what is new since COMMIT was reviewed"
+)
+@rare(click.option("--force", is_flag=True, help="replace FILE if it exists"))
+@click.option("--post", is_flag=True, help="in CI: update the comment on the pull or merge request")
+@click.option("--dry-run", "-n", is_flag=True, help="with --post: print the comment, post nothing")
+@rare(
+    click.option(
+        "--max-bytes",
+        type=Number(2000),
+        metavar="N",
+        default=60_000,
+        help="size limit of the Markdown (60000)",
+    )
+)
+@click.option(
+    "--session", type=WORDS, metavar="SESSION", help="explain all of SESSION or REMOTE/SESSION"
+)
+@rare(click.option("--redact", is_flag=True, help="redact secrets in the output"))
+@rare(allow_option)
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Explain how commits were made: prompts, attempts, tests
 

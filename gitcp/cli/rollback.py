@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp.cli import restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
-    flag,
+    Command,
     json_option,
     mine_option,
     session_option,
-    takes,
     whole_tree_option,
     yes_option,
 )
@@ -19,14 +20,14 @@ from gitcp.restoring import rollback
 from gitcp.restoring.rollback import Choice
 
 
-@takes(
-    flag("--dry-run", "-n", help="show the plan and change nothing"),
-    mine_option,
-    whole_tree_option,
-    yes_option,
-    session_option,
-    json_option,
-)
+@click.command(cls=Command)
+@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@mine_option
+@whole_tree_option
+@yes_option
+@session_option
+@json_option
+@click.pass_obj
 def command(
     context: Context,
     session: str | None,

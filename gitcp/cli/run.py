@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from gitcp import humanize
 from gitcp.cli import child, effects, objects, rendering, restore_view, steps
 from gitcp.cli.context import Context
@@ -12,15 +14,12 @@ from gitcp.cli.options import (
     SECONDS,
     TEXT,
     WORDS,
+    Command,
     Rest,
     appends_option,
-    argument,
     exact_session_option,
-    flag,
     json_option,
-    option,
     rare,
-    takes,
 )
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.cli.save import retain
@@ -34,32 +33,33 @@ from gitcp.state import masking
 from gitcp.state.steps import only, place
 
 
-@takes(
-    argument("label", WORDS, required=False),
-    flag("--rollback", help="on failure, run compensations and restore the files"),
-    option(
-        "--compensate",
-        metavar="CMD",
-        multiple=True,
-        kind=WORDS,
-        help="command that undoes its effect (repeatable)",
-    ),
-    rare(
-        option(
-            "--limit",
-            metavar="SECONDS",
-            default=LIMIT,
-            kind=SECONDS,
-            help="time limit for a compensation (600)",
-        )
-    ),
-    *steps.OPTIONS,
-    rare(appends_option),
-    flag("--recover", help="finish an interrupted run, and run nothing"),
-    exact_session_option,
-    json_option,
-    Rest("program", TEXT, "CMD"),
+@click.command(cls=Command, rest=Rest("program", TEXT, "CMD"))
+@click.argument("label", type=WORDS, required=False)
+@click.option(
+    "--rollback", is_flag=True, help="on failure, run compensations and restore the files"
 )
+@click.option(
+    "--compensate",
+    type=WORDS,
+    metavar="CMD",
+    multiple=True,
+    help="command that undoes its effect (repeatable)",
+)
+@rare(
+    click.option(
+        "--limit",
+        type=SECONDS,
+        metavar="SECONDS",
+        default=LIMIT,
+        help="time limit for a compensation (600)",
+    )
+)
+@steps.step_options
+@rare(appends_option)
+@click.option("--recover", is_flag=True, help="finish an interrupted run, and run nothing")
+@exact_session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, label: str | None, program: tuple[str, ...], **given: Any) -> None:
     """Run a command between two checkpoints
 

@@ -8,25 +8,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.cli import rendering
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
-    NOTE,
     WORDS,
+    Command,
     OneOf,
     appends_option,
-    argument,
     exact_session_option,
-    flag,
     json_option,
     note_of,
-    option,
+    note_options,
     produces_option,
     rare,
-    takes,
 )
 from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue, GitcpError
@@ -45,66 +44,64 @@ yet.
 """
 
 
-@takes(
-    argument("label", WORDS, required=False),
-    option(
-        "--message", "-m", metavar="LABEL", kind=WORDS, help="the label (another way to give it)"
-    ),
-    *NOTE,
-    rare(
-        option(
-            "--compensate",
-            metavar="CMD",
-            multiple=True,
-            kind=WORDS,
-            help="the command that undoes an effect elsewhere",
-        )
-    ),
-    rare(
-        option(
-            "--trigger",
-            metavar="WHY",
-            default="manual",
-            kind=OneOf(TRIGGERS),
-            help=f"one of: {', '.join(TRIGGERS)}",
-        )
-    ),
-    option(
-        "--tag",
-        target="tags",
-        metavar="NAME",
-        multiple=True,
-        kind=WORDS,
-        help="tag the checkpoint (repeatable)",
-    ),
-    rare(exact_session_option),
-    rare(
-        option(
-            "--agent", metavar="NAME", kind=RECORDED_NAME, help="store this agent's conversation"
-        )
-    ),
-    rare(
-        option(
-            "--conversation",
-            metavar="FILE|-",
-            help="store this file as the conversation (-: stdin)",
-        )
-    ),
-    rare(
-        option(
-            "--include",
-            metavar="GLOB",
-            multiple=True,
-            kind=WORDS,
-            help="include ignored files (repeatable)",
-        )
-    ),
-    rare(produces_option),
-    rare(appends_option),
-    flag("--force", help="save even if nothing changed"),
-    flag("--quiet", "-q", help="print nothing unless it fails"),
-    json_option,
+@click.command(cls=Command)
+@click.argument("label", type=WORDS, required=False)
+@click.option(
+    "--message", "-m", type=WORDS, metavar="LABEL", help="the label (another way to give it)"
 )
+@note_options
+@rare(
+    click.option(
+        "--compensate",
+        type=WORDS,
+        metavar="CMD",
+        multiple=True,
+        help="the command that undoes an effect elsewhere",
+    )
+)
+@rare(
+    click.option(
+        "--trigger",
+        type=OneOf(TRIGGERS),
+        metavar="WHY",
+        default="manual",
+        help=f"one of: {', '.join(TRIGGERS)}",
+    )
+)
+@click.option(
+    "--tag",
+    "tags",
+    type=WORDS,
+    metavar="NAME",
+    multiple=True,
+    help="tag the checkpoint (repeatable)",
+)
+@rare(exact_session_option)
+@rare(
+    click.option(
+        "--agent", type=RECORDED_NAME, metavar="NAME", help="store this agent's conversation"
+    )
+)
+@rare(
+    click.option(
+        "--conversation", metavar="FILE|-", help="store this file as the conversation (-: stdin)"
+    )
+)
+@rare(
+    click.option(
+        "--include",
+        type=WORDS,
+        metavar="GLOB",
+        multiple=True,
+        help="include ignored files (repeatable)",
+    )
+)
+@rare(produces_option)
+@rare(appends_option)
+@click.option("--force", is_flag=True, help="save even if nothing changed")
+@click.option("--quiet", "-q", is_flag=True, help="print nothing unless it fails")
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Save files and conversation as a checkpoint
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.cli import allowing, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import (
-    REVISION,
-    WORDS,
-    argument,
-    flag,
-    json_option,
-    option,
-    session_option,
-    takes,
-)
+from gitcp.cli.options import REVISION, WORDS, Command, json_option, session_option
 from gitcp.cli.output import RED, YELLOW, Styled
 from gitcp.errors import BadValue, GitFailed, SecretsFound
 from gitcp.model import Oid
@@ -30,29 +23,29 @@ from gitcp.store import Store
 from gitcp.worktree.paths import display
 
 
-@takes(
-    argument("revision", REVISION, required=False, metavar="[REV]"),
-    flag("--all", target="every", help="scan all sessions"),
-    option(
-        "--allow",
-        target="allow",
-        multiple=True,
-        metavar="ID",
-        kind=WORDS,
-        help="allow this secret from now on (repeatable)",
-    ),
-    flag("--allowed", help="list the secrets that are allowed"),
-    option(
-        "--revoke",
-        target="revoke",
-        multiple=True,
-        metavar="ID",
-        kind=WORDS,
-        help="no longer allow this secret (repeatable)",
-    ),
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.argument("revision", type=REVISION, required=False, metavar="[REV]")
+@click.option("--all", "every", is_flag=True, help="scan all sessions")
+@click.option(
+    "--allow",
+    "allow",
+    type=WORDS,
+    metavar="ID",
+    multiple=True,
+    help="allow this secret from now on (repeatable)",
 )
+@click.option("--allowed", is_flag=True, help="list the secrets that are allowed")
+@click.option(
+    "--revoke",
+    "revoke",
+    type=WORDS,
+    metavar="ID",
+    multiple=True,
+    help="no longer allow this secret (repeatable)",
+)
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """List secrets in checkpoints: tokens, keys, passwords
 

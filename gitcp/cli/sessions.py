@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.cli import filters, objects
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
-from gitcp.cli.options import NUMBER, WORDS, flag, json_option, option, session_option, takes
+from gitcp.cli.options import NUMBER, WORDS, Command, json_option, session_option
 from gitcp.cli.output import DIM, YELLOW
 from gitcp.errors import BadValue
 from gitcp.history import sessions as op
@@ -24,21 +26,20 @@ if TYPE_CHECKING:
 HELP = "gitcp sessions -h"
 
 
-@takes(
-    option("-n", target="limit", metavar="N", kind=NUMBER, help="limit the number shown"),
-    option("--agent", metavar="NAME", kind=RECORDED_NAME, help="only sessions of this agent"),
-    option("--since", metavar="TIME", kind=WORDS, help="only sessions saved at TIME or later"),
-    option(
-        "--grep",
-        metavar="REGEX",
-        kind=WORDS,
-        help="only if name, title or last prompt matches",
-    ),
-    flag("--fetched", help="list only fetched and imported sessions"),
-    flag("--worktrees", help="list worktrees, also removed ones, with their sessions"),
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.option("-n", "limit", type=NUMBER, metavar="N", help="limit the number shown")
+@click.option("--agent", type=RECORDED_NAME, metavar="NAME", help="only sessions of this agent")
+@click.option("--since", type=WORDS, metavar="TIME", help="only sessions saved at TIME or later")
+@click.option(
+    "--grep", type=WORDS, metavar="REGEX", help="only if name, title or last prompt matches"
 )
+@click.option("--fetched", is_flag=True, help="list only fetched and imported sessions")
+@click.option(
+    "--worktrees", is_flag=True, help="list worktrees, also removed ones, with their sessions"
+)
+@session_option
+@json_option
+@click.pass_obj
 def command(
     context: Context,
     limit: int | None,

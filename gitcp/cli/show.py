@@ -6,20 +6,12 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
-from gitcp.cli.options import (
-    PATHS,
-    REVISION,
-    WORDS,
-    argument,
-    flag,
-    json_option,
-    option,
-    session_option,
-    takes,
-)
+from gitcp.cli.options import PATHS, REVISION, WORDS, Command, json_option, session_option
 from gitcp.cli.output import BOLD, Styled
 from gitcp.errors import BadValue, RevisionNotFound
 from gitcp.git import trees
@@ -32,28 +24,20 @@ MOST = 20
 TURNS = 6
 
 
-@takes(
-    argument("revision", REVISION, default="@", metavar="[REV[:PATH]]"),
-    flag("--conversation", help="show the whole conversation"),
-    flag("--files", help="list every path in the checkpoint"),
-    option(
-        "--stream",
-        metavar="NAME",
-        kind=WORDS,
-        help="print a stream of the conversation (main)",
-    ),
-    option(
-        "--position",
-        target="key",
-        metavar="KEY",
-        kind=WORDS,
-        help="print one value of the position",
-    ),
-    flag("--raw", help="print checkpoint.json as it is stored"),
-    session_option,
-    json_option,
-    PATHS,
+@click.command(cls=Command, rest=PATHS)
+@click.argument("revision", type=REVISION, metavar="[REV[:PATH]]", default="@")
+@click.option("--conversation", is_flag=True, help="show the whole conversation")
+@click.option("--files", is_flag=True, help="list every path in the checkpoint")
+@click.option(
+    "--stream", type=WORDS, metavar="NAME", help="print a stream of the conversation (main)"
 )
+@click.option(
+    "--position", "key", type=WORDS, metavar="KEY", help="print one value of the position"
+)
+@click.option("--raw", is_flag=True, help="print checkpoint.json as it is stored")
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, revision: str, session: str | None, **given: Any) -> None:
     """Show a checkpoint, or a file or the conversation in it
 

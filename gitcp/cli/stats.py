@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.cli import objects, output_file
 from gitcp.cli.context import Context
-from gitcp.cli.options import flag, json_option, option, session_option, takes
+from gitcp.cli.options import Command, json_option, session_option
 from gitcp.cli.output import CYAN, Styled
 from gitcp.lifecycle.stats import Share, Stats, stats
 from gitcp.worktree.paths import display
@@ -21,12 +23,12 @@ MOST = 14
 WIDTH = 24
 
 
-@takes(
-    option("-o", target="file", metavar="FILE", help="write a page with plots to FILE.html"),
-    flag("--force", help="replace FILE if it exists"),
-    session_option,
-    json_option,
-)
+@click.command(cls=Command)
+@click.option("-o", "file", metavar="FILE", help="write a page with plots to FILE.html")
+@click.option("--force", is_flag=True, help="replace FILE if it exists")
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Show the disk usage of checkpoints
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import click
+
 from gitcp import clock, humanize, wire
 from gitcp.adopting.sweeps import Sweep, due
 from gitcp.cli import deletions, objects, rendering
 from gitcp.cli.context import Context
-from gitcp.cli.options import json_option, session_option, takes
+from gitcp.cli.options import Command, json_option, session_option
 from gitcp.cli.output import BOLD, YELLOW, Output, Styled
 from gitcp.git import refs
 from gitcp.history.status import Growth, Status, status
@@ -33,10 +35,10 @@ SHORTEST_LABEL = 12
 MOST = 20
 
 
-@takes(
-    session_option,
-    json_option,
-)
+@click.command(cls=Command)
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, session: str | None, *, as_json: bool) -> None:
     """Show unsaved changes and what can be undone
 

@@ -6,9 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import click
+
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, flag, option, produces_option, rare
+from gitcp.cli.options import WORDS, produces_option, rare, together
 from gitcp.errors import BadValue
 from gitcp.model import StepName
 from gitcp.running import steps
@@ -16,15 +18,15 @@ from gitcp.running.steps import Known, StepPlan, StepRequest, Verdict
 from gitcp.state.steps import Result, encode, inputs_checksum
 from gitcp.value import EMPTY
 
-OPTIONS = (
-    option(
+step_options = together(
+    click.option(
         "--step",
+        type=WORDS,
         metavar="NAME",
-        kind=WORDS,
         help="skip CMD while nothing that this step depends on changed",
     ),
     rare(
-        option(
+        click.option(
             "--input",
             metavar="TEXT|@FILE",
             multiple=True,
@@ -32,21 +34,23 @@ OPTIONS = (
         )
     ),
     rare(
-        option(
+        click.option(
             "--depends",
+            type=WORDS,
             metavar="STEP",
-            kind=WORDS,
             multiple=True,
             help="run it again if this step's result changes (repeatable)",
         )
     ),
     rare(produces_option),
-    flag("--plan", help="list which steps would run and why, and run nothing"),
+    click.option(
+        "--plan", is_flag=True, help="list which steps would run and why, and run nothing"
+    ),
     rare(
-        option(
+        click.option(
             "--invalidate",
+            type=WORDS,
             metavar="STEP",
-            kind=WORDS,
             help="make a step run again, and run nothing",
         )
     ),

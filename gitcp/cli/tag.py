@@ -4,42 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from gitcp import humanize
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import (
-    REVISION,
-    TAG,
-    WORDS,
-    argument,
-    flag,
-    json_option,
-    option,
-    session_option,
-    takes,
-)
+from gitcp.cli.options import REVISION, TAG, WORDS, Command, json_option, session_option
 from gitcp.cli.output import YELLOW, Styled
 from gitcp.errors import BadValue, Refused
 from gitcp.lifecycle import pushing
 from gitcp.state import tag as op
 
 
-@takes(
-    argument("name", TAG, required=False, metavar="[NAME"),
-    argument("revision", REVISION, required=False, metavar="[REV]]"),
-    option(
-        "--message",
-        "-m",
-        metavar="TEXT",
-        kind=WORDS,
-        help="a message of its own, in an annotated tag object",
-    ),
-    flag("--force", "-f", help="move an existing tag"),
-    flag("--delete", "-d", help="delete the tag; its checkpoint is kept"),
-    flag("--list", "-l", target="listing", help="list the tags"),
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.argument("name", type=TAG, required=False, metavar="[NAME")
+@click.argument("revision", type=REVISION, required=False, metavar="[REV]]")
+@click.option(
+    "--message",
+    "-m",
+    type=WORDS,
+    metavar="TEXT",
+    help="a message of its own, in an annotated tag object",
 )
+@click.option("--force", "-f", is_flag=True, help="move an existing tag")
+@click.option("--delete", "-d", is_flag=True, help="delete the tag; its checkpoint is kept")
+@click.option("--list", "-l", "listing", is_flag=True, help="list the tags")
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, **given: Any) -> None:
     """Name a checkpoint, or list tags
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gitcp.cli import commands, reader
+import click
+
+from gitcp.cli import commands
 from gitcp.cli.context import Context
 from gitcp.cli.failure import Ended, describe
-from gitcp.cli.options import session_option, takes
+from gitcp.cli.options import Command, session_option
 from gitcp.cli.output import Output, Part
 from gitcp.errors import BadValue, GitcpError
 from gitcp.safe import safe
@@ -26,7 +27,9 @@ MISSING = "gitcp ui needs the package textual, which is not installed"
 INSTALL = "pip install 'gitcp-checkpoints[tui]'"
 
 
-@takes(session_option)
+@click.command(cls=Command)
+@session_option
+@click.pass_obj
 def command(context: Context, session: str | None) -> None:
     """Show sessions and checkpoints in the terminal
 
@@ -175,10 +178,6 @@ def _perform(context: Context, args: Sequence[str], console: Console) -> int:
 
 def _run(args: Sequence[str], context: Context) -> int:
     command = commands.load(args[0])
-    given = reader.read(command, args[1:])
-    if given is None:
-        raise BadValue(
-            f"not understood: {shlex.join(['gitcp', *args])}", hint=f"gitcp {args[0]} -h"
-        )
-    commands.perform(context, command, given)
+    with command.make_context(args[0], [*args[1:]], obj=context) as ctx:
+        command.invoke(ctx)
     return 0

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import click
+
 from gitcp import humanize
 from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
+    Command,
     Number,
-    argument,
     json_option,
     keep_later_option,
     session_option,
-    takes,
     undo_later_option,
     yes_option,
 )
@@ -22,14 +23,14 @@ from gitcp.state import trash
 from gitcp.state.oplog import Operation
 
 
-@takes(
-    argument("operation", Number(1), required=False, metavar="[OPERATION]"),
-    keep_later_option,
-    undo_later_option,
-    yes_option,
-    session_option,
-    json_option,
-)
+@click.command(cls=Command)
+@click.argument("operation", type=Number(1), required=False, metavar="[OPERATION]")
+@keep_later_option
+@undo_later_option
+@yes_option
+@session_option
+@json_option
+@click.pass_obj
 def command(
     context: Context,
     operation: int | None,

@@ -8,21 +8,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.cli import allowing, objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
     WORDS,
+    Command,
     allow_filtered_option,
     allow_option,
-    argument,
-    flag,
     json_option,
-    option,
     rare,
     session_option,
-    takes,
 )
 from gitcp.cli.output import YELLOW, Styled
 from gitcp.cli.secrets import fields as finding_fields
@@ -37,23 +36,23 @@ from gitcp.secrets.checkpoint_scan import Finding, Sieve
 STDOUT = "-"
 
 
-@takes(
-    argument("revision", REVISION, default="@", metavar="[REV|SESSION|A..B]"),
-    option(
-        "-o",
-        "--output",
-        target="file",
-        metavar="FILE",
-        kind=WORDS,
-        help="write the page to FILE (- is stdout)",
-    ),
-    flag("--redact", help="replace secrets with [REDACTED:rule]"),
-    allow_option,
-    rare(allow_filtered_option),
-    flag("--no-open", help="do not open the browser"),
-    session_option,
-    json_option,
+@click.command(cls=Command)
+@click.argument("revision", type=REVISION, metavar="[REV|SESSION|A..B]", default="@")
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    type=WORDS,
+    metavar="FILE",
+    help="write the page to FILE (- is stdout)",
 )
+@click.option("--redact", is_flag=True, help="replace secrets with [REDACTED:rule]")
+@allow_option
+@rare(allow_filtered_option)
+@click.option("--no-open", is_flag=True, help="do not open the browser")
+@session_option
+@json_option
+@click.pass_obj
 def command(context: Context, /, revision: str, session: str | None, **given: Any) -> None:
     """Show a session in the browser
 

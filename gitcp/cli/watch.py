@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import click
+
 from gitcp import humanize
 from gitcp.automation.watching import saves as op
 from gitcp.automation.watching.watcher import Stop, watcher
 from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
-from gitcp.cli.options import SECONDS, exact_session_option, json_option, option, takes
+from gitcp.cli.options import SECONDS, Command, exact_session_option, json_option
 from gitcp.cli.output import BOLD, DIM, GREEN, Styled
 from gitcp.errors import BadValue, RepositoryNotFound
 from gitcp.model import Checkpoint
@@ -29,23 +31,23 @@ QUIET = 10.0
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@takes(
-    option(
-        "--quiet",
-        metavar="SECONDS",
-        default=QUIET,
-        kind=SECONDS,
-        help="save after this long without a change (10)",
-    ),
-    option(
-        "--every",
-        metavar="SECONDS",
-        kind=SECONDS,
-        help="longest time between saves during changes; 0: no limit (gitcp.interval)",
-    ),
-    exact_session_option,
-    json_option,
+@click.command(cls=Command)
+@click.option(
+    "--quiet",
+    type=SECONDS,
+    metavar="SECONDS",
+    default=QUIET,
+    help="save after this long without a change (10)",
 )
+@click.option(
+    "--every",
+    type=SECONDS,
+    metavar="SECONDS",
+    help="longest time between saves during changes; 0: no limit (gitcp.interval)",
+)
+@exact_session_option
+@json_option
+@click.pass_obj
 def command(
     context: Context, quiet: float, every: float | None, session: str | None, *, as_json: bool
 ) -> None:

@@ -6,10 +6,12 @@ import os
 import re
 import shlex
 
+import click
+
 from gitcp import humanize
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import REVISION, argument, json_option, session_option, takes
+from gitcp.cli.options import REVISION, Command, json_option, session_option
 from gitcp.cli.output import BOLD, YELLOW, Styled
 from gitcp.history import why as op
 from gitcp.history.authors import Line, foreign
@@ -22,12 +24,12 @@ MOST = 20
 SOMEBODY = "unclaimed: written by you or a script, by no session that gitcp knows of"
 
 
-@takes(
-    argument("target", metavar="PATH[:LINE]"),
-    argument("revision", REVISION, default="@", metavar="[REV]"),
-    session_option,
-    json_option,
-)
+@click.command(cls=Command)
+@click.argument("target", metavar="PATH[:LINE]")
+@click.argument("revision", type=REVISION, metavar="[REV]", default="@")
+@session_option
+@json_option
+@click.pass_obj
 def command(
     context: Context, target: str, revision: str, session: str | None, *, as_json: bool
 ) -> None:

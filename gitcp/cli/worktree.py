@@ -6,12 +6,14 @@ import os
 import shlex
 from pathlib import Path
 
+import click
+
 from gitcp import humanize, wire
 from gitcp.automation import worktree as op
 from gitcp.automation.worktree import Removed
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, argument, flag, json_option, takes
+from gitcp.cli.options import WORDS, Command, json_option
 from gitcp.cli.output import GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.worktree.paths import display
@@ -24,12 +26,14 @@ ELSEWHERE = {
 """What people look for here, and where it is."""
 
 
-@takes(
-    argument("action", WORDS, metavar="remove"),
-    argument("path", WORDS, required=False, metavar="PATH"),
-    flag("--force", help="remove it although something in it is in no checkpoint"),
-    json_option,
+@click.command(cls=Command)
+@click.argument("action", type=WORDS, metavar="remove")
+@click.argument("path", type=WORDS, required=False, metavar="PATH")
+@click.option(
+    "--force", is_flag=True, help="remove it although something in it is in no checkpoint"
 )
+@json_option
+@click.pass_obj
 def command(context: Context, action: str, path: str | None, *, force: bool, as_json: bool) -> None:
     """Remove a worktree after saving what is in it
 

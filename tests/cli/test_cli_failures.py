@@ -21,7 +21,7 @@ from gitcp import errors
 from gitcp.cli import failure
 from gitcp.cli.commands import COMMANDS
 from gitcp.cli.context import Context
-from gitcp.cli.group import root
+from gitcp.cli.main import root
 
 from driver import SOURCE, Project, Result
 

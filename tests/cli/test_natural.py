@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from gitcp.cli.commands import COMMANDS, EVERYDAY, LINES, NAMES
 from gitcp.cli.context import Context
-from gitcp.cli.group import root
+from gitcp.cli.main import root
 
 from driver import Project, Result
 
