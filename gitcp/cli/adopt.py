@@ -19,8 +19,21 @@ from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import PATH, WORDS, Command, json_option, yes_option
 from gitcp.conversation.segments import LARGEST
 from gitcp.history.text_index import MANY
+from gitcp.value import Value
 
 NO_CHANGE = "nothing was stored"
+
+
+class Options(Value):
+    """What was typed."""
+
+    everywhere: bool
+    agent: str | None
+    since: str | None
+    former: tuple[bytes, ...]
+    dry_run: bool
+    yes: bool
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -43,7 +56,7 @@ NO_CHANGE = "nothing was stored"
 @yes_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Store the conversations that agents keep
 
     Agents delete their history: after 30 days, with an update, when a directory moves. This stores
@@ -55,19 +68,20 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp adopt --all --yes
       gitcp adopt --agent codex --since "7 days ago"
     """
+    given = Options(**values)
     memory = Memory(context.host)
     request = _request(context, given)
     store = None if request.everywhere and not _is_inside(context) else context.store
     planned = plan(context.host, store, request, memory)
-    if given["dry_run"]:
-        adopt_view.show(context, planned, as_json=given["as_json"])
+    if given.dry_run:
+        adopt_view.show(context, planned, as_json=given.as_json)
         return
-    if pending(planned.items) and not given["yes"]:
+    if pending(planned.items) and not given.yes:
         lines = adopt_view.lines(context, planned)
         confirm.ask(context, "Store?", lines, nobody=NO_CHANGE, no=f"not stored: {NO_CHANGE}")
     results = apply(context.host, planned, memory) if planned.unsure else []
     _tidy(context, planned, results)
-    adopt_view.report(context, planned, results, as_json=given["as_json"])
+    adopt_view.report(context, planned, results, as_json=given.as_json)
     end(IN_PART if any(each.failed for each in results) else 0)
 
 
@@ -93,13 +107,11 @@ def _is_inside(context: Context) -> bool:
     return location is not None and not discovery.is_above_home(location[0], home)
 
 
-def _request(context: Context, given: dict[str, Any]) -> AdoptRequest:
+def _request(context: Context, given: Options) -> AdoptRequest:
     since = None
-    if given["since"] is not None:
+    if given.since is not None:
         from gitcp.history import dates
 
-        since = dates.parse(given["since"], context.host.now(), end=False)
-    former = (os.path.join(context.cwd, os.fsdecode(path)) for path in given["former"])
-    return AdoptRequest(
-        given["everywhere"], given["agent"], since, tuple(map(os.path.normpath, former))
-    )
+        since = dates.parse(given.since, context.host.now(), end=False)
+    former = (os.path.join(context.cwd, os.fsdecode(path)) for path in given.former)
+    return AdoptRequest(given.everywhere, given.agent, since, tuple(map(os.path.normpath, former)))

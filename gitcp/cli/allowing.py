@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from gitcp import humanize
 from gitcp.cli.context import Context
@@ -12,13 +11,13 @@ from gitcp.secrets.checkpoint_scan import Finding
 from gitcp.state import allowed
 
 
-def answered(context: Context, given: Mapping[str, Any]) -> frozenset[str]:
+def answered(context: Context, allow: Sequence[str], *, dry_run: bool = False) -> frozenset[str]:
     """Return the IDs of the secrets that may leave. Those of `--allow` are remembered, unless it is
     a dry run. Raises BadValue for what is no ID.
     """
-    repo, named = context.store.repo, allowed.require(given["allow"])
+    repo, named = context.store.repo, allowed.require(allow)
     before = allowed.ids(repo)
-    if named and not given.get("dry_run"):
+    if named and not dry_run:
         try:
             for id in allowed.allow(repo, named):
                 context.output.say(

@@ -25,6 +25,17 @@ from gitcp.running import compensate as op
 from gitcp.running.compensate import LIMIT
 from gitcp.state import effects as recorded
 from gitcp.state.effects import DONE, Effect
+from gitcp.value import Value
+
+
+class Options(Value):
+    """What was typed."""
+
+    keys: tuple[str, ...]
+    listing: bool
+    limit: float
+    trust: bool
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -45,7 +56,7 @@ from gitcp.state.effects import DONE, Effect
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, revision: str | None, session: str | None, **given: Any) -> None:
+def command(context: Context, /, revision: str | None, session: str | None, **values: Any) -> None:
     """Run compensations for effects outside the files
 
     Runs those recorded after REV, or all of the session, newest first. Asks before each one. Each
@@ -56,28 +67,29 @@ def command(context: Context, /, revision: str | None, session: str | None, **gi
       gitcp compensate before-migration
       gitcp compensate --run e7baae82@4:0
     """
-    if given["listing"] and given["keys"]:
+    given = Options(**values)
+    if given.listing and given.keys:
         raise BadValue("--list and --run cannot be used together", hint="gitcp compensate -h")
     target = context.checkpoint(revision, session) if revision else None
-    if target is not None and not given["listing"]:
-        trust.admit(context.store, target, trusted=given["trust"])
+    if target is not None and not given.listing:
+        trust.admit(context.store, target, trusted=given.trust)
     current = target.id.session if target else context.session(session)
     effects = recorded.after(context.store, target, current)
-    if given["listing"]:
-        _print(context, effects, as_json=given["as_json"])
+    if given.listing:
+        _print(context, effects, as_json=given.as_json)
         return
     done = tuple(_run(context, effects, current, given))
-    if given["as_json"]:
+    if given.as_json:
         _print(context, done, as_json=True)
     end(IN_PART if any(effect.outcome != DONE for effect in done) else 0)
 
 
 def _run(
-    context: Context, recorded_effects: tuple[Effect, ...], session: str, given: dict[str, Any]
+    context: Context, recorded_effects: tuple[Effect, ...], session: str, given: Options
 ) -> Iterator[Effect]:
     for effect in _chosen(context, recorded_effects, given):
-        outcome = op.compensate(context.store, effect, session, limit=given["limit"])
-        if not given["as_json"]:
+        outcome = op.compensate(context.store, effect, session, limit=given.limit)
+        if not given.as_json:
             effects.tell(context.output.line, outcome.effect)
             if outcome.effect.outcome != DONE and outcome.run:
                 context.output.say(outcome.run.output)
@@ -85,13 +97,13 @@ def _run(
 
 
 def _chosen(
-    context: Context, recorded_effects: tuple[Effect, ...], given: dict[str, Any]
+    context: Context, recorded_effects: tuple[Effect, ...], given: Options
 ) -> Iterator[Effect]:
     """Yield the confirmed compensations. Raises Refused for one that has already run."""
     open_ones = [effect for effect in recorded_effects if effect.outcome is None]
-    if given["keys"]:
+    if given.keys:
         by_key = {effect.key: effect for effect in recorded_effects}
-        for key in given["keys"]:
+        for key in given.keys:
             if key not in by_key:
                 raise RevisionNotFound(
                     f"no compensation {key} in this session: nothing was run",
@@ -102,7 +114,7 @@ def _chosen(
                     f"compensation {key} has already run: nothing was run",
                     hint="gitcp compensate -l",
                 )
-        yield from (by_key[key] for key in dict.fromkeys(given["keys"]))
+        yield from (by_key[key] for key in dict.fromkeys(given.keys))
         return
     for effect in open_ones:
         effects.tell(context.output.say, effect)

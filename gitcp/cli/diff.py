@@ -17,7 +17,19 @@ from gitcp.cli.output import GREEN, RED, Color, Styled
 from gitcp.history import authors, diff_now, revisions
 from gitcp.history import diff as op
 from gitcp.model import Capture, Checkpoint, Claim, Conversation
+from gitcp.value import Value
 from gitcp.worktree.paths import display
+
+
+class Options(Value):
+    """What was typed."""
+
+    paths: tuple[bytes, ...]
+    stat: bool
+    name_only: bool
+    conversation: bool
+    exit_code: bool
+    as_json: bool
 
 
 @click.command(cls=Command, rest=PATHS)
@@ -31,7 +43,7 @@ from gitcp.worktree.paths import display
 @json_option
 @click.pass_obj
 def command(
-    context: Context, /, old: str, new: str | None, session: str | None, **given: Any
+    context: Context, /, old: str, new: str | None, session: str | None, **values: Any
 ) -> None:
     """Compare a checkpoint with your files, or with another one
 
@@ -41,35 +53,34 @@ def command(
       gitcp diff 12 --stat
       gitcp diff before-migration @ -- src
     """
+    given = Options(**values)
     if new is None and revisions.is_range(context.store, old):
         old, _, new = old.partition("..")
     a = context.checkpoint(old or "@", session)
     b = context.checkpoint(new or "@", session) if new is not None else None
-    shown = _messages if given["conversation"] else _files
-    with nullcontext() if given["as_json"] else context.output.paged(context.core_pager):
+    shown = _messages if given.conversation else _files
+    with nullcontext() if given.as_json else context.output.paged(context.core_pager):
         differs = shown(context, a, b, given)
-    end(1 if differs and given["exit_code"] else 0)
+    end(1 if differs and given.exit_code else 0)
 
 
-def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict[str, Any]) -> bool:
-    paths = context.inside(given["paths"])
-    with _compared(
-        context, a, b, paths, text=not (given["as_json"] or given["name_only"])
-    ) as difference:
+def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: Options) -> bool:
+    paths = context.inside(given.paths)
+    with _compared(context, a, b, paths, text=not (given.as_json or given.name_only)) as difference:
         by = authors.between(context.store, a, b) if b is not None else {}
-        for change in difference.changes if given["as_json"] else ():
+        for change in difference.changes if given.as_json else ():
             fields = objects.change(change, by.get(change.path))
             context.output.document(objects.document("diff", fields))
-        if given["as_json"]:
+        if given.as_json:
             return bool(difference.changes)
-        if given["name_only"]:
+        if given.name_only:
             for change in difference.changes:
                 context.output.line(display(change.path))
         else:
             width = context.output.width
-            options = [f"--stat={width}" if width else "--stat"] if given["stat"] else []
+            options = [f"--stat={width}" if width else "--stat"] if given.stat else []
             rendering.patch(context.output, difference.text(*options))
-            if b is not None and (given["stat"] or context.output.terminal):
+            if b is not None and (given.stat or context.output.terminal):
                 _print_others(context, difference, authors.others(by, b.id.session))
         return bool(difference.changes)
 
@@ -88,10 +99,10 @@ def _compared(
     return diff_now.compare(context.store, a, context.limits(), paths, text=text)
 
 
-def _messages(context: Context, a: Checkpoint, b: Checkpoint | None, given: dict[str, Any]) -> bool:
+def _messages(context: Context, a: Checkpoint, b: Checkpoint | None, given: Options) -> bool:
     now = b.conversation if b is not None else _conversation_now(context, a)
     gone, come = op.compare_conversations(context.store, a.conversation, now)
-    if given["as_json"]:
+    if given.as_json:
         for kind, messages in (("deleted", gone), ("added", come)):
             for message in messages:
                 context.output.document(objects.document("diff", objects.message(kind, message)))

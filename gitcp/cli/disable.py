@@ -19,7 +19,7 @@ from gitcp.cli.options import Command, json_option, yes_option
 @yes_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Remove what enable installed
 
     Removes exactly what gitcp added to an agent's settings, and gitcp's own files there; everything
@@ -28,6 +28,7 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp disable
       gitcp disable codex --user
     """
-    targets, scope = enabling.meant(context, given["agents"], user=given["user"], all_known=True)
+    given = enabling.Options(**values)
+    targets, scope = enabling.meant(context, given.agents, user=given.user, all_known=True)
     made = plan.disable(targets, scope, context.host)
     enabling.carry_out(context, made, given, verb="disable")

@@ -20,7 +20,7 @@ from gitcp.cli.options import Command, json_option, yes_option
 @yes_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Set up agents to save automatically
 
     Installs hooks, a skill and slash commands for each agent: in this project, for everyone who
@@ -35,15 +35,16 @@ def command(context: Context, /, **given: Any) -> None:
     (a rule), openclaw (a skill), agents-md (a section in AGENTS.md), git (a trailer in each commit
     with its checkpoint).
     """
+    given = enabling.Options(**values)
     enabling.require_program(context)
-    targets, scope = enabling.meant(context, given["agents"], user=given["user"])
+    targets, scope = enabling.meant(context, given.agents, user=given.user)
     made = plan.enable(targets, scope, context.host)
     enabling.carry_out(context, made, given, verb="enable")
-    if not (given["user"] or given["dry_run"] or given["as_json"]):
+    if not (given.user or given.dry_run or given.as_json):
         _offer(context, given)
 
 
-def _offer(context: Context, given: dict[str, Any]) -> None:
+def _offer(context: Context, given: enabling.Options) -> None:
     """Offer to store the conversations that the agents have had here before."""
     from gitcp import adapters
     from gitcp.adopting.sweeps import unstored
@@ -52,7 +53,7 @@ def _offer(context: Context, given: dict[str, Any]) -> None:
     if not number:
         return
     earlier = humanize.count(number, "earlier conversation")
-    if given["yes"] or not context.output.ask(f"Store {earlier} of this directory?"):
+    if given.yes or not context.output.ask(f"Store {earlier} of this directory?"):
         context.output.line(f"{earlier} can be stored: gitcp adopt")
         return
     from gitcp.cli import adopt

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -20,6 +19,7 @@ from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import OneOf
 from gitcp.cli.output import BOLD, CYAN, GREEN, PLAIN, RED, YELLOW, Part, Styled
 from gitcp.errors import BadValue, DiskFull, GitcpError
+from gitcp.value import Value
 from gitcp.wire import Json
 
 COLOURS = {"+": GREEN, "-": RED, "@": CYAN}
@@ -36,6 +36,16 @@ agents_argument = click.argument(
     "agents", type=InstallName(NAMES), nargs=-1, required=False, metavar="[AGENT]..."
 )
 user_option = click.option("--user", is_flag=True, help="for all your projects, not only this one")
+
+
+class Options(Value):
+    """What was typed after enable or disable."""
+
+    agents: tuple[str, ...]
+    user: bool
+    dry_run: bool
+    yes: bool
+    as_json: bool
 
 
 def meant(
@@ -69,14 +79,14 @@ def require_program(context: Context) -> None:
         )
 
 
-def carry_out(context: Context, plan: InstallPlan, given: Mapping[str, Any], *, verb: str) -> None:
+def carry_out(context: Context, plan: InstallPlan, given: Options, *, verb: str) -> None:
     """Show the plan, ask, apply and report. Ends the command if only part of it was done. Raises
     Refused without consent, DiskFull or GitcpError if nothing could be done.
     """
-    as_json, changes = given["as_json"], plan.changes
+    as_json, changes = given.as_json, plan.changes
     report = None
-    if not given["dry_run"]:
-        if changes and not given["yes"]:
+    if not given.dry_run:
+        if changes and not given.yes:
             _agree(context, plan, verb)
         report = apply(plan)
     if as_json:

@@ -31,6 +31,7 @@ from gitcp.errors import BadValue
 from gitcp.model import Checkpoint
 from gitcp.sharing import export as op
 from gitcp.sharing.export import Exported, ExportRequest, Format
+from gitcp.value import Value
 
 ENDINGS = {
     ".bundle": Format.BUNDLE,
@@ -39,6 +40,22 @@ ENDINGS = {
     ".md": Format.MARKDOWN,
 }
 FORMATS = [each.value for each in Format]
+
+
+class Options(Value):
+    """What was typed."""
+
+    revision: str
+    form: str | None
+    agent: str | None
+    output: str
+    stream: str
+    redact: bool
+    allow: tuple[str, ...]
+    unfiltered: bool
+    force: bool
+    session: str | None
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -81,7 +98,7 @@ FORMATS = [each.value for each in Format]
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Write a session or a conversation to a file
 
     A bundle contains the session up to REV: files, conversation, tags. Other formats contain the
@@ -93,21 +110,22 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp export --format json | jq '.messages[].content'
       gitcp export --as codex -o rollout.jsonl
     """
-    path = None if given["output"] == "-" else context.cwd / given["output"]
-    if given["as_json"] and path is None:
+    given = Options(**values)
+    path = None if given.output == "-" else context.cwd / given.output
+    if given.as_json and path is None:
         raise BadValue("--json needs -o FILE: nothing was written", hint="gitcp export -h")
-    checkpoint = context.checkpoint(given["revision"], given["session"])
+    checkpoint = context.checkpoint(given.revision, given.session)
     request = ExportRequest(
         checkpoint=checkpoint,
         format=_format(given, path, terminal=context.output.terminal),
-        stream=given["stream"],
-        allowed=allowing.answered(context, given),
-        redact=given["redact"],
-        agent=given["agent"],
-        unfiltered=given["unfiltered"],
+        stream=given.stream,
+        allowed=allowing.answered(context, given.allow),
+        redact=given.redact,
+        agent=given.agent,
+        unfiltered=given.unfiltered,
     )
     if path is not None:
-        output_file.require_free(path, force=given["force"])
+        output_file.require_free(path, force=given.force)
     fields = objects.document(
         "export", objects.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
     )
@@ -118,12 +136,12 @@ def command(context: Context, /, **given: Any) -> None:
         _say_changes(context, made)
         return
     written = _Counted(made.chunks())
-    output_file.write(path, written, force=given["force"])
-    if given["as_json"]:
+    output_file.write(path, written, force=given.force)
+    if given.as_json:
         fields = _fields(request, path, made, written)
         context.output.document(objects.document("exported", fields))
     else:
-        _print(context, checkpoint, given["output"], made, written.bytes)
+        _print(context, checkpoint, given.output, made, written.bytes)
 
 
 class _Counted:
@@ -141,16 +159,16 @@ class _Counted:
             yield chunk
 
 
-def _format(given: dict[str, Any], path: Path | None, *, terminal: bool) -> Format:
-    form = Format(given["form"]) if given["form"] else None
-    if given["agent"] and (form not in (None, Format.TRANSCRIPT) or given["stream"] != "main"):
+def _format(given: Options, path: Path | None, *, terminal: bool) -> Format:
+    form = Format(given.form) if given.form else None
+    if given.agent and (form not in (None, Format.TRANSCRIPT) or given.stream != "main"):
         raise BadValue(
             "--as writes the main stream of a transcript: nothing was written",
-            hint=f"gitcp export --as {given['agent']}",
+            hint=f"gitcp export --as {given.agent}",
         )
     if form is None:
         form = ENDINGS.get(path.suffix.lower()) if path else None
-        form = Format.TRANSCRIPT if given["agent"] else form
+        form = Format.TRANSCRIPT if given.agent else form
     if form is None:
         raise BadValue(
             f"unknown format: pass --format {'|'.join(FORMATS)}; nothing was written",

@@ -19,6 +19,7 @@ from gitcp.sharing import fetch as op
 from gitcp.sharing import partial_fetch, remotes
 from gitcp.sharing.fetch import Fetched
 from gitcp.sharing.push import State
+from gitcp.value import Value
 
 SAID = {
     State.SAME: "up to date",
@@ -30,6 +31,16 @@ SAID = {
 }
 
 
+class Options(Value):
+    """What was typed."""
+
+    remote: str | None
+    sessions: tuple[str, ...]
+    listing: bool
+    no_files: bool
+    as_json: bool
+
+
 @click.command(cls=Command)
 @click.argument("remote", type=WORDS, required=False, metavar="[REMOTE]")
 @click.argument("sessions", type=WORDS, nargs=-1, required=False, metavar="[SESSION]...")
@@ -39,7 +50,7 @@ SAID = {
 @click.option("--no-files", is_flag=True, help="skip file contents; enough for log and show")
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Fetch sessions from a remote
 
     Fetched sessions are verified, then named REMOTE/SESSION; your own sessions are unchanged.
@@ -50,29 +61,30 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp fetch private --no-files
       gitcp log origin/e7baae82
     """
-    source = remotes.choose(context.store.repo, given["remote"])
-    if given["listing"] and given["no_files"]:
+    given = Options(**values)
+    source = remotes.choose(context.store.repo, given.remote)
+    if given.listing and given.no_files:
         raise BadValue("--list and --no-files cannot be used together", hint="gitcp fetch -h")
-    if given["no_files"]:
-        sessions = partial_fetch.fetch_part(context.store, source, given["sessions"])
-    elif given["listing"]:
+    if given.no_files:
+        sessions = partial_fetch.fetch_part(context.store, source, given.sessions)
+    elif given.listing:
         sessions = op.listing(context.store, source)
     else:
-        sessions = op.fetch(context.store, source, given["sessions"])
-    if given["listing"] and not given["as_json"]:
+        sessions = op.fetch(context.store, source, given.sessions)
+    if given.listing and not given.as_json:
         _print_list(context, source.name, sessions)
     for one in sessions:
-        if given["as_json"]:
+        if given.as_json:
             fields = {
                 **_fields(source.name, one),
-                "files": not (given["no_files"] or given["listing"]),
+                "files": not (given.no_files or given.listing),
             }
             context.output.document(objects.document("fetched", fields))
-        elif not given["listing"]:
-            _print(context, source.name, one, whole=not given["no_files"])
-    if not sessions and not given["as_json"]:
+        elif not given.listing:
+            _print(context, source.name, one, whole=not given.no_files)
+    if not sessions and not given.as_json:
         context.output.line(f"{source.name} has no sessions")
-    _end(sessions, listing=given["listing"])
+    _end(sessions, listing=given.listing)
 
 
 def _end(sessions: tuple[Fetched, ...], *, listing: bool) -> None:

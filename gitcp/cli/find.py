@@ -17,6 +17,7 @@ from gitcp.errors import BadValue
 from gitcp.history.find import Page, find
 from gitcp.history.matching import PLACES, Hit, Needle
 from gitcp.history.text_index import MANY, TextIndex
+from gitcp.value import Value
 from gitcp.worktree.paths import display
 
 MOST = 100
@@ -39,6 +40,18 @@ class Places(Type):
         return places
 
 
+class Options(Value):
+    """What was typed."""
+
+    text: str
+    places: tuple[str, ...]
+    regex: bool
+    ignore_case: bool
+    limit: int | None
+    session: str | None
+    as_json: bool
+
+
 @click.command(cls=Command)
 @click.argument("text", type=WORDS)
 @click.option(
@@ -55,7 +68,7 @@ class Places(Type):
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Search conversations, notes and files of all checkpoints
 
     Shows each match with the checkpoint that introduced it, newest first. Searches all sessions, or
@@ -67,14 +80,15 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp find migration --in prompts,notes -i
       gitcp find -E "def (get|list)_users" --in files -n 5
     """
+    given = Options(**values)
     store = context.store
-    tips = [context.viewed_tip(given["session"])] if given["session"] else context.readable_tips()
+    tips = [context.viewed_tip(given.session)] if given.session else context.readable_tips()
     index = TextIndex(store.repo)
-    limit = given["limit"]
-    if limit is None and not given["as_json"]:
+    limit = given.limit
+    if limit is None and not given.as_json:
         limit = MOST
-    page = find(store, tips, _needle(given), given["places"], index, limit)
-    if given["as_json"]:
+    page = find(store, tips, _needle(given), given.places, index, limit)
+    if given.as_json:
         for hit in page.hits:
             context.output.document(objects.document("find", objects.hit(hit)))
     else:
@@ -95,14 +109,14 @@ def _print_all(context: Context, page: Page) -> None:
         context.output.say(f"showed the newest {shown}; up to {more} may match (see -n)")
 
 
-def _needle(given: dict[str, Any]) -> Needle:
-    if not given["text"]:
+def _needle(given: Options) -> Needle:
+    if not given.text:
         raise BadValue("TEXT is empty: nothing to search for", hint="gitcp find -h")
     try:
-        return Needle(given["text"], regex=given["regex"], ignore_case=given["ignore_case"])
+        return Needle(given.text, regex=given.regex, ignore_case=given.ignore_case)
     except re.error as error:
         raise BadValue(
-            f"{given['text']!r} is not a regular expression: {error}", hint="gitcp find -h"
+            f"{given.text!r} is not a regular expression: {error}", hint="gitcp find -h"
         ) from None
 
 

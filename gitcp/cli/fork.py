@@ -17,6 +17,19 @@ from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.lifecycle import fork as op
 from gitcp.lifecycle.fork import Forked
+from gitcp.value import Value
+
+
+class Options(Value):
+    """What was typed."""
+
+    revision: str
+    name: str | None
+    worktree: str | None
+    branch: str | None
+    trust: bool
+    session: str | None
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -32,7 +45,7 @@ from gitcp.lifecycle.fork import Forked
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Start a new session from a checkpoint
 
     Both sessions can continue, each with its own conversation. The files, HEAD and branches of this
@@ -43,26 +56,27 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp fork 12 --worktree ../postgres --branch postgres
       gitcp log --graph --all
     """
+    given = Options(**values)
     forked = op.fork(context.store, _request(context, given))
-    if given["as_json"]:
+    if given.as_json:
         context.output.document(objects.document("fork", objects.forked(forked)))
     else:
-        _print(context, forked, given["worktree"] or "")
+        _print(context, forked, given.worktree or "")
     end(IN_PART if forked.failed else 0)
 
 
-def _request(context: Context, given: dict[str, Any]) -> op.ForkRequest:
-    if given["worktree"] == "":
+def _request(context: Context, given: Options) -> op.ForkRequest:
+    if given.worktree == "":
         raise BadValue("--worktree is empty: nothing was changed", hint="gitcp fork --worktree DIR")
     return op.ForkRequest(
-        point=context.checkpoint(given["revision"], given["session"]),
+        point=context.checkpoint(given.revision, given.session),
         cwd=context.cwd,
-        name=given["name"],
-        worktree=Path(os.path.realpath(context.cwd / given["worktree"]))
-        if given["worktree"] is not None
+        name=given.name,
+        worktree=Path(os.path.realpath(context.cwd / given.worktree))
+        if given.worktree is not None
         else None,
-        branch=given["branch"],
-        trust=given["trust"],
+        branch=given.branch,
+        trust=given.trust,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from itertools import islice
@@ -35,7 +35,7 @@ from gitcp.history.log import Line, Selection, graph, line, lines, select
 from gitcp.history.rows import NO_LABEL, Counted, changed_in, title
 from gitcp.model import Oid, Trigger
 from gitcp.store import Summary, is_generated
-from gitcp.value import replace
+from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
 UNLIMITED = 10_000
@@ -53,6 +53,28 @@ HELP = "gitcp log -h"
 UNDRAWN = ("table", "reverse", "stat", "patch", "as_json")
 
 T = TypeVar("T")
+
+
+class Options(Value):
+    """What was typed."""
+
+    paths: tuple[bytes, ...]
+    revision: str | None
+    limit: int | None
+    since: str | None
+    until: str | None
+    grep: str | None
+    phase: str | None
+    session: str | None
+    everything: bool
+    reverse: bool
+    graph: bool
+    table: bool
+    oneline: bool
+    steps: bool
+    stat: bool
+    patch: bool
+    as_json: bool
 
 
 @click.command(cls=Command, rest=PATHS)
@@ -82,7 +104,7 @@ T = TypeVar("T")
 @click.option("-p", "--patch", is_flag=True, help="show the changes as a patch")
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Show checkpoints, newest first
 
     Lists the current session, or the checkpoints up to REV, or those after A up to B. With PATH,
@@ -93,16 +115,17 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp log before-migration..@ --stat
       gitcp log src/app.py
     """
-    context = context.looking(given["revision"] or "")
+    given = Options(**values)
+    context = context.looking(given.revision or "")
     tips, selection = _tips(context, given), _selection(context, given)
-    if given["graph"] and (selection.filters or any(given[name] for name in UNDRAWN)):
+    if given.graph and (selection.filters or any(getattr(given, name) for name in UNDRAWN)):
         raise BadValue(
             "--graph can only be combined with -n, --all and a revision",
             hint=HELP,
         )
-    if given["phase"] is not None:
-        _mention_phases(context, tips, given["phase"])
-    with nullcontext() if given["as_json"] else context.output.paged(context.core_pager):
+    if given.phase is not None:
+        _mention_phases(context, tips, given.phase)
+    with nullcontext() if given.as_json else context.output.paged(context.core_pager):
         _show(context, tips, selection, given)
 
 
@@ -116,48 +139,46 @@ def _mention_phases(context: Context, tips: Sequence[Oid], phase: str) -> None:
     context.output.say(f"note: no checkpoint is of phase {phase!r}; phases: {names}")
 
 
-def _show(
-    context: Context, tips: list[Oid], selection: Selection, given: Mapping[str, Any]
-) -> None:
+def _show(context: Context, tips: list[Oid], selection: Selection, given: Options) -> None:
     store = context.store
-    if given["graph"]:
+    if given.graph:
         _draw(context, graph(store, tips, selection.limit))
-    elif given["as_json"]:
+    elif given.as_json:
         _print_json(context, _ordered(select(store, tips, _table_limit(selection, given)), given))
-    elif given["table"]:
+    elif given.table:
         _print_table(context, tips, selection, given)
-    elif given["oneline"] and not (given["stat"] or given["patch"]):
+    elif given.oneline and not (given.stat or given.patch):
         _print_lines(context, _ordered(lines(store, tips, selection), given))
     else:
         _print(context, tips, selection, given)
 
 
-def _ordered(rows: Iterable[T], given: Mapping[str, Any]) -> Iterable[T]:
-    return reversed(list(rows)) if given["reverse"] or given["table"] else rows
+def _ordered(rows: Iterable[T], given: Options) -> Iterable[T]:
+    return reversed(list(rows)) if given.reverse or given.table else rows
 
 
-def _tips(context: Context, given: Mapping[str, Any]) -> list[Oid]:
-    if given["everything"]:
-        if given["revision"]:
+def _tips(context: Context, given: Options) -> list[Oid]:
+    if given.everything:
+        if given.revision:
             raise BadValue("--all and a revision cannot be used together", hint=HELP)
         return context.readable_tips()
     return [_range(context, given)[1]]
 
 
-def _selection(context: Context, given: Mapping[str, Any]) -> Selection:
+def _selection(context: Context, given: Options) -> Selection:
     return Selection(
-        after=_range(context, given)[0] if given["revision"] else None,
-        limit=given["limit"],
-        since=filters.time(context, given["since"], end=False),
-        until=filters.time(context, given["until"], end=True),
-        grep=filters.pattern(given["grep"], HELP),
-        phase=given["phase"],
-        paths=context.inside(given["paths"]),
+        after=_range(context, given)[0] if given.revision else None,
+        limit=given.limit,
+        since=filters.time(context, given.since, end=False),
+        until=filters.time(context, given.until, end=True),
+        grep=filters.pattern(given.grep, HELP),
+        phase=given.phase,
+        paths=context.inside(given.paths),
     )
 
 
-def _range(context: Context, given: Mapping[str, Any]) -> tuple[Oid | None, Oid]:
-    return context.ends(given["revision"] or "@", given["session"])
+def _range(context: Context, given: Options) -> tuple[Oid | None, Oid]:
+    return context.ends(given.revision or "@", given.session)
 
 
 def _print_json(context: Context, summaries: Iterable[Summary]) -> None:
@@ -226,22 +247,20 @@ def _relative(context: Context, path: Path) -> str:
     return display(os.fsencode(os.path.relpath(path, context.cwd)))
 
 
-def _print(
-    context: Context, tips: Sequence[Oid], selection: Selection, given: Mapping[str, Any]
-) -> None:
+def _print(context: Context, tips: Sequence[Oid], selection: Selection, given: Options) -> None:
     """Print rows. The limit counts rows, not the steps folded into them."""
     rows = _rows(context, tips, selection, given)
-    current = None if given["everything"] else context.current(None)
+    current = None if given.everything else context.current(None)
     folded = 0
     shown = _ordered(islice(rows, selection.limit), given)
-    if given["oneline"]:
+    if given.oneline:
         for row in shown:
             _print_lines(context, [line(row.newest)])
             _print_texts(context, row, given)
         return
     view = View(context, current)
     for number, page in enumerate(rows_of.pages(context.store, shown)):
-        if given["stat"] or given["patch"]:
+        if given.stat or given.patch:
             _print_changes(context, view, page, given, first=not number)
         else:
             view.show(page)
@@ -250,7 +269,7 @@ def _print(
 
 
 def _print_changes(
-    context: Context, view: View, page: Iterable[Counted], given: Mapping[str, Any], *, first: bool
+    context: Context, view: View, page: Iterable[Counted], given: Options, *, first: bool
 ) -> None:
     """Print rows with their stat and patch, an empty line between two of them."""
     for counted in page:
@@ -262,17 +281,17 @@ def _print_changes(
 
 
 def _rows(
-    context: Context, tips: Sequence[Oid], selection: Selection, given: Mapping[str, Any]
+    context: Context, tips: Sequence[Oid], selection: Selection, given: Options
 ) -> Iterator[Row]:
     summaries = select(context.store, tips, replace(selection, limit=None))
-    if given["steps"] or given["oneline"]:
+    if given.steps or given.oneline:
         return map(Row, summaries)
     return fold(summaries, context.shown_tags)
 
 
-def _table_limit(selection: Selection, given: Mapping[str, Any]) -> Selection:
+def _table_limit(selection: Selection, given: Options) -> Selection:
     """The selection with the limit that a table has where none was given."""
-    if given["table"] and selection.limit is None:
+    if given.table and selection.limit is None:
         return replace(selection, limit=TABLE_ROWS)
     return selection
 
@@ -283,11 +302,11 @@ def _mention_folded(context: Context, folded: int) -> None:
         context.output.line(Styled(f"{steps} not shown: gitcp log --all-steps", DIM))
 
 
-def _print_texts(context: Context, row: Row, given: Mapping[str, Any]) -> None:
+def _print_texts(context: Context, row: Row, given: Options) -> None:
     for text in filter(None, _texts(context, row, given)):
         context.output.line()
         rendering.patch(context.output, text)
-    if given["stat"]:
+    if given.stat:
         _print_others(context, row)
 
 
@@ -300,21 +319,21 @@ def _print_others(context: Context, row: Row) -> None:
     rendering.others(context.output, authors.others(claims, row.newest.id.session))
 
 
-def _texts(context: Context, row: Row, given: Mapping[str, Any]) -> Iterator[bytes]:
+def _texts(context: Context, row: Row, given: Options) -> Iterator[bytes]:
     """Yield the requested stat and patch of a row."""
-    if not (given["stat"] or given["patch"]):
+    if not (given.stat or given.patch):
         return
     before = tree_before_commit(context.store, row.oldest)
     difference = compare(context.store, before, row.newest.root)
     width = context.output.width
-    if given["stat"]:
+    if given.stat:
         yield difference.text(f"--stat={width}" if width else "--stat")
-    if given["patch"]:
+    if given.patch:
         yield difference.text()
 
 
 def _print_table(
-    context: Context, tips: Sequence[Oid], selection: Selection, given: Mapping[str, Any]
+    context: Context, tips: Sequence[Oid], selection: Selection, given: Options
 ) -> None:
     """The newest row comes last, nearest to where you type."""
     from gitcp.cli.table import Column, show  # only for a table
@@ -322,8 +341,8 @@ def _print_table(
     most = _table_limit(selection, given).limit or 0
     rows = list(islice(_rows(context, tips, selection, given), most + 1))
     older, rows = rows[most:], rows[:most][::-1]
-    now, here = context.host.now(), context.viewed_session(given["session"])
-    whole = given["everything"] or given["revision"] or "/" in here
+    now, here = context.host.now(), context.viewed_session(given.session)
+    whole = given.everything or given.revision or "/" in here
     columns = (
         Column("id" if whole else "#", YELLOW, right=not whole),
         Column("when"),

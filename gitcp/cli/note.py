@@ -10,7 +10,14 @@ import click
 
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, exact_session_option, json_option, note_of, note_options
+from gitcp.cli.options import (
+    Command,
+    NoteOptions,
+    exact_session_option,
+    json_option,
+    note_of,
+    note_options,
+)
 from gitcp.cli.output import BOLD, Styled
 from gitcp.errors import BadValue, GitcpError
 from gitcp.git.fsync import replace_file
@@ -30,6 +37,16 @@ EXPLAINED = """
 """
 
 
+class Options(NoteOptions):
+    """What was typed."""
+
+    edit: bool
+    show: bool
+    clear: bool
+    session: str | None
+    as_json: bool
+
+
 @click.command(cls=Command)
 @note_options
 @click.option("--edit", "-e", is_flag=True, help="edit the pending note in your editor")
@@ -38,7 +55,7 @@ EXPLAINED = """
 @exact_session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Add a note to the next checkpoint
 
     The note is added once, to the next checkpoint, whoever saves it. In an agent's shell, or with
@@ -48,13 +65,17 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp note --edit
       gitcp note --show
     """
-    note, ways = note_of(given), [name for name in ("edit", "show", "clear") if given[name]]
+    given = Options(**values)
+    note, ways = (
+        note_of(given),
+        [name for name in ("edit", "show", "clear") if getattr(given, name)],
+    )
     if len(ways) + (note != Note()) > 1:
         raise BadValue(
             "--edit, --show, --clear and note options cannot be combined", hint="gitcp note -h"
         )
     shown = ways == ["show"] or (not ways and note == Note())
-    name = session_op.resolve_prefix(context.store, given["session"]) if shown else given["session"]
+    name = session_op.resolve_prefix(context.store, given.session) if shown else given.session
     session = session_op.named(context.store, name)
     if ways == ["clear"]:
         op.clear(context.store, session)
@@ -63,9 +84,9 @@ def command(context: Context, /, **given: Any) -> None:
     elif note != Note():
         op.add(context.store, session, note)
     notes = op.pending(context.store.repo)
-    if given["session"] is not None:
+    if given.session is not None:
         notes = tuple(each for each in notes if each.session == session)
-    _print(context, notes, as_json=given["as_json"])
+    _print(context, notes, as_json=given.as_json)
 
 
 def _edited(context: Context, session: str | None) -> Note:

@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -15,6 +15,7 @@ from gitcp.cli.context import Context
 from gitcp.errors import BadValue, GitcpError
 from gitcp.model import Handoff, Note
 from gitcp.safe import safe
+from gitcp.value import Value
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -466,16 +467,28 @@ note_options = together(
 )
 
 
-def note_of(given: Mapping[str, Any]) -> Note:
+class NoteOptions(Value):
+    """The values of `note_options`."""
+
+    phase: str | None
+    objective: str | None
+    facts: tuple[str, ...]
+    task: str | None
+    decided: tuple[str, ...]
+    failed: tuple[str, ...]
+    next: tuple[str, ...]
+    active: tuple[str, ...]
+    position: tuple[str, ...]
+
+
+def note_of(given: NoteOptions) -> Note:
     """Return the note in the values of `note_options`."""
     return Note(
-        phase=given["phase"],
-        objective=given["objective"],
-        facts=_pairs(given["facts"]),
-        handoff=Handoff(
-            given["task"], given["decided"], given["failed"], given["next"], given["active"]
-        ),
-        position=_pairs(given["position"]),
+        phase=given.phase,
+        objective=given.objective,
+        facts=_pairs(given.facts),
+        handoff=Handoff(given.task, given.decided, given.failed, given.next, given.active),
+        position=_pairs(given.position),
     )
 
 

@@ -14,6 +14,7 @@ from gitcp.history import dates
 from gitcp.lifecycle import prune as op
 from gitcp.lifecycle.prune import PruneRequest
 from gitcp.retention import Policy
+from gitcp.value import Value
 
 
 class Length(Type):
@@ -23,6 +24,23 @@ class Length(Type):
 
     def read(self, text: str) -> timedelta:
         return dates.parse_length(text)
+
+
+class Options(Value):
+    """What was typed."""
+
+    keep_last: int
+    keep_within: timedelta | None
+    keep_hourly: int
+    keep_daily: int
+    keep_weekly: int
+    keep_monthly: int
+    keep_labelled: bool
+    expire: timedelta
+    dry_run: bool
+    yes: bool
+    session: str | None
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -80,7 +98,7 @@ class Length(Type):
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Drop checkpoints that no rule keeps
 
     Prunes all sessions, or the one given with --session. Tags, fork points, the last checkpoint of
@@ -91,27 +109,28 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp prune --keep-last 20 --keep-daily 14
       gitcp prune --keep-last 0 --keep-within 24h --session e7ba
     """
+    given = Options(**values)
     request = PruneRequest(
         _policy(given),
-        context.session(given["session"]) if given["session"] else None,
-        given["expire"],
+        context.session(given.session) if given.session else None,
+        given.expire,
     )
-    if given["dry_run"]:
-        prune_view.show(context, op.plan(context.store, request), as_json=given["as_json"])
+    if given.dry_run:
+        prune_view.show(context, op.plan(context.store, request), as_json=given.as_json)
         return
-    agreed = None if given["yes"] else op.plan(context.store, request)
+    agreed = None if given.yes else op.plan(context.store, request)
     if agreed:
         prune_view.agree(context, agreed)
-    prune_view.report(context, op.prune(context.store, request, agreed), as_json=given["as_json"])
+    prune_view.report(context, op.prune(context.store, request, agreed), as_json=given.as_json)
 
 
-def _policy(given: dict[str, Any]) -> Policy:
+def _policy(given: Options) -> Policy:
     return Policy(
-        last=given["keep_last"],
-        within=given["keep_within"],
-        hourly=given["keep_hourly"],
-        daily=given["keep_daily"],
-        weekly=given["keep_weekly"],
-        monthly=given["keep_monthly"],
-        labelled=given["keep_labelled"],
+        last=given.keep_last,
+        within=given.keep_within,
+        hourly=given.keep_hourly,
+        daily=given.keep_daily,
+        weekly=given.keep_weekly,
+        monthly=given.keep_monthly,
+        labelled=given.keep_labelled,
     )

@@ -25,6 +25,23 @@ from gitcp.errors import Refused
 from gitcp.review import publish as op
 from gitcp.review.publish import PublishPlan
 from gitcp.sharing import filtered
+from gitcp.value import Value
+
+
+class Options(Value):
+    """What was typed."""
+
+    revision: str
+    branch: str
+    base: str | None
+    redact: bool
+    allow: tuple[str, ...]
+    force: bool
+    dry_run: bool
+    yes: bool
+    trust: bool
+    session: str | None
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -42,7 +59,7 @@ from gitcp.sharing import filtered
 @rare(session_option)
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Make a branch from a session, for a pull request
 
     Creates one commit for each checkpoint up to REV that changed files, and a last one with the
@@ -54,12 +71,13 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp publish 12 --branch feature --base main
       git push origin feature
     """
+    given = Options(**values)
     plan = op.plan(context.store, _request(context, given))
     allowing.say_known(context, plan.known, [f"its base {plan.base[:10]}"])
-    if given["dry_run"]:
-        _show(context, plan, as_json=given["as_json"])
+    if given.dry_run:
+        _show(context, plan, as_json=given.as_json)
         return
-    if not given["yes"]:
+    if not given.yes:
         try:
             outcome = "no branch was created"
             confirm.ask(context, "Create the branch?", _lines(plan), nobody=outcome, no=outcome)
@@ -67,7 +85,7 @@ def command(context: Context, /, **given: Any) -> None:
             context.store.writer.discard()
             raise
     op.publish(context.store, plan)
-    if given["as_json"]:
+    if given.as_json:
         context.output.document(objects.document("publish", _fields(plan)))
         return
     name, count = plan.request.branch, humanize.count(len(plan.commits), "commit")
@@ -76,15 +94,15 @@ def command(context: Context, /, **given: Any) -> None:
     context.output.line(f"push it with: git push REMOTE {name}")
 
 
-def _request(context: Context, given: dict[str, Any]) -> op.PublishRequest:
+def _request(context: Context, given: Options) -> op.PublishRequest:
     return op.PublishRequest(
-        checkpoint=context.checkpoint(given["revision"], given["session"]),
-        branch=given["branch"],
-        base=given["base"],
-        force=given["force"],
-        trust=given["trust"],
-        allowed=allowing.answered(context, given),
-        redact=given["redact"],
+        checkpoint=context.checkpoint(given.revision, given.session),
+        branch=given.branch,
+        base=given.base,
+        force=given.force,
+        trust=given.trust,
+        allowed=allowing.answered(context, given.allow, dry_run=given.dry_run),
+        redact=given.redact,
     )
 
 

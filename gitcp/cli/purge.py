@@ -19,7 +19,20 @@ from gitcp.git import refs
 from gitcp.lifecycle import purge as op
 from gitcp.lifecycle.purge import PurgePlan, PurgeRequest, Report
 from gitcp.state import trash
+from gitcp.value import Value
 from gitcp.worktree.paths import display
+
+
+class Options(Value):
+    """What was typed."""
+
+    text: str | None
+    secret: str | None
+    paths: tuple[bytes, ...]
+    dry_run: bool
+    yes: bool
+    session: str | None
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -40,7 +53,7 @@ from gitcp.worktree.paths import display
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Remove a text or a path from every checkpoint
 
     Rewrites all sessions, tags, the trash and gitcp's own files. Ids do not change, and every
@@ -51,28 +64,29 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp purge --text - < secret.txt
       gitcp purge --path .env --dry-run
     """
+    given = Options(**values)
     request = _request(context, given)
-    if given["dry_run"]:
-        _show(context, op.plan(context.store, request), as_json=given["as_json"])
+    if given.dry_run:
+        _show(context, op.plan(context.store, request), as_json=given.as_json)
         return
-    if not given["yes"]:
+    if not given.yes:
         _agree(context, op.plan(context.store, request))
-    _report(context, request, op.purge(context.store, request), as_json=given["as_json"])
+    _report(context, request, op.purge(context.store, request), as_json=given.as_json)
 
 
-def _request(context: Context, given: dict[str, Any]) -> PurgeRequest:
-    if sum(map(bool, (given["text"] is not None, given["secret"], given["paths"]))) != 1:
+def _request(context: Context, given: Options) -> PurgeRequest:
+    if sum(map(bool, (given.text is not None, given.secret, given.paths))) != 1:
         raise BadValue(
             "exactly one of --text, --secret and --path is required: nothing was changed",
             hint="gitcp purge -h",
         )
-    if given["paths"]:
-        return op.of_paths(context.inside(given["paths"]))
-    if given["secret"]:
-        return op.of_secret(context.store, given["secret"])
-    if given["text"] == "-":
+    if given.paths:
+        return op.of_paths(context.inside(given.paths))
+    if given.secret:
+        return op.of_secret(context.store, given.secret)
+    if given.text == "-":
         return op.of_text(sys.stdin.buffer.read().removesuffix(b"\n"))
-    return op.of_text(os.fsencode(given["text"]))
+    return op.of_text(os.fsencode(given.text or ""))
 
 
 def _agree(context: Context, plan: PurgePlan) -> None:

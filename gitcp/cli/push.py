@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -31,6 +31,7 @@ from gitcp.sharing import push as op
 from gitcp.sharing.push import Item, Report, State
 from gitcp.sharing.push_delete import DeletePlan, DeleteReport, Deletion
 from gitcp.sharing.remotes import Remote
+from gitcp.value import Value
 
 NOT_WITH_DELETE = {
     "every": "--all",
@@ -49,6 +50,23 @@ MOVED = "stale info"
 """What git says of a ref that is no longer where it was seen."""
 
 
+class Options(Value):
+    """What was typed."""
+
+    remote: str | None
+    sessions: tuple[str, ...]
+    every: bool
+    allow: tuple[str, ...]
+    unfiltered: bool
+    redact: bool
+    force: bool
+    delete: bool
+    dry_run: bool
+    yes: bool
+    session: str | None
+    as_json: bool
+
+
 @click.command(cls=Command)
 @click.argument("remote", type=WORDS, required=False, metavar="[REMOTE]")
 @click.argument("sessions", type=SESSION, nargs=-1, required=False, metavar="[SESSION]...")
@@ -65,7 +83,7 @@ MOVED = "stale info"
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Send a session and its tags to a remote
 
     Pushes files and conversation, no branches. If new content has secrets, or files
@@ -76,43 +94,44 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp push --allow 3f0c9a1b22d4
       gitcp push origin --delete e7ba
     """
+    given = Options(**values)
     store = context.store
-    to = remotes.choose(store.repo, given["remote"])
-    if given["delete"]:
+    to = remotes.choose(store.repo, given.remote)
+    if given.delete:
         _delete(context, to, given)
         return
     names = _names(context, given)
-    allowed = allowing.answered(context, given)
+    allowed = allowing.answered(context, given.allow, dry_run=given.dry_run)
     plan = op.plan(
         store,
         to,
         names,
         allowed,
-        force=given["force"],
-        redacted=given["redact"],
-        unfiltered=given["unfiltered"],
+        force=given.force,
+        redacted=given.redact,
+        unfiltered=given.unfiltered,
     )
     allowing.say_known(context, plan.known, [to.name])
-    report = Report((), ()) if given["dry_run"] else op.push(store, plan)
-    if given["as_json"]:
+    report = Report((), ()) if given.dry_run else op.push(store, plan)
+    if given.as_json:
         context.output.document(objects.document("push", _fields(plan, report)))
     else:
-        _print(context, plan, report, dry=given["dry_run"])
-    if given["dry_run"]:
+        _print(context, plan, report, dry=given.dry_run)
+    if given.dry_run:
         op.require_clean(plan)
     _end(report)
 
 
-def _names(context: Context, given: Mapping[str, Any]) -> list[str]:
+def _names(context: Context, given: Options) -> list[str]:
     """Return the sessions to push."""
     known = context.store.sessions()
-    if sum(map(bool, (given["every"], given["session"], given["sessions"]))) > 1:
+    if sum(map(bool, (given.every, given.session, given.sessions))) > 1:
         raise BadValue(
             "--all, --session and names of sessions cannot be used together", hint="gitcp push -h"
         )
-    if given["sessions"]:
-        return list(dict.fromkeys(session_op.expand(known, name) for name in given["sessions"]))
-    return sorted(known) if given["every"] else [context.session(given["session"])]
+    if given.sessions:
+        return list(dict.fromkeys(session_op.expand(known, name) for name in given.sessions))
+    return sorted(known) if given.every else [context.session(given.session)]
 
 
 def _end(report: Report) -> None:
@@ -183,30 +202,30 @@ def _print(context: Context, plan: op.PushPlan, report: Report, *, dry: bool) ->
         )
 
 
-def _delete(context: Context, to: Remote, given: Mapping[str, Any]) -> None:
+def _delete(context: Context, to: Remote, given: Options) -> None:
     """Delete sessions on a remote, after the plan and a question."""
     _check_delete(given)
-    plan = push_delete.plan(context.store, to, given["sessions"], force=given["force"])
-    if given["dry_run"]:
-        _show_delete(context, plan, DeleteReport((), {}), as_json=given["as_json"])
+    plan = push_delete.plan(context.store, to, given.sessions, force=given.force)
+    if given.dry_run:
+        _show_delete(context, plan, DeleteReport((), {}), as_json=given.as_json)
         return
-    if not given["yes"]:
+    if not given.yes:
         no = "not deleted: nothing was changed"
         nobody = push_delete.NOTHING
         confirm.ask(context, "Delete?", _delete_lines(context, plan), nobody=nobody, no=no)
     report = push_delete.delete(context.store, plan)
-    _show_delete(context, plan, report, as_json=given["as_json"], done=True)
+    _show_delete(context, plan, report, as_json=given.as_json, done=True)
     _end_delete(plan, report)
 
 
-def _check_delete(given: Mapping[str, Any]) -> None:
-    other = next((name for target, name in NOT_WITH_DELETE.items() if given[target]), None)
+def _check_delete(given: Options) -> None:
+    other = next((name for target, name in NOT_WITH_DELETE.items() if getattr(given, target)), None)
     if other:
         raise BadValue(f"--delete and {other} cannot be used together", hint="gitcp push -h")
-    if not given["sessions"]:
+    if not given.sessions:
         raise BadValue(
             f"name the sessions to delete; {push_delete.NOTHING}",
-            hint=f"gitcp fetch {given['remote'] or ''}".rstrip() + " --list",
+            hint=f"gitcp fetch {given.remote or ''}".rstrip() + " --list",
         )
 
 

@@ -16,6 +16,7 @@ from gitcp.errors import BadValue
 from gitcp.sharing import remotes as op
 from gitcp.sharing.remotes import Remote
 from gitcp.state.push_policy import PushPolicy
+from gitcp.value import Value
 
 HABITS = ("get-url", "remove", "rename", "rm", "set-url", "show")
 """Subcommands of `git remote`. Taken as a name, `show origin` would add a remote called show."""
@@ -30,6 +31,17 @@ SAID = {
 }
 
 
+class Options(Value):
+    """What was typed."""
+
+    words: tuple[str, ...]
+    push: str | None
+    unfiltered: bool
+    as_branches: bool
+    off: bool
+    as_json: bool
+
+
 @click.command(cls=Command)
 @click.argument("words", type=WORDS, nargs=-1, required=False, metavar="[[add] NAME [URL]]")
 @click.option(
@@ -42,7 +54,7 @@ SAID = {
 @click.option("--off", is_flag=True, help="stop pushing checkpoints there")
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """List the remotes checkpoints may go to, or change them
 
     No remote is enabled until you name one. With URL, adds a remote that git's own push and fetch
@@ -54,26 +66,27 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp remote private git@host:team/checkpoints.git
       gitcp remote origin --off
     """
-    repo, (name, url) = context.store.repo, _words(given["words"])
-    policy = _policy(given["push"])
-    if given["unfiltered"] and policy in (None, PushPolicy.NEVER):
+    given = Options(**values)
+    repo, (name, url) = context.store.repo, _words(given.words)
+    policy = _policy(given.push)
+    if given.unfiltered and policy in (None, PushPolicy.NEVER):
         raise BadValue("--allow-filtered needs --push always or on-tag", hint="gitcp remote -h")
     if name is None:
-        if given["as_branches"] or given["off"] or policy:
+        if given.as_branches or given.off or policy:
             raise BadValue("NAME is required with options", hint="gitcp remote -h")
         remotes = op.listing(repo)
-    elif given["off"]:
-        if url is not None or given["as_branches"] or policy:
+    elif given.off:
+        if url is not None or given.as_branches or policy:
             raise BadValue("--off takes only a name", hint="gitcp remote -h")
         remotes = (op.disable(repo, name),)
     else:
-        as_branches = given["as_branches"] or (policy is not None and op.is_as_branches(repo, name))
+        as_branches = given.as_branches or (policy is not None and op.is_as_branches(repo, name))
         remotes = (op.enable(repo, name, url, as_branches=as_branches),)
         if policy is not None:
-            op.allow_pushes(repo, remotes[0], policy, unfiltered=given["unfiltered"])
+            op.allow_pushes(repo, remotes[0], policy, unfiltered=given.unfiltered)
     for one in remotes:
         when = op.policy_of(repo, one)
-        if given["as_json"]:
+        if given.as_json:
             context.output.document(objects.document("remote", _fields(one, when)))
         else:
             context.output.line(f"{one.name}  {one.shown}  {_said(one, when)}")

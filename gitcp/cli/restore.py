@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ from gitcp.restoring import restore as op
 from gitcp.restoring.plan import FilePlan
 from gitcp.restoring.restore import RestorePlan, RestoreRequest
 from gitcp.store import Summary
-from gitcp.value import replace
+from gitcp.value import Value, replace
 
 MOST_OFFERED = 10
 DIFF = re.compile(r"d(?: +(.+)|([0-9]+))?")
@@ -50,6 +49,32 @@ NAMING = (
     *("dry_run", "yes", "as_json"),
 )
 """Options that name a checkpoint or exclude a question."""
+
+
+class Options(Value):
+    """What was typed."""
+
+    paths: tuple[bytes, ...]
+    revision: str | None
+    at: str | None
+    phase: str | None
+    message: str | None
+    files: bool
+    conversation: bool
+    index: bool
+    to: str | None
+    mine: bool
+    whole_tree: bool
+    markers: bool
+    worktree: str | None
+    branch: str | None
+    dry_run: bool
+    force: bool
+    forward: bool | None
+    trust: bool
+    yes: bool
+    session: str | None
+    as_json: bool
 
 
 @click.command(cls=Command, rest=PATHS)
@@ -91,7 +116,7 @@ NAMING = (
 @rare(session_option)
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Restore files and conversation from a checkpoint
 
     Your current state is saved first, so every restore can be undone. Only files that differ are
@@ -101,100 +126,104 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp restore --at "yesterday 17:00" --yes
       gitcp restore @~2 src/app.py
     """
-    if given["forward"] is not None:
-        _finish(context, given)
+    given = Options(**values)
+    if given.forward is not None:
+        _finish(context, given, forward=given.forward)
         return
-    if context.output.can_ask and not any(given[name] for name in NAMING):
+    if context.output.can_ask and not any(getattr(given, name) for name in NAMING):
         _restore_picked(context, given)
     else:
         _restore(context, given)
 
 
-def _restore_picked(context: Context, given: Mapping[str, Any]) -> None:
+def _restore_picked(context: Context, given: Options) -> None:
     """Restore a checkpoint picked from a list. Picking none or declining is not an error."""
     from gitcp.cli.confirm import Declined  # only for a terminal
 
-    checkpoint = _pick(context, given["session"])
+    checkpoint = _pick(context, given.session)
     if checkpoint is None:
         context.output.say("not restored: nothing was changed")
         return
     try:
-        _restore(context, {**given, "revision": context.id_of(checkpoint.commit, checkpoint.id)})
+        revision = context.id_of(checkpoint.commit, checkpoint.id)
+        _restore(context, replace(given, revision=revision))
     except Declined as declined:
         context.output.say(str(declined))
 
 
-def _restore(context: Context, given: Mapping[str, Any]) -> None:
+def _restore(context: Context, given: Options) -> None:
     request = _request(context, given)
-    if given["worktree"] is not None:
-        _recreate(context, request, given)
-    elif given["dry_run"]:
+    if given.worktree is not None:
+        _recreate(context, request, given, given.worktree)
+    elif given.dry_run:
         _print_plan(context, request, given)
-    elif given["to"] is not None:
-        _materialise(context, request, given)
+    elif given.to is not None:
+        _materialise(context, request, given, given.to)
     else:
         restore_view.carry_out(
             context,
             request,
             lambda decided, agreed: op.restore(context.store, decided, agreed),
             lambda decided: op.plan(context.store, decided),
-            yes=given["yes"],
-            as_json=given["as_json"],
+            yes=given.yes,
+            as_json=given.as_json,
         )
 
 
-def _request(context: Context, given: Mapping[str, Any]) -> RestoreRequest:
-    if given["branch"] is not None and given["worktree"] is None:
+def _request(context: Context, given: Options) -> RestoreRequest:
+    if given.branch is not None and given.worktree is None:
         raise BadValue("--branch is used together with --worktree", hint=HELP)
-    scope = given["paths"]
-    if scope and given["conversation"]:
+    scope = given.paths
+    if scope and given.conversation:
         raise BadValue("PATH and --conversation cannot be used together", hint=HELP)
     _check_mine(given)
-    both = given["files"] == given["conversation"] and not scope
+    both = given.files == given.conversation and not scope
     target, rewound = _target(context, given)
     paths = context.inside(scope, target)
     return RestoreRequest(
         target=target,
         cwd=context.cwd,
-        files=both or not given["conversation"],
-        conversation=both or given["conversation"],
+        files=both or not given.conversation,
+        conversation=both or given.conversation,
         paths=paths,
-        index=given["index"],
-        force=given["force"],
+        index=given.index,
+        force=given.force,
         limits=context.limits(),
         rewound=rewound,
-        trust=given["trust"],
-        markers=given["markers"],
-        mine=given["mine"],
-        whole_tree=given["whole_tree"],
+        trust=given.trust,
+        markers=given.markers,
+        mine=given.mine,
+        whole_tree=given.whole_tree,
     )
 
 
-def _check_mine(given: Mapping[str, Any]) -> None:
+def _check_mine(given: Options) -> None:
     """Raise BadValue for options that make no sense together."""
-    if given["markers"] and not given["mine"]:
+    if given.markers and not given.mine:
         raise BadValue("--markers needs --mine", hint=HELP)
     excluded = ("whole_tree", "conversation", "index", "to")
-    other = next((name for name in excluded if given[name]), None)
-    if given["mine"] and other is not None:
+    other = next((name for name in excluded if getattr(given, name)), None)
+    if given.mine and other is not None:
         name = other.replace("_", "-")
         raise BadValue(f"--mine and --{name} cannot be used together", hint=HELP)
 
 
-def _target(context: Context, given: Mapping[str, Any]) -> tuple[Checkpoint, Any]:
+def _target(context: Context, given: Options) -> tuple[Checkpoint, Any]:
     """Return the target checkpoint and, for --message, the conversation up to that message."""
-    ways = [name for name in ("revision", "at", "phase", "message") if given[name] is not None]
+    ways = [
+        name for name in ("revision", "at", "phase", "message") if getattr(given, name) is not None
+    ]
     if len(ways) > 1 and ways != ["at", "phase"]:
         raise BadValue("REV, --message, and --at or --phase cannot be used together", hint=HELP)
     if ways in ([], ["revision"]):
-        return context.checkpoint(given["revision"] or "@", given["session"]), None
-    session = context.viewed_session(given["session"])
-    if given["message"] is not None:
+        return context.checkpoint(given.revision or "@", given.session), None
+    session = context.viewed_session(given.session)
+    if given.message is not None:
         from gitcp.restoring.message import before_message
 
-        checkpoint, rewound = before_message(context.store, session, given["message"])
+        checkpoint, rewound = before_message(context.store, session, given.message)
         return checkpoint, rewound
-    return _newest(context, session, given["at"], given["phase"]), None
+    return _newest(context, session, given.at, given.phase), None
 
 
 def _newest(context: Context, session: str, at: str | None, phase: str | None) -> Checkpoint:
@@ -213,8 +242,8 @@ def _newest(context: Context, session: str, at: str | None, phase: str | None) -
     return checkpoint
 
 
-def _print_plan(context: Context, request: RestoreRequest, given: Mapping[str, Any]) -> None:
-    if given["to"] is not None:
+def _print_plan(context: Context, request: RestoreRequest, given: Options) -> None:
+    if given.to is not None:
         from gitcp.restoring.materialise import whole
 
         files = (
@@ -225,55 +254,55 @@ def _print_plan(context: Context, request: RestoreRequest, given: Mapping[str, A
         plan = RestorePlan(request.target, files, None, (), ())
     else:
         plan = op.plan(context.store, request)
-    if given["as_json"]:
+    if given.as_json:
         context.output.document(restore_view.plan_document(plan, request))
     else:
         restore_view.print_plan(context, plan, request, context.output.line)
 
 
-def _materialise(context: Context, request: RestoreRequest, given: Mapping[str, Any]) -> None:
+def _materialise(context: Context, request: RestoreRequest, given: Options, directory: str) -> None:
     from gitcp.restoring.materialise import materialise
 
-    if given["index"]:
+    if given.index:
         raise BadValue("--index and --to cannot be used together", hint=HELP)
-    report = materialise(context.store, request, Path(os.path.join(context.cwd, given["to"])))
-    if given["as_json"]:
+    report = materialise(context.store, request, Path(os.path.join(context.cwd, directory)))
+    if given.as_json:
         from gitcp.cli import objects  # only for programs
 
         fields = objects.report(report, request.stored[0], (), saved_first=False)
         context.output.document(objects.document("restore", fields))
     else:
-        restore_view.print_report(context, report, (), back="", directory=given["to"])
+        restore_view.print_report(context, report, (), back="", directory=directory)
     restore_view.end_as(report)
 
 
-def _recreate(context: Context, request: RestoreRequest, given: Mapping[str, Any]) -> None:
+def _recreate(context: Context, request: RestoreRequest, given: Options, directory: str) -> None:
     """Create the worktree of a checkpoint anew."""
     from gitcp.cli import recreating  # rarely needed
     from gitcp.restoring.recreate import recreate
 
     parts = ("paths", "files", "conversation", "index", "to", "message", "mine", "whole_tree")
-    others = [name for name in parts if given[name]]
+    others = [name for name in parts if getattr(given, name)]
     if others:
         other = "PATH" if others[0] == "paths" else f"--{others[0].replace('_', '-')}"
         raise BadValue(f"{other} and --worktree cannot be used together", hint=HELP)
-    plan = recreating.planned(context, request, given["worktree"], given["branch"])
-    if given["dry_run"]:
-        recreating.print_plan(context, plan, as_json=given["as_json"])
+    plan = recreating.planned(context, request, directory, given.branch)
+    if given.dry_run:
+        recreating.print_plan(context, plan, as_json=given.as_json)
         return
     done = recreate(context.store, request, plan)
-    recreating.print_done(context, done, given["worktree"], as_json=given["as_json"])
+    recreating.print_done(context, done, directory, as_json=given.as_json)
     restore_view.end_as(done.report)
 
 
-def _finish(context: Context, given: Mapping[str, Any]) -> None:
+def _finish(context: Context, given: Options, *, forward: bool) -> None:
     """Finish or abort an interrupted restore."""
     if (
         any(
-            given[name]
+            getattr(given, name)
             for name in ("revision", "at", "phase", "message", "to", "worktree", "dry_run")
         )
-        or given["paths"]
+        or given.paths
     ):
         raise BadValue(
             "--continue and --abort take no revision, path or other restore option",
@@ -284,9 +313,9 @@ def _finish(context: Context, given: Mapping[str, Any]) -> None:
     report = op.finish(
         context.store,
         lambda id: replace(blank, target=context.numbered(id)),
-        forward=given["forward"],
+        forward=forward,
     )
-    if given["as_json"]:
+    if given.as_json:
         from gitcp.cli import objects  # only for programs
 
         fields = objects.report(report, report.target.conversation, (), saved_first=True)

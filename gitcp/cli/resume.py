@@ -28,10 +28,23 @@ from gitcp.restoring import recreate, resume, trust
 from gitcp.restoring import restore as op
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.restore import RestorePlan, RestoreRequest
-from gitcp.value import replace
+from gitcp.value import Value, replace
 
 if TYPE_CHECKING:
     from gitcp.restoring.converting import Handover
+
+
+class Options(Value):
+    """What was typed."""
+
+    revision: str | None
+    agent: str | None
+    worktree: str | None
+    only_print: bool
+    yes: bool
+    trust: bool
+    session: str | None
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -52,7 +65,7 @@ if TYPE_CHECKING:
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Resume the agent from a checkpoint
 
     Without REV, continues the session: files are unchanged, and the conversation is restored only
@@ -63,90 +76,89 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp resume 12
       gitcp resume --with codex
     """
-    if given["worktree"] is None:
+    given = Options(**values)
+    if given.worktree is None:
         _resume(context, given)
     else:
-        _resume_in_worktree(context, given)
+        _resume_in_worktree(context, given, given.worktree)
 
 
-def _resume(context: Context, given: dict[str, Any]) -> None:
+def _resume(context: Context, given: Options) -> None:
     request = _request(context, given)
-    if not given["only_print"]:
-        trust.require(context.store, request.target, trusted=given["trust"])
-    if given["agent"]:
-        _run_with(context, replace(request, conversation=False), given)
+    if not given.only_print:
+        trust.require(context.store, request.target, trusted=given.trust)
+    if given.agent:
+        _run_with(context, replace(request, conversation=False), given, given.agent)
         return
     plan = op.plan(context.store, request)
     placed = resume.continuing(plan.placed, request.target)
-    if given["only_print"]:
+    if given.only_print:
         here = (
             None
-            if given["revision"]
+            if given.revision
             else resume.ongoing(context.store, request.target, placed, context.cwd)
         )
         _print(context, request, here or placed, given, needed=bool(plan) and here is None)
         return
-    if not given["as_json"]:
+    if not given.as_json:
         _require_programs(context, placed)
     if plan:
         _agree(context, request, plan, given)
         report = op.restore(context.store, request, plan)
-        if not given["as_json"]:
+        if not given.as_json:
             restore_view.print_report(context, report, plan.effects, back="undo")
         if report.failed or report.placed is None:
             context.output.say("the agent was not started: not everything was restored")
             restore_view.end_as(report)
         placed = resume.continuing(report.placed, request.target)
-    if given["as_json"]:
+    if given.as_json:
         _print(context, request, placed, given, needed=False)
     else:
         _start(context, placed)
 
 
-def _agree(
-    context: Context, request: RestoreRequest, plan: RestorePlan, given: dict[str, Any]
-) -> None:
+def _agree(context: Context, request: RestoreRequest, plan: RestorePlan, given: Options) -> None:
     """Show the plan and ask, unless `--yes`: then name the agents in mid-turn. Raises Refused if
     nobody agreed.
     """
-    if not given["yes"]:
+    if not given.yes:
         restore_view.agree(context, request, plan)
-    elif not given["as_json"]:
+    elif not given.as_json:
         restore_view.print_turns(context, plan.turns, context.output.say)
 
 
-def _resume_in_worktree(context: Context, given: dict[str, Any]) -> None:
+def _resume_in_worktree(context: Context, given: Options, directory: str) -> None:
     """Create the session's worktree anew, and start its agent there."""
     from gitcp.cli import recreating  # rarely needed
 
-    target = context.checkpoint(given["revision"] or "@", given["session"])
-    if given["only_print"] or given["agent"]:
-        other = "--print" if given["only_print"] else "--with"
+    target = context.checkpoint(given.revision or "@", given.session)
+    if given.only_print or given.agent:
+        other = "--print" if given.only_print else "--with"
         raise BadValue(f"{other} and --worktree cannot be used together", hint="gitcp resume -h")
-    request = RestoreRequest(target, context.cwd, limits=context.limits(), trust=given["trust"])
-    plan = recreating.planned(context, request, given["worktree"], None)
-    if not given["as_json"]:
+    request = RestoreRequest(target, context.cwd, limits=context.limits(), trust=given.trust)
+    plan = recreating.planned(context, request, directory, None)
+    if not given.as_json:
         _require_programs(context, resume.planned_in(context.store, target, plan.directory))
     done = recreate.recreate(context.store, request, plan)
-    if given["as_json"]:
-        recreating.print_done(context, done, given["worktree"], as_json=True)
+    if given.as_json:
+        recreating.print_done(context, done, directory, as_json=True)
         restore_view.end_as(done.report)
         return
-    recreating.print_done(context, done, given["worktree"], as_json=False)
+    recreating.print_done(context, done, directory, as_json=False)
     if done.report.failed:
         context.output.say("the agent was not started: not everything was restored")
         restore_view.end_as(done.report)
     _start(context, resume.continuing(done.report.placed, target))
 
 
-def _request(context: Context, given: dict[str, Any]) -> RestoreRequest:
+def _request(context: Context, given: Options) -> RestoreRequest:
     store, limits = context.store, context.limits()
-    if given["revision"] is not None:
-        target = context.checkpoint(given["revision"], given["session"])
-        return replace(resume.request(store, target, context.cwd, limits), trust=given["trust"])
-    last = context.checkpoint("@", given["session"])
+    if given.revision is not None:
+        target = context.checkpoint(given.revision, given.session)
+        return replace(resume.request(store, target, context.cwd, limits), trust=given.trust)
+    last = context.checkpoint("@", given.session)
     resume.check_worktree(store, last)
-    if given["only_print"]:
+    if given.only_print:
         return replace(resume.request(store, last, context.cwd, limits), files=False)
     return resume.request_here(store, last, context.cwd, limits)
 
@@ -155,17 +167,17 @@ def _print(
     context: Context,
     request: RestoreRequest,
     placed: Placed,
-    given: dict[str, Any],
+    given: Options,
     *,
     needed: bool,
 ) -> None:
     """The command; with what comes before it, if something must be restored."""
-    if given["as_json"]:
+    if given.as_json:
         context.output.document(_document(request, placed, needed=needed))
     elif needed:
         context.output.say("note: a restore is needed first, which can change the command")
         target = request.target.id
-        meant = [str(target)] if given["revision"] is not None else ["--session", target.session]
+        meant = [str(target)] if given.revision is not None else ["--session", target.session]
         context.output.line(shlex.join(["gitcp", "resume", *meant]))
     else:
         context.output.line(restore_view.continuation(context, placed))
@@ -227,29 +239,29 @@ def _start(context: Context, placed: Placed) -> NoReturn:
 # ---------------------------------------------------------------- with another agent
 
 
-def _run_with(context: Context, request: RestoreRequest, given: dict[str, Any]) -> None:
+def _run_with(context: Context, request: RestoreRequest, given: Options, agent: str) -> None:
     """Restore the files that are requested, convert the conversation, and start the other agent."""
     from gitcp.cli import conversion_view  # rarely used
     from gitcp.restoring import converting
 
-    handover = converting.plan(context.store, request.target, given["agent"], request.cwd)
+    handover = converting.plan(context.store, request.target, agent, request.cwd)
     plan = op.plan(context.store, request)
-    if given["only_print"]:
+    if given.only_print:
         _print_with(context, request, handover, given, needed=bool(plan) or handover.placed.changes)
         return
-    if not given["as_json"]:
+    if not given.as_json:
         _require_programs(context, handover.placed)
         conversion_view.say_omitted(context, handover.converted)
     if plan:
         _agree(context, request, plan, given)
         report = op.restore(context.store, request, plan)
-        if not given["as_json"]:
+        if not given.as_json:
             restore_view.print_report(context, report, plan.effects, back="undo")
         if report.failed:
             context.output.say("the agent was not started: not everything was restored")
             restore_view.end_as(report)
     converting.write(context.store, handover)
-    if given["as_json"]:
+    if given.as_json:
         _print_with(context, request, handover, given, needed=False)
     else:
         _start(context, handover.placed)
@@ -259,14 +271,14 @@ def _print_with(
     context: Context,
     request: RestoreRequest,
     handover: Handover,
-    given: dict[str, Any],
+    given: Options,
     *,
     needed: bool,
 ) -> None:
     """Print the command; if something must be written first, the one that does both."""
     from gitcp.cli import conversion_view
 
-    if given["as_json"]:
+    if given.as_json:
         converted = conversion_view.fields(handover.converted)
         placed = handover.placed
         context.output.document(_document(request, placed, needed=needed, converted=converted))
@@ -276,5 +288,5 @@ def _print_with(
         context.output.line(restore_view.continuation(context, handover.placed))
         return
     target = request.target.id
-    meant = [str(target)] if given["revision"] is not None else ["--session", target.session]
-    context.output.line(shlex.join(["gitcp", "resume", *meant, "--with", given["agent"]]))
+    meant = [str(target)] if given.revision is not None else ["--session", target.session]
+    context.output.line(shlex.join(["gitcp", "resume", *meant, "--with", handover.placed.agent]))

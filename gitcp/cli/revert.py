@@ -26,7 +26,23 @@ from gitcp.restoring import revert as op
 from gitcp.restoring.request import RestoreRequest
 from gitcp.restoring.restore import Report
 from gitcp.restoring.revert import RevertPlan
+from gitcp.value import Value
 from gitcp.worktree.paths import display
+
+
+class Options(Value):
+    """What was typed."""
+
+    paths: tuple[bytes, ...]
+    revision: str
+    keep: bool
+    markers: bool
+    mine: bool
+    dry_run: bool
+    force: bool
+    yes: bool
+    session: str | None
+    as_json: bool
 
 
 @click.command(cls=Command, rest=PATHS)
@@ -40,7 +56,7 @@ from gitcp.worktree.paths import display
 @rare(session_option)
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Undo the changes of one checkpoint, keeping later ones
 
     Undoes what REV changed, or what changed after A up to B. Files changed since then are merged
@@ -51,51 +67,52 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp revert 7
       gitcp revert 7..9 --yes -- src
     """
-    if given["keep"] and given["markers"]:
+    given = Options(**values)
+    if given.keep and given.markers:
         raise BadValue("--keep and --markers cannot be used together", hint="gitcp revert -h")
     plan = op.plan(context.store, _request(context, given))
-    if given["dry_run"]:
-        if given["as_json"]:
+    if given.dry_run:
+        if given.as_json:
             context.output.document(objects.document("revert-plan", objects.revert_plan(plan)))
         else:
             _print_plan(context, plan, context.output.line)
         return
-    if plan.conflicts and not (given["keep"] or given["markers"]):
+    if plan.conflicts and not (given.keep or given.markers):
         _refuse(context, plan, given)
-    if plan.files and not given["yes"]:
+    if plan.files and not given.yes:
         _print_plan(context, plan, context.output.say)
         confirm.ask(
             context, "Revert?", nobody="nothing was changed", no="not reverted: nothing was changed"
         )
-    elif not given["as_json"]:
+    elif not given.as_json:
         restore_view.print_turns(context, plan.turns, context.output.say)
     report = op.revert(context.store, plan)
-    if given["as_json"]:
+    if given.as_json:
         context.output.document(objects.document("revert", objects.revert(plan, report)))
     else:
         _print_report(context, plan, report)
     end(IN_PART if report.failed or plan.conflicts else 0)
 
 
-def _request(context: Context, given: dict[str, Any]) -> RestoreRequest:
-    current = context.viewed(given["session"])
-    within = current if given["session"] is not None else None
-    target, before = op.resolve_step(context.store, given["revision"], current, within)
+def _request(context: Context, given: Options) -> RestoreRequest:
+    current = context.viewed(given.session)
+    within = current if given.session is not None else None
+    target, before = op.resolve_step(context.store, given.revision, current, within)
     return RestoreRequest(
         target=target,
         cwd=context.cwd,
         conversation=False,
-        paths=context.inside(given["paths"], target, before),
-        force=given["force"],
+        paths=context.inside(given.paths, target, before),
+        force=given.force,
         limits=context.limits(),
         reverted=before,
-        markers=given["markers"],
-        mine=given["mine"],
+        markers=given.markers,
+        mine=given.mine,
     )
 
 
-def _refuse(context: Context, plan: RevertPlan, given: dict[str, Any]) -> None:
-    if not given["as_json"]:
+def _refuse(context: Context, plan: RevertPlan, given: Options) -> None:
+    if not given.as_json:
         _print_plan(context, plan, context.output.say)
     paths = ", ".join(display(conflict.path) for conflict in plan.conflicts[:3])
     more = ", …" if len(plan.conflicts) > 3 else ""

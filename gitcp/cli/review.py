@@ -22,9 +22,26 @@ from gitcp.review import review as op
 from gitcp.review.review import ReviewRange, ReviewStep, Story
 from gitcp.secrets import checkpoint_scan
 from gitcp.state import settings
+from gitcp.value import Value
 
 KINDS = (".md", ".html", ".json")
 HEX = re.compile(FULL_NAME)
+
+
+class Options(Value):
+    """What was typed."""
+
+    commits: str | None
+    files: tuple[str, ...]
+    since: str | None
+    force: bool
+    post: bool
+    dry_run: bool
+    max_bytes: int
+    session: str | None
+    redact: bool
+    allow: tuple[str, ...]
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -54,7 +71,7 @@ HEX = re.compile(FULL_NAME)
 @rare(allow_option)
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Explain how commits were made: prompts, attempts, tests
 
     Shows a reviewer the checkpoints behind a branch's commits, including fetched ones, even after
@@ -65,30 +82,31 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp review main..HEAD -o review.html
       gitcp review main.. --since 3f0c9a1b22 -o review.md -o review.html
     """
-    if given["dry_run"] and not given["post"]:
+    given = Options(**values)
+    if given.dry_run and not given.post:
         raise BadValue("--dry-run needs --post", hint="gitcp review -h")
-    if given["post"] and given["as_json"]:
+    if given.post and given.as_json:
         raise BadValue(
             "--post and --json cannot be used together",
             hint="gitcp review -h",
         )
-    for name in given["files"]:
-        _check(context.cwd / name, force=given["force"])
-    thread = _Thread(context) if given["post"] else None
+    for name in given.files:
+        _check(context.cwd / name, force=given.force)
+    thread = _Thread(context) if given.post else None
     story = _clean(context, _told(context, given, thread), given)
-    for name in given["files"]:
+    for name in given.files:
         output_file.write(
-            context.cwd / name, [_made(story, name, given["max_bytes"])], force=given["force"]
+            context.cwd / name, [_made(story, name, given.max_bytes)], force=given.force
         )
         context.output.say(f"wrote {name}")
     if thread is not None:
-        thread.put(_markdown(story, given["max_bytes"]).decode(), dry=given["dry_run"])
-    elif given["as_json"]:
+        thread.put(_markdown(story, given.max_bytes).decode(), dry=given.dry_run)
+    elif given.as_json:
         context.output.document(objects.document("review", fields(story)))
-    elif not given["files"] and context.output.terminal:
+    elif not given.files and context.output.terminal:
         context.output.data(_terminal(story))
-    elif not given["files"]:
-        context.output.data(_markdown(story, given["max_bytes"]))
+    elif not given.files:
+        context.output.data(_markdown(story, given.max_bytes))
 
 
 class _Thread:
@@ -125,22 +143,22 @@ class _Thread:
         )
 
 
-def _told(context: Context, given: dict[str, Any], thread: _Thread | None) -> Story:
+def _told(context: Context, given: Options, thread: _Thread | None) -> Story:
     store = context.store
-    base, head = links.between(store.repo, given["commits"])
-    session = given["session"] and _session(context, given["session"])
-    if session is None and given["commits"] is None and base in (None, head):
+    base, head = links.between(store.repo, given.commits)
+    session = given.session and _session(context, given.session)
+    if session is None and given.commits is None and base in (None, head):
         session = context.current(None)
     reviewed = None
-    if given["since"]:
-        reviewed = links.commit(store.repo, given["since"])
+    if given.since:
+        reviewed = links.commit(store.repo, given.since)
         if reviewed is None:
-            raise BadValue(f"{given['since']} names no commit here", hint="git fetch")
+            raise BadValue(f"{given.since} names no commit here", hint="git fetch")
     seen = (thread.mark.checkpoint or None) if thread is not None and thread.mark else None
     if thread is not None and reviewed is None:
         reviewed = _hex(thread.reviewed())
     asked = ReviewRange(base or (head if session else None), head, session, reviewed, seen)
-    diffs = any(name.endswith(".html") for name in given["files"])
+    diffs = any(name.endswith(".html") for name in given.files)
     return op.build(store, asked, settings.policy(store.repo), diffs=diffs)
 
 
@@ -153,12 +171,12 @@ def _session(context: Context, name: str) -> str:
     return name if "/" in name else context.session(name)
 
 
-def _clean(context: Context, story: Story, given: dict[str, Any]) -> Story:
+def _clean(context: Context, story: Story, given: Options) -> Story:
     """Return the story without secrets. Raises SecretsFound unless they are redacted or allowed."""
-    allowed = allowing.answered(context, given)
+    allowed = allowing.answered(context, given.allow, dry_run=given.dry_run)
     text = "\n".join(op.texts(story)).encode("utf-8", "replace")
     sieve = checkpoint_scan.sieve(context.store, (), allowed, [text])
-    if given["redact"]:
+    if given.redact:
         checkpoint_scan.require_redactable(sieve)
         clean: Story = op.rewritten(story, checkpoint_scan.Cleaner(sieve, [text]).cleaned)
         return clean

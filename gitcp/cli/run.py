@@ -33,6 +33,15 @@ from gitcp.state import masking
 from gitcp.state.steps import only, place
 
 
+class Options(steps.Options):
+    """What was typed."""
+
+    rollback: bool
+    compensate: tuple[str, ...]
+    limit: float
+    appends: tuple[bytes, ...]
+
+
 @click.command(cls=Command, rest=Rest("program", TEXT, "CMD"))
 @click.argument("label", type=WORDS, required=False)
 @click.option(
@@ -60,7 +69,9 @@ from gitcp.state.steps import only, place
 @exact_session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, label: str | None, program: tuple[str, ...], **given: Any) -> None:
+def command(
+    context: Context, /, label: str | None, program: tuple[str, ...], **values: Any
+) -> None:
     """Run a command between two checkpoints
 
     Exits with the command's exit code. The checkpoint after it records the command, its exit code
@@ -72,41 +83,42 @@ def command(context: Context, /, label: str | None, program: tuple[str, ...], **
       gitcp run --step build --input @app.c --produces app -- cc -o app app.c
       gitcp run --recover
     """
+    given = Options(**values)
     steps.check_options(given, program)
-    if given["plan"]:
+    if given.plan:
         steps.plan(context, program, given)
-    elif given["invalidate"]:
+    elif given.invalidate:
         steps.invalidate(context, given)
-    elif given["recover"]:
+    elif given.recover:
         if label or program:
             raise BadValue("--recover takes no label and no command", hint="gitcp run -h")
         _recover(context, given)
-    elif not program or not (label or given["step"]):
+    elif not program or not (label or given.step):
         raise BadValue(
             "LABEL or --step, and -- CMD are required: nothing was run", hint="gitcp run -h"
         )
-    elif given["step"]:
-        _run_step(context, label or f"step {given['step']}", program, given)
+    elif given.step:
+        _run_step(context, label or f"step {given.step}", program, given.step, given)
     else:
         _recover_first(context, given)
         _run(context, label or "", program, given)
 
 
-def _recover_first(context: Context, given: dict[str, Any]) -> None:
-    for failure in transaction.recover(context.store, limit=given["limit"]):
+def _recover_first(context: Context, given: Options) -> None:
+    for failure in transaction.recover(context.store, limit=given.limit):
         _tell_failure(context, failure)
 
 
 def _run_step(
-    context: Context, label: str, program: tuple[str, ...], given: dict[str, Any]
+    context: Context, label: str, program: tuple[str, ...], name: str, given: Options
 ) -> None:
     """Run a command as a step, unless its result is current."""
     _recover_first(context, given)
     store = context.store
     choice = session.choose(
-        store, context.cwd, session=given["session"], agent=None, conversation=None
+        store, context.cwd, session=given.session, agent=None, conversation=None
     )
-    with only(store, choice.session, place(StepName(given["step"]))):
+    with only(store, choice.session, place(StepName(name))):
         step = steps.begin(context, choice.session, program, given)
         if step is not None:
             _run(context, label, program, given, choice, step)
@@ -116,7 +128,7 @@ def _run(
     context: Context,
     label: str,
     program: tuple[str, ...],
-    given: dict[str, Any],
+    given: Options,
     choice: session.Choice | None = None,
     step: steps.ShellStep | None = None,
 ) -> None:
@@ -126,19 +138,19 @@ def _run(
         TransactionRequest(
             cwd=context.cwd,
             label=label,
-            rollback=given["rollback"],
-            compensations=given["compensate"],
+            rollback=given.rollback,
+            compensations=given.compensate,
             command=program,
-            session=given["session"],
+            session=given.session,
             choice=choice,
-            appends=context.inside(given["appends"]),
+            appends=context.inside(given.appends),
         ),
     )
     before = opened.transaction.before
     context.output.say("saved ", str(before), f' "before {label}"')
     rendering.say_unread(context.output, opened.unread)
     inner = {**env, "GITCP_SESSION": before.session}
-    ended = child.run(program, context.cwd, inner, opened.lock, out=2 if given["as_json"] else 1)
+    ended = child.run(program, context.cwd, inner, opened.lock, out=2 if given.as_json else 1)
     run = Run(program, ended.code, ended.milliseconds, masking.tail(ended.output, env))
     if ended.code == 0:
         _succeed(context, opened, run, given, step)
@@ -152,7 +164,7 @@ def _succeed(
     context: Context,
     opened: OpenTransaction,
     run: Run,
-    given: dict[str, Any],
+    given: Options,
     step: steps.ShellStep | None,
 ) -> None:
     try:
@@ -163,9 +175,9 @@ def _succeed(
     _tell(context, opened, transaction.succeed(context.store, opened, run, result), run, given)
 
 
-def _fail(context: Context, opened: OpenTransaction, run: Run, given: dict[str, Any]) -> None:
-    failure = transaction.fail(context.store, opened, run, limit=given["limit"])
-    if given["as_json"]:
+def _fail(context: Context, opened: OpenTransaction, run: Run, given: Options) -> None:
+    failure = transaction.fail(context.store, opened, run, limit=given.limit)
+    if given.as_json:
         context.output.document(
             objects.document(
                 "run", _fields(failure.transaction.before, failure.checkpoint, run, failure)
@@ -176,10 +188,10 @@ def _fail(context: Context, opened: OpenTransaction, run: Run, given: dict[str, 
 
 
 def _tell(
-    context: Context, opened: OpenTransaction, done: Checkpoint, run: Run, given: dict[str, Any]
+    context: Context, opened: OpenTransaction, done: Checkpoint, run: Run, given: Options
 ) -> None:
     label = opened.transaction.label
-    if given["as_json"]:
+    if given.as_json:
         context.output.document(
             objects.document("run", _fields(opened.transaction.before, done.id, run, None))
         )
@@ -209,12 +221,12 @@ def _tell_failure(context: Context, failure: Failure, run: Run | None = None) ->
         restore_view.kept(say, "kept", report.kept)
 
 
-def _recover(context: Context, given: dict[str, Any]) -> None:
-    failures = transaction.recover(context.store, limit=given["limit"])
-    if not failures and not given["as_json"]:
+def _recover(context: Context, given: Options) -> None:
+    failures = transaction.recover(context.store, limit=given.limit)
+    if not failures and not given.as_json:
         raise Refused("no run was interrupted here: nothing was changed", hint="gitcp log")
     for failure in failures:
-        if given["as_json"]:
+        if given.as_json:
             empty = Run(failure.transaction.command, None, 0)
             fields = _fields(failure.transaction.before, failure.checkpoint, empty, failure)
             context.output.document(objects.document("run", fields))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
     WORDS,
     Command,
+    NoteOptions,
     OneOf,
     appends_option,
     exact_session_option,
@@ -42,6 +42,25 @@ PATIENCE = 0.5
 """Seconds to wait for the conversation of the agent running this command, if it is not written
 yet.
 """
+
+
+class Options(NoteOptions):
+    """What was typed."""
+
+    label: str | None
+    message: str | None
+    compensate: tuple[str, ...]
+    trigger: str
+    tags: tuple[str, ...]
+    session: str | None
+    agent: str | None
+    conversation: str | None
+    include: tuple[str, ...]
+    produces: tuple[bytes, ...]
+    appends: tuple[bytes, ...]
+    force: bool
+    quiet: bool
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -102,7 +121,7 @@ yet.
 @click.option("--quiet", "-q", is_flag=True, help="print nothing unless it fails")
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Save files and conversation as a checkpoint
 
     Tracked files are always saved; untracked ones unless they are ignored or very large. Skipped
@@ -112,14 +131,15 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp save "before migration" --fact database=sqlite
       gitcp save --decided "one file per change" --next "write the tests"
     """
+    given = Options(**values)
     saved = save(context.store, _request(context, given))
     if saved.damage:
         context.output.say(f"note: {saved.damage}; gitcp check lists the damaged objects")
     rendering.say_unread(context.output, saved.unread)
-    if given["as_json"]:
+    if given.as_json:
         inner = _in_other_repositories(context, saved)
         context.output.data(_json_text(context, saved, inner).encode("utf-8"))
-    elif not given["quiet"]:
+    elif not given.quiet:
         _print(context, saved, _in_other_repositories(context, saved))
     if saved.saved:
         retain(context, saved.checkpoint.id)
@@ -129,7 +149,7 @@ def command(context: Context, /, **given: Any) -> None:
         return
     if _is_repeatable(context, given, saved):
         options = context.arguments[1:]
-        text = _json_text(context, saved, ()) if given["as_json"] else _text(saved)
+        text = _json_text(context, saved, ()) if given.as_json else _text(saved)
         unchanged.remember_answer(context.store, saved, options, text, context.look.started)
 
 
@@ -143,7 +163,7 @@ def _in_other_repositories(context: Context, saved: Saved) -> tuple[Skip, ...]:
     return uncommitted(context.store.repo, snapshot)
 
 
-def _is_repeatable(context: Context, given: Mapping[str, Any], saved: Saved) -> bool:
+def _is_repeatable(context: Context, given: Options, saved: Saved) -> bool:
     """Return whether the same options give the same answer until a file of the working tree, the
     repository or the transcript changes. Not if a pipe was read, if a transcript was not found and
     may appear anywhere, if there was a warning, or if other repositories are inside.
@@ -153,7 +173,7 @@ def _is_repeatable(context: Context, given: Mapping[str, Any], saved: Saved) -> 
         return False
     if snapshot.submodules or snapshot.nested:
         return False
-    if given["conversation"] is not None:
+    if given.conversation is not None:
         return all(source.path is not None for source in saved.sources)
     agent = saved.checkpoint.agent
     return bool(saved.sources) or agent is None or agent.session_id is None
@@ -188,32 +208,32 @@ def _mention_missed(context: Context) -> None:
         watched.store(git_dir, known)
 
 
-def _request(context: Context, given: Mapping[str, Any]) -> SaveRequest:
-    growing = context.inside(given["appends"])
+def _request(context: Context, given: Options) -> SaveRequest:
+    growing = context.inside(given.appends)
     return SaveRequest(
         cwd=context.cwd,
-        note=replace(note_of(given), label=_label(given), compensations=given["compensate"]),
-        trigger=Trigger(given["trigger"]),
-        tags=given["tags"],
-        session=given["session"],
-        agent=given["agent"],
-        conversation=_conversation(context, given["conversation"]),
-        limits=context.limits(given["include"]),
-        outputs=context.inside(given["produces"]),
+        note=replace(note_of(given), label=_label(given), compensations=given.compensate),
+        trigger=Trigger(given.trigger),
+        tags=given.tags,
+        session=given.session,
+        agent=given.agent,
+        conversation=_conversation(context, given.conversation),
+        limits=context.limits(given.include),
+        outputs=context.inside(given.produces),
         appends=growing,
         promised=growing,
-        force=given["force"],
+        force=given.force,
         patience=PATIENCE,
         watched=True,
     )
 
 
-def _label(given: Mapping[str, Any]) -> str | None:
-    if given["label"] is not None and given["message"] is not None:
+def _label(given: Options) -> str | None:
+    if given.label is not None and given.message is not None:
         raise BadValue(
             "LABEL and --message cannot be used together: nothing was saved", hint="gitcp save -h"
         )
-    label: str | None = given["message"] if given["label"] is None else given["label"]
+    label: str | None = given.message if given.label is None else given.label
     return label
 
 

@@ -20,7 +20,20 @@ from gitcp.secrets.checkpoint_scan import Finding
 from gitcp.sharing import remote_haves, remotes
 from gitcp.state import allowed
 from gitcp.store import Store
+from gitcp.value import Value
 from gitcp.worktree.paths import display
+
+
+class Options(Value):
+    """What was typed."""
+
+    revision: str | None
+    every: bool
+    allow: tuple[str, ...]
+    allowed: bool
+    revoke: tuple[str, ...]
+    session: str | None
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -46,7 +59,7 @@ from gitcp.worktree.paths import display
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """List secrets in checkpoints: tokens, keys, passwords
 
     Scans the files, conversation, messages and names of one checkpoint, or of the whole session.
@@ -57,27 +70,28 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp secrets 12
       gitcp secrets --allow 3f0c9a1b22d4
     """
-    if sum(map(bool, (given["allow"], given["allowed"], given["revoke"]))) > 1:
+    given = Options(**values)
+    if sum(map(bool, (given.allow, given.allowed, given.revoke))) > 1:
         raise BadValue(
             "--allow, --allowed and --revoke cannot be used together: nothing was changed",
             hint="gitcp secrets -h",
         )
-    if given["allow"] or given["revoke"]:
+    if given.allow or given.revoke:
         _answer(context, given)
         return
-    if given["allowed"]:
-        _list(context, as_json=given["as_json"])
+    if given.allowed:
+        _list(context, as_json=given.as_json)
         return
     _scan(context, given)
 
 
-def _scan(context: Context, given: dict[str, Any]) -> None:
+def _scan(context: Context, given: Options) -> None:
     """List what is found. Raises SecretsFound."""
     commits = _commits(context, given)
     search = op.search(context.store, commits, allowed.ids(context.store.repo))
     findings, known, names = _split(context, search, commits)
     for finding in findings:
-        if given["as_json"]:
+        if given.as_json:
             context.output.document(objects.document("finding", fields(finding)))
         else:
             show(context, finding)
@@ -88,7 +102,7 @@ def _scan(context: Context, given: dict[str, Any]) -> None:
             "nothing was changed",
             hint="gitcp secrets --allow ID",
         )
-    if not given["as_json"]:
+    if not given.as_json:
         context.output.line("no secrets found" if not known else "no other secrets found")
 
 
@@ -106,14 +120,14 @@ def _split(
     return (*known_secrets.split(search.findings, everywhere), [each.name for each in to])
 
 
-def _commits(context: Context, given: dict[str, Any]) -> list[Oid]:
-    if given["revision"] is not None:
-        if given["every"]:
+def _commits(context: Context, given: Options) -> list[Oid]:
+    if given.revision is not None:
+        if given.every:
             raise BadValue("REV and --all cannot be used together", hint="gitcp secrets -h")
-        return [context.checkpoint(given["revision"], given["session"]).commit]
+        return [context.checkpoint(given.revision, given.session).commit]
     store = context.store
-    if not given["every"]:
-        return _chain(store, store.tip(context.session(given["session"])))
+    if not given.every:
+        return _chain(store, store.tip(context.session(given.session)))
     tips = store.sessions().values()
     with suppress(GitFailed):
         return store.commits(tips)
@@ -125,16 +139,16 @@ def _chain(store: Store, tip: Oid | None) -> list[Oid]:
     return [summary.commit for summary in reversed(list(store.history(tip)))] if tip else []
 
 
-def _answer(context: Context, given: dict[str, Any]) -> None:
+def _answer(context: Context, given: Options) -> None:
     """Allow secrets, or revoke that."""
     repo = context.store.repo
-    change = allowed.allow if given["allow"] else allowed.revoke
-    schema = "allowed" if given["allow"] else "revoked"
-    change(repo, given["allow"] or given["revoke"])
-    for id in given["allow"] or given["revoke"]:
-        if given["as_json"]:
+    change = allowed.allow if given.allow else allowed.revoke
+    schema = "allowed" if given.allow else "revoked"
+    change(repo, given.allow or given.revoke)
+    for id in given.allow or given.revoke:
+        if given.as_json:
             context.output.document(objects.document(schema, {"id": id}))
-        elif given["allow"]:
+        elif given.allow:
             context.output.line(f"allowed {id} in this repository, on this machine")
         elif id in allowed.ids(repo):
             sources = [each.source for each in allowed.listing(repo) if each.id == id]

@@ -18,10 +18,23 @@ from gitcp.git import trees
 from gitcp.history import authors, revisions, show
 from gitcp.history.diff import compare, staged, tree_before
 from gitcp.model import SYMLINK, Checkpoint, Conversation
+from gitcp.value import Value
 from gitcp.worktree.paths import display
 
 MOST = 20
 TURNS = 6
+
+
+class Options(Value):
+    """What was typed."""
+
+    paths: tuple[bytes, ...]
+    conversation: bool
+    files: bool
+    stream: str | None
+    key: str | None
+    raw: bool
+    as_json: bool
 
 
 @click.command(cls=Command, rest=PATHS)
@@ -38,7 +51,7 @@ TURNS = 6
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, revision: str, session: str | None, **given: Any) -> None:
+def command(context: Context, /, revision: str, session: str | None, **values: Any) -> None:
     """Show a checkpoint, or a file or the conversation in it
 
     REV:PATH prints a file, with PATH relative to the repository's root; REV PATH does the same with
@@ -49,24 +62,25 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
       gitcp show before-migration --conversation
       gitcp show --position record
     """
-    if sum(map(bool, given.values())) > 1 or len(given["paths"]) > 1:
+    given = Options(**values)
+    if sum(map(bool, values.values())) > 1 or len(given.paths) > 1:
         raise BadValue("these options cannot be used together", hint="gitcp show -h")
     context = context.looking(revision.partition(":")[0])
     name, path = (revision, None)
     if ":" in revision:
         name, path = revisions.split_path(context.store, revision, context.viewed(session))
     checkpoint = context.checkpoint(name, session)
-    if given["paths"]:
-        _print_file(context, checkpoint, b"".join(context.inside(given["paths"], checkpoint)))
+    if given.paths:
+        _print_file(context, checkpoint, b"".join(context.inside(given.paths, checkpoint)))
     elif path is not None:
         _print_file(context, checkpoint, os.fsencode(path))
-    elif given["key"] is not None:
-        context.output.line(_position(checkpoint, given["key"]))
-    elif given["stream"] is not None:
-        _print_stream(context, checkpoint, given["stream"])
-    elif given["raw"]:
+    elif given.key is not None:
+        context.output.line(_position(checkpoint, given.key))
+    elif given.stream is not None:
+        _print_stream(context, checkpoint, given.stream)
+    elif given.raw:
         context.output.data(show.metadata(context.store, checkpoint))
-    elif given["as_json"]:
+    elif given.as_json:
         _print_json(context, checkpoint)
     else:
         with context.output.paged(context.core_pager):
@@ -109,12 +123,12 @@ def _position(checkpoint: Checkpoint, key: str) -> str:
     return position[key]
 
 
-def _print(context: Context, checkpoint: Checkpoint, given: dict[str, Any]) -> None:
-    if given["conversation"]:
+def _print(context: Context, checkpoint: Checkpoint, given: Options) -> None:
+    if given.conversation:
         if checkpoint.conversation is None:
             raise RevisionNotFound(f"checkpoint {checkpoint.id} has no conversation")
         rendering.messages(context.output, show.messages(context.store, checkpoint.conversation))
-    elif given["files"]:
+    elif given.files:
         for path in show.paths_of(context.store, checkpoint):
             context.output.line(display(path))
     else:

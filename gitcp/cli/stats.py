@@ -13,6 +13,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, session_option
 from gitcp.cli.output import CYAN, Styled
 from gitcp.lifecycle.stats import Share, Stats, stats
+from gitcp.value import Value
 from gitcp.worktree.paths import display
 
 MOST_LARGEST = 5
@@ -23,13 +24,22 @@ MOST = 14
 WIDTH = 24
 
 
+class Options(Value):
+    """What was typed."""
+
+    file: str | None
+    force: bool
+    session: str | None
+    as_json: bool
+
+
 @click.command(cls=Command)
 @click.option("-o", "file", metavar="FILE", help="write a page with plots to FILE.html")
 @click.option("--force", is_flag=True, help="replace FILE if it exists")
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Show the disk usage of checkpoints
 
     Objects shared with the project's own history cost nothing and are counted separately. A day and
@@ -40,16 +50,17 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp stats -o stats.html
       gitcp stats --json
     """
-    path = context.cwd / given["file"] if given["file"] is not None else None
+    given = Options(**values)
+    path = context.cwd / given.file if given.file is not None else None
     if path is not None:
-        output_file.require_free(path, force=given["force"])
+        output_file.require_free(path, force=given.force)
     statistics = stats(context.store, MOST_PATHS if path is not None else MOST_LARGEST)
     if path is not None:
         from gitcp.review.pages.stats import render  # jinja2: only for the page
 
-        output_file.write(path, [render(statistics).encode("utf-8")], force=given["force"])
-        context.output.say(f"wrote {given['file']}")
-    elif given["as_json"]:
+        output_file.write(path, [render(statistics).encode("utf-8")], force=given.force)
+        context.output.say(f"wrote {given.file}")
+    elif given.as_json:
         context.output.document(objects.document("stats", _fields(statistics)))
     else:
         _print(context, statistics)

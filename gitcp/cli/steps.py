@@ -16,7 +16,7 @@ from gitcp.model import StepName
 from gitcp.running import steps
 from gitcp.running.steps import Known, StepPlan, StepRequest, Verdict
 from gitcp.state.steps import Result, encode, inputs_checksum
-from gitcp.value import EMPTY
+from gitcp.value import EMPTY, Value
 
 step_options = together(
     click.option(
@@ -58,6 +58,20 @@ step_options = together(
 """The options of `gitcp run` for steps."""
 
 
+class Options(Value):
+    """The options of `gitcp run` that steps obey."""
+
+    step: str | None
+    input: tuple[str, ...]
+    depends: tuple[str, ...]
+    produces: tuple[bytes, ...]
+    plan: bool
+    invalidate: str | None
+    recover: bool
+    session: str | None
+    as_json: bool
+
+
 class ShellStep(NamedTuple):
     """A step that a command of the shell does: its session, and the results that it uses."""
 
@@ -76,21 +90,21 @@ class ShellStep(NamedTuple):
         return steps.record(context.store, self.request, recorded, self.used, self.known)
 
 
-def check_options(given: Mapping[str, Any], program: Sequence[str]) -> None:
+def check_options(given: Options, program: Sequence[str]) -> None:
     """Raise BadValue for options of steps that do not go together."""
-    alone = [name for name in ("plan", "invalidate", "recover") if given[name]]
-    if len(alone) > 1 or (given["invalidate"] and program):
+    alone = [name for name in ("plan", "invalidate", "recover") if getattr(given, name)]
+    if len(alone) > 1 or (given.invalidate and program):
         raise BadValue(
             f"--{alone[0]} takes no command, and none of the others: nothing was run",
             hint="gitcp run -h",
         )
-    about = [name for name in ("input", "depends", "produces") if given[name]]
-    if about and not given["step"]:
+    about = [name for name in ("input", "depends", "produces") if getattr(given, name)]
+    if about and not given.step:
         raise BadValue(f"--{about[0]} requires --step: nothing was run", hint="gitcp run -h")
 
 
 def begin(
-    context: Context, session: str, program: Sequence[str], given: Mapping[str, Any]
+    context: Context, session: str, program: Sequence[str], given: Options
 ) -> ShellStep | None:
     """Return the step to run; None if it is current, which is printed. Raises Refused if a step
     that it depends on has to run first. The caller holds the step's lock.
@@ -99,7 +113,7 @@ def begin(
     request = _request(context, program, given, known)
     _, planned = steps.check(context.store, session, request, known)
     if planned.verdict is Verdict.SKIP:
-        if given["as_json"]:
+        if given.as_json:
             _print(context, StepPlan(session, (planned,)), given)
         else:
             context.output.say(f"skipped step {request.step}: nothing that it depends on changed")
@@ -108,46 +122,44 @@ def begin(
     return ShellStep(session, request, used, known)
 
 
-def plan(context: Context, program: Sequence[str], given: Mapping[str, Any]) -> None:
+def plan(context: Context, program: Sequence[str], given: Options) -> None:
     """Print which steps would run; the inputs of the step that is given are compared."""
     known, inputs = Known(), EMPTY
-    if given["step"]:
+    if given.step:
         request = _request(context, program, given, known)
         inputs = {request.step: request.inputs}
-    session = context.session(given["session"])
+    session = context.session(given.session)
     _print(context, steps.plan_session(context.store, session, inputs, known), given)
 
 
-def invalidate(context: Context, given: Mapping[str, Any]) -> None:
+def invalidate(context: Context, given: Options) -> None:
     """Make a step run again, and print what that affects."""
-    session, known = context.session(given["session"]), Known()
-    steps.invalidate(context.store, session, given["invalidate"], None, known)
+    session, known = context.session(given.session), Known()
+    steps.invalidate(context.store, session, given.invalidate or "", None, known)
     made = steps.plan_session(context.store, session, EMPTY, known)
     affected = tuple(each for each in made.steps if each.verdict is not Verdict.SKIP)
     _print(context, StepPlan(session, affected), given)
 
 
-def _print(context: Context, made: StepPlan, given: Mapping[str, Any]) -> None:
-    if given["as_json"]:
+def _print(context: Context, made: StepPlan, given: Options) -> None:
+    if given.as_json:
         context.output.document(objects.document("step-plan", made.to_json()))
     else:
         for line in str(made).splitlines():
             context.output.line(line)
 
 
-def _request(
-    context: Context, program: Sequence[str], given: Mapping[str, Any], known: Known
-) -> StepRequest:
-    step = StepName(given["step"])
+def _request(context: Context, program: Sequence[str], given: Options, known: Known) -> StepRequest:
+    step = StepName(given.step or "")
     inputs = {
         "command": [os.fsencode(word).decode("utf-8", "backslashreplace") for word in program],
-        "inputs": [_input(context, text, known) for text in given["input"]],
+        "inputs": [_input(context, text, known) for text in given.input],
     }
     return StepRequest(
         step,
         inputs=inputs_checksum(step, inputs),
-        depends=tuple(map(StepName, given["depends"])),
-        files=context.inside(given["produces"]),
+        depends=tuple(map(StepName, given.depends)),
+        files=context.inside(given.produces),
     )
 
 

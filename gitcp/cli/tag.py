@@ -14,6 +14,20 @@ from gitcp.cli.output import YELLOW, Styled
 from gitcp.errors import BadValue, Refused
 from gitcp.lifecycle import pushing
 from gitcp.state import tag as op
+from gitcp.value import Value
+
+
+class Options(Value):
+    """What was typed."""
+
+    name: str | None
+    revision: str | None
+    message: str | None
+    force: bool
+    delete: bool
+    listing: bool
+    session: str | None
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -32,7 +46,7 @@ from gitcp.state import tag as op
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, **given: Any) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Name a checkpoint, or list tags
 
     Prune never drops a tagged checkpoint. The name can be used as a revision.
@@ -41,50 +55,49 @@ def command(context: Context, /, **given: Any) -> None:
       gitcp tag works 12 -m "all tests pass"
       gitcp tag -d works
     """
-    if given["name"] is None or given["listing"]:
-        if given["name"] is not None or given["delete"] or given["force"]:
+    given = Options(**values)
+    if given.name is None or given.listing:
+        if given.name is not None or given.delete or given.force:
             raise BadValue(
                 "--list takes no other option; --delete and --force need a name",
                 hint="gitcp tag -h",
             )
-        _print_all(context, as_json=given["as_json"])
-    elif given["delete"]:
-        if given["revision"] is not None:
+        _print_all(context, as_json=given.as_json)
+    elif given.delete:
+        if given.revision is not None:
             raise BadValue("--delete takes only a tag name", hint="gitcp tag -h")
-        op.delete(context.store, given["name"])
-        _print_deleted(context, given)
+        op.delete(context.store, given.name)
+        _print_deleted(context, given.name, as_json=given.as_json)
     else:
-        _create(context, given)
+        _create(context, given, given.name)
 
 
-def _create(context: Context, given: dict[str, Any]) -> None:
-    checkpoint = context.checkpoint(given["revision"] or "@", given["session"])
+def _create(context: Context, given: Options, name: str) -> None:
+    checkpoint = context.checkpoint(given.revision or "@", given.session)
     try:
         op.create(
             context.store,
-            given["name"],
+            name,
             checkpoint,
-            text=given["message"],
-            force=given["force"],
+            text=given.message,
+            force=given.force,
             now=context.host.now(),
         )
     except Refused as error:
         error.hint = context.with_option("--force")
         raise
     pushing.start(context.store)
-    if given["as_json"]:
-        _print_json(
-            context, given["name"], objects.summary(context.store.summary(checkpoint.commit))
-        )
+    if given.as_json:
+        _print_json(context, name, objects.summary(context.store.summary(checkpoint.commit)))
     else:
-        context.output.line("tagged ", Styled(str(checkpoint.id), YELLOW), f" {given['name']}")
+        context.output.line("tagged ", Styled(str(checkpoint.id), YELLOW), f" {name}")
 
 
-def _print_deleted(context: Context, given: dict[str, Any]) -> None:
-    if given["as_json"]:
-        _print_json(context, given["name"], None)
+def _print_deleted(context: Context, name: str, *, as_json: bool) -> None:
+    if as_json:
+        _print_json(context, name, None)
     else:
-        context.output.line(f"deleted tag {given['name']}")
+        context.output.line(f"deleted tag {name}")
 
 
 def _print_json(context: Context, name: str, checkpoint: Any) -> None:

@@ -32,8 +32,20 @@ from gitcp.review.pages.view import render
 from gitcp.review.view import Story
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
+from gitcp.value import Value
 
 STDOUT = "-"
+
+
+class Options(Value):
+    """What was typed."""
+
+    file: str | None
+    redact: bool
+    allow: tuple[str, ...]
+    unfiltered: bool
+    no_open: bool
+    as_json: bool
 
 
 @click.command(cls=Command)
@@ -53,7 +65,7 @@ STDOUT = "-"
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, /, revision: str, session: str | None, **given: Any) -> None:
+def command(context: Context, /, revision: str, session: str | None, **values: Any) -> None:
     """Show a session in the browser
 
     Writes the session up to REV, or after A up to B, as one HTML file that needs no network.
@@ -64,39 +76,36 @@ def command(context: Context, /, revision: str, session: str | None, **given: An
       gitcp view 12 --no-open
       gitcp view before-migration..@ -o story.html --redact
     """
-    if given["as_json"] and given["file"] == STDOUT:
+    given = Options(**values)
+    if given.as_json and given.file == STDOUT:
         raise BadValue("--json and -o - cannot be used together", hint="gitcp view -h")
     after, last = context.ends(revision, session)
-    allowed = allowing.answered(context, given)
-    leaves = given["redact"] or given["file"] is not None
-    story = op.story(context.store, after, last, leaves=leaves and not given["unfiltered"])
+    allowed = allowing.answered(context, given.allow)
+    leaves = given.redact or given.file is not None
+    story = op.story(context.store, after, last, leaves=leaves and not given.unfiltered)
     sieve = (
         checkpoint_scan.sieve(context.store, (), allowed, map(op.texts, [story]))
         if leaves
         else Sieve(allowed)
     )
     secrets = op.findings(story, sieve)
-    if secrets and given["file"] is not None and not given["redact"]:
+    if secrets and given.file is not None and not given.redact:
         raise checkpoint_scan.refused(secrets)
     checkpoint_scan.require_redactable(sieve)
-    story = op.redacted(story, sieve) if secrets and given["redact"] else story
-    page = render(story, warning="" if given["redact"] else _warning(secrets))
-    if given["file"] == STDOUT:
+    story = op.redacted(story, sieve) if secrets and given.redact else story
+    page = render(story, warning="" if given.redact else _warning(secrets))
+    if given.file == STDOUT:
         context.output.data(page)
         _say_withheld(context, story)
         return
     file = (
-        Path(context.cwd, given["file"])
-        if given["file"]
-        else context.store.repo.store_dir / "view.html"
+        Path(context.cwd, given.file) if given.file else context.store.repo.store_dir / "view.html"
     )
     write(file, page)
     opened = (
-        _open(file)
-        if context.output.terminal and not (given["no_open"] or given["as_json"])
-        else False
+        _open(file) if context.output.terminal and not (given.no_open or given.as_json) else False
     )
-    _tell(context, story, file, secrets, {**given, "bytes": len(page), "opened": opened})
+    _tell(context, story, file, secrets, given, len(page), opened=opened)
 
 
 def _warning(secrets: tuple[Finding, ...]) -> str:
@@ -138,17 +147,24 @@ def _open(file: Path) -> bool:
 
 
 def _tell(
-    context: Context, story: Story, file: Path, secrets: tuple[Finding, ...], given: dict[str, Any]
+    context: Context,
+    story: Story,
+    file: Path,
+    secrets: tuple[Finding, ...],
+    given: Options,
+    size: int,
+    *,
+    opened: bool,
 ) -> None:
     messages = sum(len(step.turn.messages) for step in story.steps)
-    if given["as_json"]:
+    if given.as_json:
         fields: wire.Json = {
             "file": wire.encode_path(os.fsencode(file)),
-            "bytes": given["bytes"],
+            "bytes": size,
             "session": story.session,
             "checkpoints": [str(step.checkpoint.id) for step in story.steps],
             "messages": messages,
-            "redacted": given["redact"],
+            "redacted": given.redact,
             "findings": [finding_fields(finding) for finding in secrets],
             "withheld": list(story.withheld),
         }
@@ -157,10 +173,10 @@ def _tell(
     counted = (
         f"{humanize.count(len(story.steps), 'checkpoint')}, {humanize.count(messages, 'message')}"
     )
-    context.output.line(f"{'opened' if given['opened'] else 'wrote'} {file}  ({counted})")
+    context.output.line(f"{'opened' if opened else 'wrote'} {file}  ({counted})")
     _say_withheld(context, story)
     count = humanize.count(len({finding.id for finding in secrets}), "secret")
-    if secrets and given["redact"]:
+    if secrets and given.redact:
         context.output.say(f"{count} redacted")
     elif secrets:
         context.output.say(Styled("note: ", YELLOW), f"it seems to contain {count}: gitcp secrets")

@@ -18,7 +18,7 @@ from gitcp.cli.mcp_server import arguments
 from gitcp.cli.mcp_server.documents import bounded
 from gitcp.cli.mcp_server.hints import call
 from gitcp.cli.mcp_server.reading import inside
-from gitcp.cli.options import note_of
+from gitcp.cli.options import NoteOptions, note_of
 from gitcp.errors import BadValue, GitcpError, Refused
 from gitcp.lifecycle import fork as fork_op
 from gitcp.lifecycle import housekeeping
@@ -95,7 +95,7 @@ def _note(given: arguments.Save | arguments.Note) -> NoteValue:
     fields: dict[str, Any] = {name: getattr(given, name) for name in NOTE_FIELDS}
     lists = {name: tuple(fields[name] or ()) for name in ("decided", "failed", "next", "active")}
     facts = [f"{key}={value}" for key, value in (given.facts or {}).items()]
-    return note_of({**fields, **lists, "facts": facts, "position": ()})
+    return note_of(NoteOptions(**{**fields, **lists, "facts": facts, "position": ()}))
 
 
 # ---------------------------------------------------------------- plans
