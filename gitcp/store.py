@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -569,17 +570,19 @@ class Store:
     def history(self, tip: Oid, limit: int | None = None) -> Iterator[Summary]:
         """Yield the checkpoints of a chain, newest first.
 
-        The nearest are read one by one, since most callers need no others; git lists the rest.
+        The nearest are read one by one, since most callers need no others; git lists the rest,
+        unless libgit2 reads.
         """
         before: Oid | None = tip
-        for _ in range(NEAR if limit is None else min(NEAR, limit)):
+        near = NEAR if self.repo.libgit is None else sys.maxsize
+        for _ in range(near if limit is None else min(near, limit)):
             if before is None:
                 return
             summary = self.summary(before)
             yield summary
             before = summary.parent
-        if before is not None and (limit is None or limit > NEAR):
-            yield from self._rest(before, None if limit is None else limit - NEAR)
+        if before is not None and (limit is None or limit > near):
+            yield from self._rest(before, None if limit is None else limit - near)
 
     def _rest(self, tip: Oid, limit: int | None) -> Iterator[Summary]:
         """Yield a chain as git lists it; where that fails, one by one up to what is damaged."""

@@ -75,6 +75,7 @@ class Opened:
     def repository(self) -> Repository:
         """Return the repository for the calling thread; for frameworks, not a public method."""
         repo = Repository.open(self.path, self.host)
+        repo.read_by_libgit2()
         if repo.git_dir == self._repo.git_dir:  # else somebody made another repository there
             repo.cat_file, repo.growing_sum = self._repo.cat_file, self._growing_sum
         return repo

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """One run of the command line; `look` is a scan of the working tree already in progress."""
+    """One run of the command line; `look` is a scan of the working tree already in progress. If it
+    `reads_much`, it does so by libgit2.
+    """
 
     def __init__(self, arguments: Sequence[str], look: Look | None = None) -> None:
         self.arguments = tuple(arguments)
@@ -34,6 +36,7 @@ class Context:
         self.directory = ""
         self.finishing = False
         self.shows_faults = False
+        self.reads_much = False
         self.warned: set[str] = set()
 
     @cached_property
@@ -53,6 +56,8 @@ class Context:
 
         repo = Repository.open(self.cwd, self.host)
         repo.look = self.look
+        if self.reads_much:
+            repo.read_by_libgit2()
         store = Store(repo)
         self._finish_moves(store)
         if store.pending_log() is not None:

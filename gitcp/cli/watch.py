@@ -91,7 +91,9 @@ def _watch(
 
     def opened() -> Store:
         """Open the store again: cached state may be outdated."""
-        return Store(Repository.open(task.cwd, context.host))
+        repo = Repository.open(task.cwd, context.host)
+        repo.read_by_libgit2()
+        return Store(repo)
 
     most = task.limits.max_dependency_files
     changes = watcher(opened().repo, most, lambda: op.elsewhere(task.cwd, context.host), stop)

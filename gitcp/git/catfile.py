@@ -29,15 +29,12 @@ from typing import Any, TypeVar
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import process
-from gitcp.git.object_format import ObjectFormat, format_of, is_name_of
+from gitcp.git.object_format import MOST_WHOLE, ObjectFormat, format_of, is_name_of
 from gitcp.model import Oid
 
 T = TypeVar("T")
 
 CHUNK = 1 << 20
-MOST_WHOLE = 4 << 20
-"""A blob of up to this many bytes is streamed as one chunk."""
-
 MOST_AT_ONCE = 64 << 20
 """No more bytes than these are reserved for what git announces, which may be damaged."""
 

@@ -18,6 +18,10 @@ FULL_NAME = "[0-9a-f]{40}(?:[0-9a-f]{24})?"
 """A regular expression for the full name of an object in either format."""
 
 
+MOST_WHOLE = 4 << 20
+"""Bytes of a blob up to which it is held as a whole; larger ones are streamed."""
+
+
 class ObjectFormat(NamedTuple):
     """How one repository names its objects.
 

@@ -52,6 +52,8 @@ class ObjectReader:
         waiting = self._ahead.pop(oid, None) or self._pending.read(oid)
         if waiting is not None:
             return waiting
+        if (libgit := self._repo.libgit) and (whole := libgit.read(oid)) is not None:
+            return whole
         try:
             return self._read_loose(oid) or self._read_packed(oid)
         except StoreDamaged as error:
@@ -62,6 +64,8 @@ class ObjectReader:
         """Read packed objects together, each for the one `read` that is about to follow. Those that
         cannot be read are left to it.
         """
+        if self._repo.libgit is not None:
+            return
         wanted = [oid for oid in dict.fromkeys(oids) if not self.has_cached(oid)]
         packed = [oid for oid in wanted if self._stored.is_packed(oid)]
         self._ahead = dict(self._repo.cat_file.read_many(packed)) if packed else {}
@@ -77,6 +81,11 @@ class ObjectReader:
         read together, and come first. Nothing is cached.
         """
         rest = dict.fromkeys(oids)
+        if (libgit := self._repo.libgit) is not None:
+            for oid in tuple(rest):
+                if (whole := libgit.read(oid)) is not None:
+                    del rest[oid]
+                    yield oid, whole
         packed = [oid for oid in rest if self._stored.is_packed(oid)]
         for oid, content in self._repo.cat_file.read_many(packed) if packed else ():
             del rest[oid]
@@ -111,6 +120,10 @@ class ObjectReader:
         if self._pending.read(oid) is not None:
             yield self.read_blob(oid)
             return
+        libgit = self._repo.libgit
+        if libgit is not None and (small := libgit.small_blob(oid)) is not None:
+            yield small
+            return
         try:
             yield from self._stream_stored(oid)
         except StoreDamaged as error:
@@ -124,6 +137,11 @@ class ObjectReader:
         with None, and those that cannot be read with the error. Packed ones are read together.
         """
         rest = dict.fromkeys(oids)
+        if (libgit := self._repo.libgit) is not None:
+            for oid in tuple(rest):
+                if (small := libgit.small_blob(oid)) is not None:
+                    del rest[oid]
+                    yield oid, small if len(small) <= most else None
         packed = [oid for oid in rest if self._stored.is_packed(oid)]
         for oid, data in self._repo.cat_file.verify_blobs(packed, most) if packed else ():
             del rest[oid]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gitcp.fastpath.stat_check import Look
     from gitcp.git.catfile import CatFile
     from gitcp.git.growing import GrowingSum
+    from gitcp.git.libgit import LibgitObjects
     from gitcp.git.refs import Refs
     from gitcp.model import Oid
 
@@ -82,6 +83,7 @@ class Repository:
         self.growing_sum: GrowingSum | None = None
         self.faults: tuple[Fault, ...] = ()
         self.is_bare = False
+        self.libgit: LibgitObjects | None = None
         self._stand_in_for = ""
         self._has_index = True
 
@@ -199,6 +201,15 @@ class Repository:
         return process.reading(
             (*self.git_options, *args), cwd=str(self.root), env=self.host.env, input=input
         )
+
+    def read_by_libgit2(self) -> None:
+        """Let objects be read by libgit2 where it can: for a process that lives long or reads
+        thousands of them.
+        """
+        if self.object_format is SHA1:
+            from gitcp.git.libgit import objects_in  # what is short does not
+
+            self.libgit = objects_in(self.common_dir / "objects")
 
     @cached_property
     def cat_file(self) -> CatFile:

@@ -20,8 +20,9 @@ from kinds import FORMAT
 import gitcp
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import catfile, process
-from gitcp.git.catfile import AT_ONCE, MOST_IDLE, MOST_WHOLE
+from gitcp.git.catfile import AT_ONCE, MOST_IDLE
 from gitcp.git.gathering import MANY, Gathering, GatheringObjects
+from gitcp.git.object_format import MOST_WHOLE
 from gitcp.git.objects import Objects
 from gitcp.git.packs import indexes
 from gitcp.model import Oid
