@@ -20,11 +20,10 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,10 +92,6 @@ NEAR = 64
 """Number of checkpoints that can be read in the time git takes to start. Damage
 beyond these does not affect them.
 """
-
-
-TOGETHER = 500
-"""Number of checkpoints whose objects are read together, and held in memory meanwhile."""
 
 
 class Summary(Value):
@@ -462,22 +457,8 @@ class Store:
         return self._checkpoint(self.summary(commit))
 
     def read_all(self, summaries: Iterable[Summary]) -> Iterator[Checkpoint]:
-        """Yield the checkpoint of each summary, reading objects of many together. Raises as `read`
-        does.
-        """
-        every = iter(summaries)
-        while some := list(islice(every, TOGETHER)):
-            self.read_ahead(some)
-            yield from map(self._checkpoint, some)
-
-    def read_ahead(self, summaries: Sequence[Summary]) -> None:
-        """Read together what `read` is going to need of these checkpoints. Raises StoreDamaged."""
-        roots = [summary.root for summary in summaries]
-        self.reader.read_ahead(roots)
-        holders = [self._holder(root) for root in roots]
-        self.reader.read_ahead(holder.oid for holder in holders if holder)
-        reserved = [entry for root in roots for entry in self._reserved(root)]
-        self.reader.read_ahead(entry.oid for entry in reserved if entry.name == METADATA)
+        """Yield the checkpoint of each summary. Raises as `read` does."""
+        return map(self._checkpoint, summaries)
 
     def _checkpoint(self, summary: Summary) -> Checkpoint:
         commit, root = summary.commit, summary.root

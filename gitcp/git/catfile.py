@@ -25,14 +25,12 @@ from _signal import (  # type: ignore[import-not-found]  # `signal` itself loads
 )
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import process
 from gitcp.git.object_format import MOST_WHOLE, ObjectFormat, format_of, is_name_of
 from gitcp.model import Oid
-
-T = TypeVar("T")
 
 CHUNK = 1 << 20
 MOST_AT_ONCE = 64 << 20
@@ -44,16 +42,6 @@ MOST_IDLE = 8
 STALL = 5000
 """Milliseconds within an answer after which a process gets no other request. If it is only slow,
 its answer becomes complete all the same.
-"""
-
-AT_ONCE = 60
-"""So many objects are asked for at once by `read_many`: their names fit in the smallest pipe, so
-git and we never wait for each other.
-"""
-
-MANY = 4 * AT_ONCE
-"""For so many objects, a git is started that gets all names at once and waits for nobody: each
-object costs half as much, which is worth the start.
 """
 
 KINDS = {kind.encode(): kind for kind in ("blob", "commit", "tag", "tree")}
@@ -97,46 +85,6 @@ class CatFile:
             with suppress(StoreDamaged, GitFailed):
                 return self._whole(earlier, oid)
         return self._whole(self._start(), oid)
-
-    def read_many(self, oids: Sequence[Oid]) -> Iterator[tuple[Oid, tuple[str, bytes]]]:
-        """Yield the kind and content of as many of these objects as git gives without trouble: up
-        to the first that is missing or damaged. Each costs a quarter of a `read`, or less.
-        """
-        with suppress(StoreDamaged, GitFailed):
-            yield from self._each(oids, _Git.answers)
-
-    def _each(
-        self, oids: Sequence[Oid], answers: Callable[[_Git, Sequence[Oid]], Iterator[T]]
-    ) -> Iterator[T]:
-        """Request objects and yield their `answers`; many are read by a process of their own."""
-        if len(oids) >= MANY:
-            git = self._start_with(oids)
-            with _stopped_on_error(git):
-                yield from answers(git, oids)
-            git.stop()
-            return
-        git = self._take() or self._start()
-        with _stopped_on_error(git):
-            for start in range(0, len(oids), AT_ONCE):
-                batch = oids[start : start + AT_ONCE]
-                git.request(batch)
-                yield from answers(git, batch)
-        self._give_back(git)
-
-    def _start_with(self, oids: Sequence[Oid]) -> _Git:
-        """Start git with a list of all objects that it is asked for."""
-        args = (*self._args, "--buffer")
-        with process.scratch() as names:
-            names.write("".join(f"{oid}\n" for oid in (self._format.empty_tree, *oids)).encode())
-            names.seek(0)
-            return _Git(args, self._cwd, self._env, self._format, names.fileno())
-
-    def verify_blobs(self, oids: Sequence[Oid], most: int) -> Iterator[tuple[Oid, bytes | None]]:
-        """Yield blobs as `read_many` does, with None instead of the content of those of more than
-        `most` bytes, which are read and checked, too.
-        """
-        with suppress(StoreDamaged, GitFailed):
-            yield from self._each(oids, lambda git, batch: git.verified_blobs(batch, most))
 
     def stream(self, oid: Oid) -> Iterator[bytes]:
         """Yield a blob in chunks of at most MOST_WHOLE bytes. Raises as `read` does, possibly after
@@ -191,11 +139,7 @@ class CatFile:
 
 
 class _Git:
-    """One running process. Who gets an error from it stops it.
-
-    Its requests come from a pipe, or from the file `names`, which begins with the empty tree; what
-    is written to the pipe then goes nowhere.
-    """
+    """One running process. Who gets an error from it stops it."""
 
     def __init__(
         self,
@@ -203,13 +147,9 @@ class _Git:
         cwd: str,
         env: Mapping[str, str],
         object_format: ObjectFormat,
-        names: int | None = None,
     ) -> None:
         self._messages = process.scratch()
-        if names is None:
-            requests, self._requests = os.pipe()
-        else:
-            requests, self._requests = os.dup(names), os.open(os.devnull, os.O_WRONLY)
+        requests, self._requests = os.pipe()
         answers, answering = os.pipe()
         try:
             self._pid = process.spawn(
@@ -254,40 +194,19 @@ class _Git:
         """Request an object, and return its kind and size. Raises StoreDamaged if it is missing or
         unreadable.
         """
-        self.request([oid])
+        with suppress(BrokenPipeError):  # it has ended: there is no answer then
+            os.write(self._requests, f"{oid}\n".encode("ascii"))
         return self._answer(oid)
 
     def read(self, oid: Oid) -> tuple[str, bytes]:
-        """Request an object, and return its kind and content. Raises as `answers` does."""
-        self.request([oid])
-        return next(self.answers([oid]))[1]
-
-    def answers(self, oids: Sequence[Oid]) -> Iterator[tuple[Oid, tuple[str, bytes]]]:
-        """Yield objects that were requested, each with its kind and content. Raises StoreDamaged
-        for one that is missing or does not match its name.
+        """Request an object, and return its kind and content. Raises StoreDamaged if it is missing
+        or does not match its name.
         """
-        for oid in oids:
-            kind, size = self._answer(oid)
-            data = self.content(oid, size)
-            if not is_name_of(oid, kind, data):
-                raise _damaged(oid)
-            yield oid, (kind, data)
-
-    def verified_blobs(self, oids: Sequence[Oid], most: int) -> Iterator[tuple[Oid, bytes | None]]:
-        """Yield blobs that were requested, each with its content, or None if it has more than
-        `most` bytes. Raises as `answers` does.
-        """
-        for oid in oids:
-            kind, size = self._answer(oid)
-            parts: list[bytes] = []
-            for chunk in _chunks(self, oid, kind, size):
-                parts = [*parts, chunk] if size <= most else []
-            yield oid, b"".join(parts) if size <= most else None
-
-    def request(self, oids: Sequence[Oid]) -> None:
-        """Request at most AT_ONCE objects."""
-        with suppress(BrokenPipeError):  # it has ended: there is no answer then
-            os.write(self._requests, "".join(f"{oid}\n" for oid in oids).encode("ascii"))
+        kind, size = self.ask(oid)
+        data = self.content(oid, size)
+        if not is_name_of(oid, kind, data):
+            raise _damaged(oid)
+        return kind, data
 
     def _answer(self, oid: Oid) -> tuple[str, int]:
         self._pipe.patience = None  # git answers or ends

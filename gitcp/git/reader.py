@@ -38,7 +38,6 @@ class ObjectReader:
         self._trees: dict[Oid, list[TreeEntry]] = {self._format.empty_tree: []}
         self._written: dict[Oid, list[TreeEntry]] = {}
         self._written_entries = 0
-        self._ahead: dict[Oid, tuple[str, bytes]] = {}
         self._compared: tuple[Oid | None, Oid | None, tuple[FileChange, ...]] = (None, None, ())
 
     def exists(self, oid: Oid) -> bool:
@@ -49,7 +48,7 @@ class ObjectReader:
         """Return an object's kind and content. Raises StoreDamaged if it is missing or its hash is
         wrong.
         """
-        waiting = self._ahead.pop(oid, None) or self._pending.read(oid)
+        waiting = self._pending.read(oid)
         if waiting is not None:
             return waiting
         if (libgit := self._repo.libgit) and (whole := libgit.read(oid)) is not None:
@@ -60,37 +59,11 @@ class ObjectReader:
             error.objects = (oid,)
             raise
 
-    def read_ahead(self, oids: Iterable[Oid]) -> None:
-        """Read packed objects together, each for the one `read` that is about to follow. Those that
-        cannot be read are left to it.
-        """
-        if self._repo.libgit is not None:
-            return
-        wanted = [oid for oid in dict.fromkeys(oids) if not self.has_cached(oid)]
-        packed = [oid for oid in wanted if self._stored.is_packed(oid)]
-        self._ahead = dict(self._repo.cat_file.read_many(packed)) if packed else {}
-
-    def expect(self, oid: Oid, kind: str, data: bytes) -> None:
-        """Let the one `read` of an object that is about to follow return what was read of it."""
-        self._ahead[oid] = kind, data
-
     def read_each(
         self, oids: Iterable[Oid]
     ) -> Iterator[tuple[Oid, tuple[str, bytes] | StoreDamaged]]:
-        """Yield objects with what `read` returns, or with the error that it raises. Packed ones are
-        read together, and come first. Nothing is cached.
-        """
-        rest = dict.fromkeys(oids)
-        if (libgit := self._repo.libgit) is not None:
-            for oid in tuple(rest):
-                if (whole := libgit.read(oid)) is not None:
-                    del rest[oid]
-                    yield oid, whole
-        packed = [oid for oid in rest if self._stored.is_packed(oid)]
-        for oid, content in self._repo.cat_file.read_many(packed) if packed else ():
-            del rest[oid]
-            yield oid, content
-        for oid in rest:
+        """Yield objects with what `read` returns, or with the error that it raises."""
+        for oid in dict.fromkeys(oids):
             try:
                 yield oid, self.read(oid)
             except StoreDamaged as error:
@@ -134,19 +107,9 @@ class ObjectReader:
         self, oids: Iterable[Oid], most: int
     ) -> Iterator[tuple[Oid, bytes | StoreDamaged | None]]:
         """Yield blobs of up to `most` bytes with their content, larger ones, which were read, too,
-        with None, and those that cannot be read with the error. Packed ones are read together.
+        with None, and those that cannot be read with the error.
         """
-        rest = dict.fromkeys(oids)
-        if (libgit := self._repo.libgit) is not None:
-            for oid in tuple(rest):
-                if (small := libgit.small_blob(oid)) is not None:
-                    del rest[oid]
-                    yield oid, small if len(small) <= most else None
-        packed = [oid for oid in rest if self._stored.is_packed(oid)]
-        for oid, data in self._repo.cat_file.verify_blobs(packed, most) if packed else ():
-            del rest[oid]
-            yield oid, data
-        for oid in rest:
+        for oid in dict.fromkeys(oids):
             try:
                 yield oid, self._joined(self.stream_blob(oid), most)
             except StoreDamaged as error:

@@ -390,9 +390,6 @@ class _Check:
                 part = parts[oid]
                 is_held = left > 0 and part is not _Part.ROOT and part is not _Part.FILES
                 if kind == "blob":
-                    if is_held:
-                        self.store.reader.expect(oid, kind, data)
-                        left -= len(data)
                     continue
                 entries = self._raw_entries(oid, data)
                 pending += self._not_seen(oid, entries, part)

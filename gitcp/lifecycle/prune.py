@@ -270,10 +270,6 @@ def candidates(store: Store, forest: Forest) -> dict[str, list[tuple[Summary, Ca
 
 def _positions(store: Store, tips: Iterable[Oid]) -> Iterator[CheckpointId]:
     """Yield the checkpoints that set the positions of these last ones, where those inherit them."""
-    tips = list(tips)
-    with suppress(StoreDamaged):  # each is read alone then
-        store.reader.read_ahead(tips)
-        store.read_ahead([store.summary(tip) for tip in tips])
     for tip in tips:
         with suppress(StoreDamaged):
             if (origin := store.read(tip).note.position_from) is not None:

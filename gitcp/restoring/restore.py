@@ -340,7 +340,6 @@ def limited_to_extent(store: Store, request: RestoreRequest) -> RestoreRequest:
     operation, command = done or undone, "undo" if done else "redo"
     recorded = operation.checkpoints[-1] if operation and operation.checkpoints else None
     undoing = None
-    # an older gitcp kept the safety checkpoint apart: it may be another restore's
     is_known = operation is not None and operation.checkpoints[1:2] == (operation.safety,)
     if recorded is not None and is_known and files and not request.whole_tree:
         undoing = Undoing(command, _as_restored(store, recorded, command))

@@ -323,8 +323,8 @@ def _write_fields(repo: Repository, name: str, fields: dict[str, object]) -> str
 
 
 def read(repo: Repository, extent: Extent) -> Written:
-    """Return what the restore with this extent wrote; without files if an older gitcp did it, or if
-    the list is missing or damaged.
+    """Return what the restore with this extent wrote; without files if the list is
+    missing or damaged.
     """
     rules = _read_rules(repo, extent)
     try:

@@ -352,7 +352,6 @@ class _Run:
         each = progress.each(commits, *SCANNING, len(commits))
         while some := list(islice(each, TOGETHER)):
             new = [commit for commit in dict.fromkeys(some) if not self._is_known(_raw(commit))]
-            self.store.reader.read_ahead(new)
             read = {commit: self.store.reader.read_commit(commit) for commit in new}
             summaries = [parse_summary(commit, data) for commit, data in read.items()]
             self._sift([summary.root for summary in summaries])

@@ -42,24 +42,6 @@ class Restores(Value):
     extents: Mapping[CheckpointId, Extent] = EMPTY
 
 
-def encode_restores(value: Restores) -> dict[str, object]:
-    """Return restores as JSON."""
-    extents = {str(id): encode_extent(extent) for id, extent in value.extents.items()}
-    undo, redo = ([str(id) for id in ids] for ids in (value.undo, value.redo))
-    return {"undo": undo, "redo": redo, "extents": extents}
-
-
-def decode_restores(fields: Mapping[str, Any]) -> Restores:
-    """Return restores from JSON. Raises KeyError, TypeError, ValueError or AttributeError for
-    invalid data.
-    """
-    undo, redo = (tuple(map(parsed_id, fields.get(name, ()))) for name in ("undo", "redo"))
-    extents = {
-        parsed_id(text): decode_extent(extent) for text, extent in fields.get("extents", {}).items()
-    }
-    return Restores(undo, redo, extents)
-
-
 def encode_extent(extent: Extent) -> dict[str, object]:
     """Return an extent as JSON."""
     return {
@@ -75,7 +57,9 @@ def encode_extent(extent: Extent) -> dict[str, object]:
 
 
 def decode_extent(fields: Mapping[str, Any]) -> Extent:
-    """Return an extent from JSON. Raises as `decode_restores`."""
+    """Return an extent from JSON. Raises KeyError, TypeError, ValueError or AttributeError for
+    invalid data.
+    """
     paths, made = (
         tuple(map(wire.decode_path, fields.get(name, ()))) for name in ("limits", "made")
     )

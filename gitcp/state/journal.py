@@ -8,7 +8,6 @@ releases when its holder dies, distinguishes a running restore from an interrupt
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,9 +25,7 @@ from gitcp.model import CheckpointId, Oid, Snapshot
 from gitcp.state import oplog
 from gitcp.state.extent import (
     Extent,
-    Restores,
     decode_extent,
-    decode_restores,
     encode_extent,
     parsed_id,
 )
@@ -55,8 +52,7 @@ class Unfinished(Value):
     agent's id of the restored conversation. `reverted` is the checkpoint before the step that a
     revert undoes, `markers` whether it writes conflict markers. `merged` is the snapshot that a
     restore of one session's changes (--mine) restores; its objects are stored. `key` identifies
-    this restore in the operation log. `before` is the undo state before it, if an older gitcp
-    started it.
+    this restore in the operation log.
     """
 
     target: CheckpointId
@@ -70,7 +66,6 @@ class Unfinished(Value):
     merged: Snapshot | None = None
     step: RestoreKind = RestoreKind.RESTORE
     key: str = ""
-    before: Restores | None = None
 
     @property
     def directories(self) -> frozenset[bytes]:
@@ -156,8 +151,7 @@ def unfinished(repo: Repository) -> Unfinished | None:
             markers=bool(fields.get("markers")),
             merged=_decode_merged(fields.get("merged")),
             step=RestoreKind(fields.get("step", "restore")),
-            key=str(fields["key"]) if "key" in fields else _digest(fields),
-            before=decode_restores(fields["before"]) if "before" in fields else None,
+            key=str(fields["key"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise damaged(path, repr(error)) from None
@@ -177,11 +171,6 @@ def _is_logged(repo: Repository, key: str) -> bool:
     return bool(key) and any(
         operation.key == key for operation in oplog.entries(repo, automatic=False)
     )
-
-
-def _digest(fields: dict[str, Any]) -> str:
-    """Return the key of a restore that an older gitcp started."""
-    return hashlib.sha1(wire.dumps(fields, small=True), usedforsecurity=False).hexdigest()
 
 
 def finish(repo: Repository) -> None:

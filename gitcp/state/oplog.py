@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,8 @@ from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
 from gitcp.state.extent import (
     Extent,
-    Restores,
     decode_extent,
-    decode_restores,
     encode_extent,
-    encode_restores,
     parsed_id,
 )
 from gitcp.value import EMPTY, Value, replace
@@ -48,8 +45,6 @@ numbers.
 
 RENAME = "rename"
 UNDO, REDO = "undo", "redo"
-OLDER = "older"
-"""The undo state of an older gitcp, kept beside the log, was imported."""
 TAKING = frozenset({"prune", "delete"})
 """The operations that move refs to the trash, from which `undo` restores them."""
 
@@ -69,7 +64,7 @@ class Operation(Value):
     For a restore, and for its undo or redo, `safety` is the checkpoint of the state before,
     `extent` what it changed, `key` that of its journal. `aborted` means that it reverted an
     interrupted restore. `place` distinguishes the working tree from an earlier one of the same
-    name. `restores` is the undo state that an older gitcp kept separately.
+    name.
     """
 
     number: int
@@ -88,7 +83,6 @@ class Operation(Value):
     key: str = ""
     aborted: bool = False
     place: str = ""
-    restores: Restores | None = None
 
 
 def record(repo: Repository, what: str, summary: str, **fields: Any) -> Operation:
@@ -183,21 +177,11 @@ def _with_names(operation: Operation, names: Mapping[str, str]) -> Operation:
         return id._replace(session=names.get(id.session, id.session))
 
     dropped = {names.get(session, session): ranges for session, ranges in operation.dropped.items()}
-    older = operation.restores
     return replace(
         operation,
         checkpoints=tuple(map(named, operation.checkpoints)),
         dropped=dropped,
         safety=named(operation.safety) if operation.safety else None,
-        restores=_with_ids(older, named) if older else None,
-    )
-
-
-def _with_ids(known: Restores, named: Callable[[CheckpointId], CheckpointId]) -> Restores:
-    return Restores(
-        tuple(map(named, known.undo)),
-        tuple(map(named, known.redo)),
-        {named(id): extent for id, extent in known.extents.items()},
     )
 
 
@@ -260,7 +244,6 @@ def encode(operation: Operation) -> dict[str, object]:
         "key": operation.key or None,
         "aborted": operation.aborted,
         "place": operation.place or None,
-        "restores": encode_restores(operation.restores) if operation.restores else None,
     }
     return {
         key: value
@@ -306,5 +289,4 @@ def decode(fields: Mapping[str, Any]) -> Operation:
         key=str(fields.get("key", "")),
         aborted=bool(fields.get("aborted", False)),
         place=str(fields.get("place", "")),
-        restores=decode_restores(fields["restores"]) if "restores" in fields else None,
     )

@@ -15,7 +15,7 @@ from gitcp.git.repo import Repository
 from gitcp.state import journal
 
 TEXTS = ("current", "manual")
-DOCUMENTS = ("restores.json", "untold", "note")
+DOCUMENTS = ("untold", "note")
 LATEST = "latest"
 COMPENSATIONS = "compensations"
 

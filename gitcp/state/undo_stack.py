@@ -1,29 +1,24 @@
 """What `undo` and `redo` restore in a working tree, computed from the operation log.
 
-Each restore is logged with its safety checkpoint and its extent: what it changed. An older gitcp
-kept those in `restores.json` beside the log; that file is still read, and is imported into the log
-before the next restore.
+Each restore is logged with its safety checkpoint and its extent: what it changed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
-from gitcp.git.fsync import sync_directory
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
 from gitcp.state import journal, oplog
-from gitcp.state.extent import Extent, Restores, decode_restores
+from gitcp.state.extent import Extent, Restores
 from gitcp.state.oplog import RESTORING, Operation
 from gitcp.state.worktree_log import identify, identity
 from gitcp.value import EMPTY, Value, replace
 
-OLDER = "restores.json"
 MOST = 100
 """Maximum number of restores remembered, and of undone ones."""
 
@@ -46,46 +41,32 @@ class UndoState(Value):
 
 
 def undo_state(repo: Repository) -> UndoState:
-    """Return what can be undone and redone in a working tree. Raises StoreDamaged if the data of an
-    older gitcp is unreadable.
-    """
-    return _replayed(repo, _older(repo))
-
-
-def _replayed(repo: Repository, older: Restores | None) -> UndoState:
+    """Return what can be undone and redone in a working tree."""
     log = oplog.entries(repo, automatic=False)
-    return replay(log, repo.worktree_name, _place(repo, identity(repo)), older)
+    return replay(log, repo.worktree_name, _place(repo, identity(repo)))
 
 
 def undo_states(repo: Repository) -> tuple[UndoState, ...]:
     """Return what `undo_state` returns in the working tree with this git directory and in each copy
-    of it: `repo.root` need not be one of them. Raises as `undo_state`.
+    of it: `repo.root` need not be one of them.
     """
     log, own = oplog.entries(repo, automatic=False), identity(repo)
     in_copies = {each.place for each in log if own and (each.place or "").startswith(f"{own}-")}
-    older = _older(repo)
-    return tuple(replay(log, repo.worktree_name, each, older) for each in (own, *in_copies))
+    return tuple(replay(log, repo.worktree_name, each) for each in (own, *in_copies))
 
 
 def replay(
-    operations: Iterable[Operation],
-    worktree: str | None,
-    identity: str | None = "",
-    older: Restores | None = None,
+    operations: Iterable[Operation], worktree: str | None, identity: str | None = ""
 ) -> UndoState:
-    """Return what can be undone and redone in a working tree after these operations. `older` is the
-    separate data of an older gitcp.
-    """
+    """Return what can be undone and redone in a working tree after these operations."""
     walk = _Replay(worktree, identity)
     for operation in operations:
         walk.follow(operation)
-    if older is not None:
-        walk.join(older)
     return walk.undo_state()
 
 
 def restores(repo: Repository) -> Restores:
-    """Return the checkpoints that `undo` and `redo` restore. Raises as `undo_state`."""
+    """Return the checkpoints that `undo` and `redo` restore."""
     return undo_state(repo).restores
 
 
@@ -95,19 +76,10 @@ def record(repo: Repository, what: str, summary: str, safety: CheckpointId, **fi
     `fields` are those of Operation. Removes lists of files that older restores wrote. Raises as
     oplog.record.
     """
-    older = _older(repo)
-    own = {"place": _place(repo, identify(repo))}
-    if older is not None:
-        said_older = "undo and redo as an older gitcp left them"
-        oplog.record(repo, oplog.OLDER, said_older, restores=older, **own)
-        (repo.state_dir / OLDER).unlink(missing_ok=True)
-        sync_directory(
-            repo.state_dir
-        )  # or it could reappear after a power loss and be imported again
     of = None if what in RESTORING else _last_number(undo_state(repo), what)
-    oplog.record(repo, what, summary, safety=safety, of=of, **own, **fields)
-    # what an older gitcp left is in the log now
-    _forget_lists(repo, _replayed(repo, None).extents.values())
+    place = _place(repo, identify(repo))
+    oplog.record(repo, what, summary, safety=safety, of=of, place=place, **fields)
+    _forget_lists(repo, undo_state(repo).extents.values())
 
 
 def _place(repo: Repository, identity: str | None) -> str | None:
@@ -168,20 +140,11 @@ class _Replay:
             self._step(operation, self._undone, self._done)
         elif operation.worktree != self._worktree or operation.automatic:
             return
-        elif operation.restores is not None:
-            if operation.place == self._place:
-                self.join(operation.restores)
         elif operation.what in oplog.TAKING:
             self._do(operation)
         elif operation.what in RESTORING and self._is_own(operation):
             self._add_extent(operation)
             self._do(operation)
-
-    def join(self, older: Restores) -> None:
-        """Add the safety checkpoints that an older gitcp kept separately to its restores."""
-        self._done = _with_safety_ids(self._done, older.undo)
-        self._undone = _with_safety_ids(self._undone, older.redo)
-        self._extents.update(older.extents)
 
     def undo_state(self) -> UndoState:
         """Return what can be undone and redone now."""
@@ -241,43 +204,3 @@ def _trim(operations: list[Operation]) -> None:
     restores = [each for each in operations if each.what in RESTORING]
     if len(restores) > MOST:
         operations.remove(restores[0])
-
-
-def _with_safety_ids(
-    operations: Sequence[Operation], ids: Sequence[CheckpointId]
-) -> list[Operation]:
-    """Return the operations with these safety checkpoints, which belong to the last restores among
-    them.
-
-    A restore without one cannot be undone. Ids without an operation in the log get one.
-    """
-    left, newest_first = list(ids), []
-    for operation in reversed(operations):
-        if operation.what in RESTORING and operation.safety is None:
-            if not left:
-                continue
-            newest_first.append(replace(operation, safety=left.pop()))
-            continue
-        if left and operation.safety == left[-1]:
-            left.pop()
-        newest_first.append(operation)
-    start = datetime.fromtimestamp(0, UTC)
-    return [Operation(0, start, "restore", "", safety=id) for id in left] + newest_first[::-1]
-
-
-# ---------------------------------------------------------------- what an older gitcp left
-
-
-def _older(repo: Repository) -> Restores | None:
-    """Return the undo state of an older gitcp, None if there is none; that before its restore, if
-    it was interrupted.
-    """
-    begun = journal.unfinished(repo)
-    if begun is not None and begun.before is not None:
-        return begun.before
-    path = repo.git_dir / "gitcp" / OLDER
-    fields = journal.read_fields(path)
-    try:
-        return None if fields is None else decode_restores(fields)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise journal.damaged(path, repr(error)) from None

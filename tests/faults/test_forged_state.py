@@ -88,7 +88,7 @@ def everything(path: Path) -> list[tuple[str, int, bytes]]:
 
 
 NAMES = (
-    "current manual note untold worktree-id restores.json restore.json moves.json limits.json "
+    "current manual note untold worktree-id restore.json moves.json limits.json "
     "oplog scanned unchanged config "
     "policy worktree-state ahead hook.log prompted runs/one.json packs/left "
     "hooked/claude-code.e7baae82 lock "
@@ -190,7 +190,6 @@ def forge(path: Path, kind: bytes | str) -> None:
 
 
 DOCUMENTS = (
-    "restores.json",
     "restore.json",
     "moves.json",
     "limits.json",

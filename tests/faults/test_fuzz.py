@@ -37,7 +37,6 @@ FILES = (
         "pack index",
         ".gitcp.toml",
         "operation log",
-        "restores",
         "unfinished restore",
     ),
     *("moves", "run", "last look at the limits", "untold restore"),

@@ -20,7 +20,7 @@ from kinds import FORMAT
 import gitcp
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import catfile, process
-from gitcp.git.catfile import AT_ONCE, MOST_IDLE
+from gitcp.git.catfile import MOST_IDLE
 from gitcp.git.gathering import MANY, Gathering, GatheringObjects
 from gitcp.git.object_format import MOST_WHOLE
 from gitcp.git.objects import Objects
@@ -149,27 +149,6 @@ def test_every_object_of_a_pack(history: Project, started: list[int]) -> None:
     assert len(started) == 1
 
 
-@pytest.mark.parametrize("many", [1, 10**6])
-def test_many_at_once(
-    history: Project, started: list[int], monkeypatch: pytest.MonkeyPatch, many: int
-) -> None:
-    """Objects that are read together are the same, whether git gets their names one by one or in a
-    list; one that is missing ends it, without an error, and those before it are read.
-    """
-    monkeypatch.setattr(catfile, "MANY", many)
-    expected = every_object(history)
-    names = sorted(expected)
-    assert len(names) > 2 * AT_ONCE
-    store = open_store(history)
-    store.reader.read_ahead(names)
-    assert len(started) == 1
-    assert {oid: store.reader.read(oid) for oid in names} == expected
-
-    some = store.repo.cat_file.read_many([*names[:100], Oid("1" * FORMAT.digits), *names[100:]])
-    assert dict(some) == {oid: expected[oid] for oid in names[:100]}
-    assert store.reader.read(names[200]) == expected[names[200]]
-
-
 def test_whatever_size_it_has(project: Project, started: list[int]) -> None:
     """A packed blob comes back whole, and in chunks that are bounded."""
     expected, objects = packed(project), open_store(project).objects
@@ -181,15 +160,14 @@ def test_whatever_size_it_has(project: Project, started: list[int]) -> None:
     assert len(started) == 1
 
 
-@pytest.mark.parametrize("many", [1, 10**6])
-def test_blobs_that_are_verified_together(
-    project: Project, monkeypatch: pytest.MonkeyPatch, many: int
-) -> None:
+@pytest.mark.parametrize("by_libgit2", [False, True])
+def test_blobs_that_are_verified(project: Project, *, by_libgit2: bool) -> None:
     """Small ones come with their bytes, larger ones without, and what is missing, damaged or no
     blob with the error; those after it are read all the same.
     """
-    monkeypatch.setattr(catfile, "MANY", many)
     expected, objects = packed(project), open_store(project).objects
+    if by_libgit2:
+        objects.repo.read_by_libgit2()
     missing, tree = Oid("1" * FORMAT.digits), FORMAT.empty_tree
     project.write("loose", "loose\n")
     loose = Oid(project.git("hash-object", "-w", "loose").strip())
@@ -208,7 +186,10 @@ def test_blobs_that_are_verified_together(
     index.pack.chmod(0o600)
     whole, half = index.pack.read_bytes(), index.pack.stat().st_size // 2  # in a large blob
     index.pack.write_bytes(whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :])
-    again = dict(open_store(project).reader.verify_blobs(expected, 1 << 20))
+    objects = open_store(project).objects
+    if by_libgit2:
+        objects.repo.read_by_libgit2()
+    again = dict(objects.reader.verify_blobs(expected, 1 << 20))
     assert [type(data) for data in again.values()].count(StoreDamaged) == 1
     for oid, data in again.items():
         assert isinstance(data, StoreDamaged) or data == verified[oid]
@@ -302,9 +283,7 @@ def test_a_damaged_pack_gives_nothing_wrong(history: Project) -> None:
         changed[place] ^= rng.randrange(1, 256)
         index.pack.write_bytes(changed)
         objects = open_store(history).objects
-        some = rng.sample(sorted(expected), 30)
-        objects.reader.read_ahead(some)
-        for oid in some:
+        for oid in rng.sample(sorted(expected), 30):
             problem = problem_of(objects, oid, expected[oid])
             damaged += problem is not None
     assert damaged
@@ -696,7 +675,9 @@ PROGRAM = """
 import gitcp, sys
 from gitcp.git import catfile
 checkpoints = gitcp.open(".")
-checkpoints.store().objects.reader.read(sys.argv[1])
+store = checkpoints.store()
+store.repo.libgit = None
+store.objects.reader.read(sys.argv[1])
 print(*[git._pid for git in catfile._running])
 """
 

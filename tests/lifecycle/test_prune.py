@@ -253,11 +253,11 @@ def test_restores_can_still_be_undone(project: Project) -> None:
     assert was[b"a"].data == b"3\n"
 
 
-def test_an_unreadable_list_of_restores(project: Project) -> None:
+def test_an_unreadable_journal(project: Project) -> None:
     """Where it cannot be told what undo needs nothing is dropped."""
     story(project, 4)
     before = own_refs(project)
-    project.write(f"{project.git_dir}/gitcp/restores.json", "{")
+    project.write(f"{project.git_dir}/gitcp/restore.json", "{")
 
     with pytest.raises(Refused, match="nothing was dropped"):
         prune.prune(open_store(project), ONE)

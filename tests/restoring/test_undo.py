@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,12 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from talk import Talk
 
-from gitcp import wire
-from gitcp.errors import Refused, StoreDamaged
-from gitcp.git.repo import Repository
+from gitcp.errors import Refused
 from gitcp.model import Checkpoint
 from gitcp.restoring import restore as op
-from gitcp.restoring import written
 from gitcp.restoring.restore import Report, RestoreRequest
-from gitcp.state import journal, oplog, undo_stack
-from gitcp.state.extent import encode_restores
+from gitcp.state import journal, undo_stack
 from gitcp.store import Store
-from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
 
 from driver import File, Project
@@ -342,32 +337,6 @@ def test_ignored_file_that_the_restore_made(project: Project) -> None:
         **before,
         b"other.log": File("file", 0o644, b"not the restore's\n"),
     }
-
-
-def test_the_list_is_damaged(project: Project) -> None:
-    """A damaged list of restores is said, with what to do, and changes nothing; without it a
-    restore works again.
-    """
-    (first, was_first), (_, was_second) = versions(project, 2)
-    restore(project, first)
-    path = Path(open_store(project).repo.state_dir, "restores.json")
-    for text in (
-        "{",
-        "[]",
-        '{"undo": 7}',
-        '{"undo": ["nonsense"]}',
-        '{"extents": {"work@1": null}}',
-    ):
-        path.write_text(text)
-        with project.guard(), pytest.raises(StoreDamaged) as caught:
-            undo(project)
-        assert str(path) in caught.value.hint
-    assert contents(project) == was_first
-    path.unlink()
-    project.write("edited", "x\n")
-    restore(project, first)
-    assert contents(project) == was_first
-    assert was_second != was_first
 
 
 # ---------------------------------------------------------------- any tree to any other
@@ -894,178 +863,6 @@ def test_abort_leaves_what_was_hidden(project: Project, monkeypatch: pytest.Monk
 def crash(*_: object, **__: object) -> None:
     """The end of a process."""
     raise KeyboardInterrupt
-
-
-def as_older(project: Project, **changes: Any) -> None:
-    """Make the store as an older gitcp left it: what can be undone stands beside the log, which
-    does not have it. `changes` are made to each extent.
-    """
-    repo = open_store(project).repo
-    known, log = undo_stack.restores(repo), repo.store_dir / oplog.NAME
-    extents = {}
-    for id, extent in known.extents.items():
-        wrote = written.read(repo, extent)
-        extents[id] = replace(extent, made=wrote.made, bits=wrote.bits, **changes)
-    fields = encode_restores(replace(known, extents=extents))
-    journal.write_fields(repo.state_dir / undo_stack.OLDER, fields)
-    lines = [json.loads(line) for line in log.read_bytes().splitlines()]
-    new = ("safety", "extent", "key", "place")
-    kept = [{name: line[name] for name in line if name not in new} for line in lines]
-    log.write_bytes(b"".join(wire.dumps(line, small=True) + b"\n" for line in kept))
-
-
-def test_an_older_store(project: Project) -> None:
-    """What an older gitcp wrote of a restore is read; the ignored file is known by it alone."""
-    project.write("note", "mine\n")
-    target = save(project)
-    project.remove("note")
-    restore(project, target)
-    as_older(project, written="")
-    undo(project)
-    assert b"note" not in project.files()
-
-
-def test_undo_goes_on_in_an_older_store(project: Project) -> None:
-    """What an older gitcp did is undone and redone step by step, and what was done since; what it
-    kept apart is read once.
-    """
-    (first, was_first), (second, was_second) = versions(project, 2)
-    project.write("edited", "x\n")
-    before = contents(project)
-    restore(project, first)
-    restore(project, second)
-    restore(project, first)
-    undo(project)
-    as_older(project)
-    repo = open_store(project).repo
-    known = undo_stack.restores(repo)
-    assert (len(known.undo), len(known.redo)) == (2, 1)
-
-    redo(project)
-    assert contents(project) == was_first
-    assert not (repo.state_dir / undo_stack.OLDER).exists()
-    for wanted in (was_second, was_first, before):
-        undo(project)
-        assert contents(project) == wanted
-    with pytest.raises(Refused, match="no restore to undo"):
-        undo(project)
-    for wanted in (was_first, was_second, was_first):
-        redo(project)
-        assert contents(project) == wanted
-    restore(project, second)
-    undo(project)
-    assert contents(project) == was_first
-
-
-@pytest.mark.parametrize("at", ["log", "unlink", "record", "finish"])
-def test_killed_while_an_older_store_is_read(
-    project: Project, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
-    """Wherever an undo ends that reads what an older gitcp left: finished, it is one undo."""
-    (first, was_first), (second, was_second) = versions(project, 2)
-    restore(project, first)
-    restore(project, second)
-    as_older(project)
-    real, calls = oplog.record, []
-
-    def record(repo: Repository, what: str, *args: Any, **named: Any) -> Any:
-        calls.append(what)
-        if (what, at) in ((oplog.OLDER, "log"), ("undo", "record")):
-            raise KeyboardInterrupt
-        return real(repo, what, *args, **named)
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):  # noqa: PT012
-        patched.setattr(oplog, "record", record)
-        if at == "unlink":
-            patched.setattr(undo_stack, "sync_directory", crash)
-        if at == "finish":
-            patched.setattr(journal, "finish", crash)
-        undo(project)
-
-    repo = open_store(project).repo
-    assert contents(project) == was_first
-    if at == "finish":
-        assert journal.unfinished(repo) is None, "it is in the log"
-    else:
-        finish(project, forward=True)
-    known = undo_stack.restores(repo)
-    assert (len(known.undo), len(known.redo)) == (1, 1)
-    redo(project)
-    assert contents(project) == was_second
-    undo(project)
-    undo(project)
-    assert contents(project) == was_second
-
-
-@pytest.mark.parametrize("forward", [True, False])
-@pytest.mark.parametrize("step", [restore, undo])
-def test_interrupted_by_an_older_gitcp(
-    project: Project,
-    monkeypatch: pytest.MonkeyPatch,
-    step: Callable[..., Report],
-    *,
-    forward: bool,
-) -> None:
-    """A restore or undo that an older gitcp began, and perhaps logged, is finished or taken back;
-    then undo goes on as there.
-    """
-    (first, _), (second, was_second) = versions(project, 2)
-    restore(project, first)
-    project.write("edited", "x\n")
-    before = contents(project)
-    repo = open_store(project).repo
-    known = undo_stack.restores(repo)
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):  # noqa: PT012
-        patched.setattr(journal, "finish", crash)
-        if step is restore:
-            restore(project, second)
-        else:
-            undo(project, whole_tree=True)
-    after = undo_stack.restores(repo)
-    as_older(project)
-    path = repo.state_dir / journal.RESTORE
-    fields = journal.read_fields(path) or {}
-    del fields["key"]
-    sides = {"before": encode_restores(known), "after": encode_restores(after)}
-    journal.write_fields(path, {**fields, **sides})
-    assert journal.unfinished(repo) is not None
-
-    finish(project, forward=forward)
-
-    assert journal.unfinished(repo) is None
-    now = undo_stack.restores(repo)
-    if forward:
-        assert (now.undo, now.redo) == (after.undo, after.redo)
-    else:
-        assert contents(project) == before
-        assert (now.undo[:-1], now.redo) == (known.undo, known.redo)
-    (redo if forward and step is undo else undo)(project, whole_tree=True)
-    assert contents(project) == (before if forward else was_second)
-
-
-def test_an_extent_is_not_known(project: Project) -> None:
-    """Where nothing says what a restore changed, undo takes back the files and the conversation,
-    and not the index.
-    """
-    talk = Talk(project)
-    talk.say("one", "two")
-    project.write("a", "old\n")
-    target = save(project, None)
-    talk.say("three", "four")
-    project.write("a", "new\n")
-    restore(project, target)
-    as_older(project)
-    path = open_store(project).repo.state_dir / undo_stack.OLDER
-    journal.write_fields(path, {**(journal.read_fields(path) or {}), "extents": {}})
-    project.git("add", "a")
-    staged = project.git("ls-files", "--stage")
-
-    report = undo(project)
-
-    assert project.read("a") == b"new\n"
-    assert report.placed is not None
-    assert report.placed.session_id == talk.session
-    assert project.git("ls-files", "--stage") == staged
 
 
 def test_lists_are_not_left(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from gitcp import wire
 from gitcp.model import CheckpointId
 from gitcp.state import oplog
-from gitcp.state.extent import Extent, Restores
+from gitcp.state.extent import Extent
 from gitcp.state.oplog import Operation
 from gitcp.state.undo_stack import MOST, UndoState, replay
 from gitcp.value import replace
@@ -236,13 +236,6 @@ EXTENTS = st.builds(
         key=st.sampled_from(["", "0a1b"]),
         aborted=st.booleans(),
         place=st.sampled_from(["", "2c3d"]),
-        restores=st.none()
-        | st.builds(
-            Restores,
-            st.just((CheckpointId("alpha", 3),)),
-            st.just((CheckpointId("beta", 4),)),
-            st.dictionaries(st.just(CheckpointId("alpha", 3)), EXTENTS),
-        ),
     )
 )
 def test_round_trip(given_operation: Operation) -> None:
@@ -333,40 +326,3 @@ def test_standing_in_a_tree_of_the_same_name() -> None:
     assert ids(replay(log, "linked", "a")) == ([], [3])
     assert ids(replay(log, "linked", None)) == ([], [])
     assert ids(replay(log, None)) == ([], [])
-
-
-@pytest.mark.parametrize("logged", [0, 1, 2])
-def test_standing_of_an_older_store(logged: int) -> None:
-    """What an older gitcp kept apart belongs to the last restores of its log, from the end; read
-    twice it is read once, and what it has no checkpoint for is not undone.
-    """
-    old = [
-        operation(1, "restore"),
-        operation(2, "restore"),
-        operation(3, "prune"),
-        operation(4, "restore"),
-        operation(5, "undo", of=4),
-    ]
-    older = Restores((CheckpointId("alpha", 12),), (CheckpointId("alpha", 15),))
-    joined = operation(6, "older", restores=older)
-    log = [*old, *[joined] * logged]
-
-    found = replay(log, None, older=older)
-
-    assert ids(found) == ([12], [15])
-    assert [each.number for each in found.undo] == [2, 3]
-    assert ids(replay([*log, joined, restored(7, "redo", of=4)], None)) == ([12, 7], [])
-    assert ids(replay([*log, joined, restored(7)], None)) == ([12, 7], [])
-    assert ids(replay(old, None)) == ([], [])
-
-
-def test_an_older_store_without_a_log() -> None:
-    """What was kept apart can be undone though the log does not have it."""
-    older = Restores(tuple(CheckpointId("alpha", n) for n in (1, 2)), ())
-    joined = operation(1, "older", restores=older)
-
-    log = [joined, restored(2, "undo"), restored(3, "undo")]
-
-    assert ids(replay(log[:1], None)) == ([1, 2], [])
-    assert ids(replay(log[:2], None)) == ([1], [2])
-    assert ids(replay(log, None)) == ([], [2, 3])

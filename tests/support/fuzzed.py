@@ -35,8 +35,8 @@ from gitcp.retention import Limits
 from gitcp.running import transaction
 from gitcp.secrets import scan
 from gitcp.sharing import transcript_import
-from gitcp.state import journal, note, oplog, rewrite, settings, undo_stack
-from gitcp.state.extent import Extent, Restores, encode_restores
+from gitcp.state import journal, note, oplog, rewrite, settings
+from gitcp.state.extent import Extent, encode_extent
 from gitcp.state.oplog import Operation
 from gitcp.store import Store
 from gitcp.worktree import attributes
@@ -392,8 +392,7 @@ def in_files(project: Project) -> dict[str, Target]:
     }
     looked = {**seen, "sessions": {"s": [1, 1]}, "oldest": "2026-11-20T12:00:00+00:00"}
     extent = Extent(paths=(b"a",), made=(b"b",), written="0a", bits=((b"c", 0o600),), rules="0b")
-    known = Restores((CheckpointId("s", 1),), (), {CheckpointId("s", 1): extent})
-    older = json.dumps(encode_restores(known)).encode()
+    begun = {"target": "s@1", "safety": "s@1", "paths": ["a"], "key": "k", **encode_extent(extent)}
     ours.joinpath("runs").mkdir(exist_ok=True)
 
     def configured() -> object:
@@ -409,11 +408,10 @@ def in_files(project: Project) -> dict[str, Target]:
         "pack index": file(idx, from_pack, raises=(ValueError,)),
         ".gitcp.toml": file(project.root / ".gitcp.toml", configured, team),
         "operation log": file(ours / "oplog", lambda: oplog.entries(store.repo)),
-        "restores": file(ours / "restores.json", lambda: undo_stack.restores(store.repo), older),
         "unfinished restore": file(
             ours / "restore.json",
             lambda: journal.unfinished(store.repo),
-            older,
+            json.dumps(begun).encode(),
         ),
         "moves": file(
             ours / "moves.json",
