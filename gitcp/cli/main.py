@@ -45,7 +45,7 @@ gitcp help COMMAND explains one command, gitcp help --all lists all.
 class LazyGroup(click.Group):
     """Imports a command only when it is used."""
 
-    def __init__(self, *positional: Any, help: str, **more: Any) -> None:
+    def __init__(self, *positional: Any, help: str | None, **more: Any) -> None:
         super().__init__(*positional, help=verbatim(help), **more)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's

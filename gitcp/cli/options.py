@@ -228,7 +228,7 @@ class Command(click.Command):
         help: str | None = None,
         **more: Any,
     ) -> None:
-        super().__init__(name, help=verbatim(help or ""), **more)
+        super().__init__(name, help=verbatim(help), **more)
         self.rest = rest
         self.reads_much = reads_much
         self.allow_extra_args = True  # refused in parse_args, with a better hint
@@ -317,9 +317,11 @@ class Command(click.Command):
                 formatter.write_text(f"More options: gitcp help {self.name}")
 
 
-def verbatim(text: str) -> str:
-    """Mark indented paragraphs (examples) with click's backspace, so that their lines are kept."""
-    return re.sub(r"\n\n(?=  )", "\n\n\n\b\n", inspect.cleandoc(text))
+def verbatim(text: str | None) -> str:
+    """Mark indented paragraphs (examples) with click's backspace, so that their lines are kept.
+    There is no text under `python -OO`, which drops docstrings.
+    """
+    return re.sub(r"\n\n(?=  )", "\n\n\n\b\n", inspect.cleandoc(text or ""))
 
 
 def asked_for_help(option: click.Option | None) -> click.Option | None:

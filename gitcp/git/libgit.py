@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gitcp import fingerprint
 from gitcp.git.loose import with_alternates
 from gitcp.git.object_format import MOST_WHOLE
 from gitcp.model import Oid
@@ -86,7 +87,8 @@ class LibgitObjects:
         """Return libgit2's object of this thread, anew whenever packs were written or deleted: it
         would list them itself, without the check.
         """
-        key = (os.getpid(), *map(_time_of_packs, self._directories))
+        packs = (fingerprint.at(f"{directory}/pack") for directory in self._directories)
+        key = (os.getpid(), *packs)
         if getattr(self._here, "key", None) != key:
             self._here.odb, self._here.key = self._opened(), key
         odb: Odb | None = self._here.odb
@@ -99,13 +101,6 @@ class LibgitObjects:
             return _odb_class()(str(self._directories[0]))
         except Exception:  # noqa: BLE001 -- git reads
             return None
-
-
-def _time_of_packs(directory: Path) -> int:
-    try:
-        return os.stat(directory / "pack").st_mtime_ns
-    except OSError:
-        return 0
 
 
 def _odb_class() -> type[Odb]:

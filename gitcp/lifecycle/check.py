@@ -13,23 +13,27 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import Enum, auto
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
-from gitcp import progress
+from gitcp import fingerprint, progress, trusted_cache
 from gitcp.conversation.sums import Sums
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import damage, loose, promised, refs, trees, verify
-from gitcp.git.object_format import FULL_NAME
+from gitcp.git.fsync import replace_cache
+from gitcp.git.object_format import FULL_NAME, ObjectFormat
+from gitcp.git.packs import PackIndex, indexes
 from gitcp.git.repo import Repository
-from gitcp.lifecycle import verified
-from gitcp.lifecycle.verified import Verified
 from gitcp.model import RESERVED, TREE, Checkpoint, CheckpointId, Conversation, Oid, Stream
 from gitcp.store import CONVERSATION, METADATA, Store, parse_summary
 from gitcp.value import Value
 from gitcp.worktree.paths import display
+
+NAME = "verified"
 
 TOGETHER = 1024
 """Number of checkpoints that are read together, with a new reader, which caches trees of theirs."""
@@ -93,7 +97,7 @@ def check(store: Store, *, everything: bool = False) -> CheckReport:
     repo = store.repo
     before = Verified()
     if not everything and not damage.known(repo.common_dir):
-        before = verified.load(repo)
+        before = _load_verified(repo)
     run_state, report = _checked(store, before)
     if not report.ok and before.commits:
         before = Verified()  # to find all that needs what is damaged
@@ -103,7 +107,7 @@ def check(store: Store, *, everything: bool = False) -> CheckReport:
         commits = {bytes.fromhex(oid) for oid in run_state.links}
         objects = run_state.seen - {bytes.fromhex(repo.object_format.empty_tree)}
         directories = store.objects.stored.directories
-        verified.save(repo, directories, objects, commits | run_state.unchanged_commits)
+        _save_verified(repo, directories, objects, commits | run_state.unchanged_commits)
     return report
 
 
@@ -606,3 +610,106 @@ def _is_checkpoint(store: Store, oid: Oid) -> bool:
     except StoreDamaged:
         return False
     return True
+
+
+class Verified(Value):
+    """What the last `check` read and found intact, so that the next one reads only the rest: the
+    commits (raw names) of checkpoints, whose objects are `intact`, in `packs` that have not changed
+    since, or `stale`, to be read again.
+
+    What is below a commit never changes, so a checkpoint is intact as long as its objects are. An
+    object is, while its pack has the checksum that it had and the bytes match it. Loose objects are
+    few, and are read each time.
+    """
+
+    commits: frozenset[bytes] = frozenset()
+    intact: frozenset[bytes] = frozenset()
+    stale: frozenset[bytes] = frozenset()
+    packs: frozenset[Path] = frozenset()
+
+
+def _load_verified(repo: Repository) -> Verified:
+    """Return what was recorded, and is still true. Reads the packs that were touched since."""
+    known = trusted_cache.load(str(repo.store_dir / NAME))
+    try:
+        commits, loose, packs = known
+        return _judged(repo.object_format, commits, loose, packs)
+    except (TypeError, ValueError):
+        return Verified()
+
+
+def _save_verified(
+    repo: Repository,
+    directories: Iterable[Path],
+    objects: Collection[bytes],
+    commits: Iterable[bytes],
+) -> None:
+    """Record that these objects in the objects directories, and these checkpoints, are intact (raw
+    names). A failure is ignored: all of it is read again next time.
+    """
+    left, packs = set(objects), []
+    for directory in directories:
+        for index in indexes(directory, repo.object_format):
+            with suppress(OSError, StoreDamaged):
+                names = left.intersection(index.names())
+                left -= names
+                packs.append(_described(index, names, repo.object_format))
+    with suppress(OSError, ValueError):
+        value = (_joined(commits), _joined(left), packs)
+        replace_cache(repo.store_dir / NAME, value)
+
+
+def _described(
+    index: PackIndex, names: Iterable[bytes], object_format: ObjectFormat
+) -> tuple[str, fingerprint.Fingerprint | None, bytes, bytes]:
+    path = index.pack
+    return str(path), fingerprint.at(str(path)), _checksum(path, object_format), _joined(names)
+
+
+def _judged(
+    object_format: ObjectFormat,
+    commits: bytes,
+    loose: bytes,
+    packs: list[tuple[str, fingerprint.Fingerprint, bytes, bytes]],
+) -> Verified:
+    intact, stale, unchanged = set[bytes](), set(_split(loose, object_format)), set[Path]()
+    for name, stamp, checksum, names in packs:
+        path = Path(name)
+        is_untouched = stamp is not None and fingerprint.at(name) == stamp
+        is_same = is_untouched or _has_same_bytes(path, checksum, object_format)
+        if is_same and path.with_suffix(".idx").exists():
+            unchanged.add(path)
+            intact.update(_split(names, object_format))
+        else:
+            stale.update(_split(names, object_format))
+    return Verified(
+        frozenset(_split(commits, object_format)),
+        frozenset(intact),
+        frozenset(stale - intact),
+        frozenset(unchanged),
+    )
+
+
+def _has_same_bytes(path: Path, checksum: bytes, object_format: ObjectFormat) -> bool:
+    """Return whether a pack was only touched, as those are whose objects a save uses again. A
+    missing file is no pack.
+    """
+    try:
+        return _checksum(path, object_format) == checksum and verify.is_sound(path, object_format)
+    except OSError:
+        return False
+
+
+def _checksum(path: Path, object_format: ObjectFormat) -> bytes:
+    with path.open("rb") as file:
+        file.seek(-object_format.raw, 2)
+        return file.read()
+
+
+def _joined(names: Iterable[bytes]) -> bytes:
+    return b"".join(sorted(names))
+
+
+def _split(names: bytes, object_format: ObjectFormat) -> Iterator[bytes]:
+    size = object_format.raw
+    return (names[start : start + size] for start in range(0, len(names), size))

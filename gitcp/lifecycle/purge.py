@@ -6,15 +6,16 @@ history are not touched. Copies on remotes remain; the plan lists them.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gitcp import wire
-from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
-from gitcp.git import held, refs, repack, trees
+from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound, StoreDamaged
+from gitcp.git import held, partial_clone, refs, repack, shared, trees
+from gitcp.git.fsync import replace_file
 from gitcp.git.repo import Repository
-from gitcp.lifecycle import scrub_state
 from gitcp.lifecycle.edit import Edit, Editor
 from gitcp.model import Checkpoint, CheckpointId, Oid
 from gitcp.secrets import checkpoint_scan
@@ -23,6 +24,24 @@ from gitcp.state.oplog import Operation
 from gitcp.state.rewrite import Move
 from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, Value
+
+Text = Callable[[bytes], bytes]
+
+CACHES = frozenset(
+    {
+        "worktree-state",
+        "unchanged",
+        "config",
+        "policy",
+        "scanned",
+        "verified",
+        "limits.json",
+        "hooked",
+        "search",
+        "view.html",
+    }
+)
+"""Files that can be rebuilt. A page may contain the text in an encoding that is not searched."""
 
 MARK = b"[PURGED]"
 ESCAPED = (r"[^\x00-\x7f]", r"[<>&]", r"[<>&]|[^\x00-\x7f]", r"[<>&'+`]", r"[<>&'+`]|[^\x00-\x7f]")
@@ -136,7 +155,7 @@ def purge(store: Store, request: PurgeRequest) -> Report:
         final = _plan(store, editor)
         moves = list(_moves(store, editor))
         store.writer.flush(keep=True)
-        scrub_state.clean(store.repo, editor.edit.text)
+        _clean_files(store.repo, editor.edit.text)
         report = Report(
             final,
             rewrite.carry_out(store, moves, _operation(store, request, final)) if moves else None,
@@ -168,7 +187,7 @@ def _edit(store: Store, request: PurgeRequest) -> Editor:
     return editor
 
 
-def replacing(*texts: bytes) -> scrub_state.Text:
+def replacing(*texts: bytes) -> Text:
     """Return a function that replaces texts by the mark, in each of their JSON encodings."""
     forms = sorted({form for text in texts for form in _forms(text)}, key=len, reverse=True)
 
@@ -248,7 +267,7 @@ def _plan(store: Store, editor: Editor) -> PurgePlan:
             )
         ),
         _elsewhere(store, editor),
-        scrub_state.affected(store.repo, editor.edit.text),
+        _affected_files(store.repo, editor.edit.text),
     )
 
 
@@ -333,3 +352,63 @@ def _refuse_open(store: Store) -> None:
 
 def _git_dirs(repo: Repository) -> Iterable[Path]:
     return (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*")))
+
+
+def _affected_files(repo: Repository, text: Text) -> tuple[Path, ...]:
+    """Return gitcp's files that contain text to remove. Raises GitcpError."""
+    return tuple(path for path in _files(repo) if _has(path, text))
+
+
+def _clean_files(repo: Repository, text: Text) -> None:
+    """Delete the caches, which refer to purged objects, and edit all other files. Raises
+    GitcpError.
+
+    Partially fetched sessions are deleted too; they can be fetched again.
+    """
+    partial_clone.clear(repo)
+    for path in _files(repo):
+        try:
+            if _is_cache(path):
+                path.unlink(missing_ok=True)
+            elif (edited := text(data := path.read_bytes())) != data:
+                replace_file(path, edited)
+        except OSError as error:
+            raise _failed(error) from None
+
+
+def _is_cache(path: Path) -> bool:
+    return bool(CACHES & set(path.parts[-2:]))
+
+
+def _has(path: Path, text: Text) -> bool:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        if _is_cache(path):  # another user's alone: it is deleted unread
+            return False
+        raise _failed(error) from None
+    return text(data) != data
+
+
+def _files(repo: Repository) -> Iterator[Path]:
+    """Yield every file of gitcp's in any working tree. Raises GitcpError for a directory that
+    cannot be read.
+    """
+    for directory in (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*"))):
+        for folder, subfolders, names in os.walk(directory / "gitcp", onerror=_fail):
+            subfolders[:] = [name for name in subfolders if name != partial_clone.DIRECTORY]
+            for path in (Path(folder, name) for name in sorted(names)):
+                if path.is_file() and not path.is_symlink():
+                    yield path
+
+
+def _fail(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise _failed(error)
+
+
+def _failed(error: OSError) -> GitcpError:
+    return GitcpError(
+        f"cannot purge {error.filename}: {error.strerror}; no checkpoint was changed",
+        hint=f"ls -ld {shared.quoted(str(error.filename))}",
+    )

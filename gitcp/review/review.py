@@ -8,22 +8,26 @@ are scanned for secrets (`texts`) before a page truncates them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gitcp import wire
 from gitcp.history import activity, authors, diffstat
 from gitcp.history.activity import Activity, CommandRun
 from gitcp.history.chains import Chain, Lines, load
 from gitcp.history.diffstat import FileStat
-from gitcp.model import Checkpoint, Oid
+from gitcp.model import Checkpoint, Oid, Trigger
 from gitcp.policy.settings import Settings
-from gitcp.review import interdiff, links, sources, tested
+from gitcp.review import interdiff, links, sources
 from gitcp.review.interdiff import Since
 from gitcp.review.links import Commit, Link
 from gitcp.review.sources import SourcedDiff
-from gitcp.review.tested import Attempt
 from gitcp.store import Store, subject
 from gitcp.value import Value, replace
+
+FOLLOWING = 20
+"""Checkpoints after the last one of a change that are looked at."""
+
+AFTER_TOOLS = (Trigger.TOOLS, Trigger.ON_TEST_FAILURE, Trigger.INTERVAL)
 
 
 class ReviewedCommit(Value):
@@ -141,7 +145,7 @@ def _reviewed_commit(
         return ReviewedCommit(commit.oid, commit.subject, "", (), shown)
     ids = tuple(names[oid] for oid in link.checkpoints)
     paths = frozenset(change.path for change in commit.changes)
-    runs = (tested.runs(tried, link.checkpoints[-1], paths) for tried in attempts)
+    runs = (_runs_that_tested(tried, link.checkpoints[-1], paths) for tried in attempts)
     tests = next(filter(None, runs), ())
     return ReviewedCommit(commit.oid, commit.subject, link.how.value, ids, shown, tests)
 
@@ -186,7 +190,7 @@ def _attempts(store: Store, chain: Chain, part: range, policy: Settings) -> list
     """Return the checkpoints of a part and some after it, with what happened before each."""
     if not part:
         return []
-    end = part.stop + tested.FOLLOWING
+    end = part.stop + FOLLOWING
     summaries, changes = chain.summaries[part.start : end], chain.changes[part.start : end]
     parent = summaries[0].parent
     before = store.read(parent) if parent is not None else None
@@ -297,3 +301,44 @@ def rewritten(value: Any, change: Callable[[bytes], bytes]) -> Any:
     if isinstance(value, tuple):
         return tuple(rewritten(each, change) for each in value)
     return value
+
+
+class Attempt(NamedTuple):
+    """A checkpoint, what happened before it, and the paths it changed."""
+
+    commit: Oid
+    trigger: Trigger
+    activity: Activity
+    paths: frozenset[bytes]
+
+
+def _runs_that_tested(
+    attempts: Sequence[Attempt], last: Oid, paths: frozenset[bytes]
+) -> tuple[CommandRun, ...]:
+    """Return the test runs of a commit that changed `paths` and came from the checkpoint `last`.
+
+    `attempts` are checkpoints of one session in order. An earlier run tested other content: it is
+    not among them.
+    """
+    at = next((n for n, attempt in enumerate(attempts) if attempt.commit == last), None)
+    if at is None:
+        return ()
+    return tuple(ran for ran in _commands(attempts[at:], paths) if ran.is_test)
+
+
+def _commands(attempts: Sequence[Attempt], paths: frozenset[bytes]) -> Iterator[CommandRun]:
+    own = attempts[0].activity
+    if own.edits:
+        yield from own.commands[own.edits[-1] :]
+    elif attempts[0].trigger in AFTER_TOOLS:  # saved after the command that changed the files
+        yield from own.commands[-1:]
+    else:
+        yield from own.commands
+    for attempt in attempts[1:]:
+        commands, edits = attempt.activity.commands, attempt.activity.edits
+        # An edit that changed nothing is one that failed, or the last one: some agents write a call
+        # to their transcript only after the hook.
+        if attempt.paths & paths or (edits and attempt.paths):
+            yield from commands[: edits[0]] if edits else ()
+            return
+        yield from commands

@@ -77,8 +77,8 @@ def record(repo: Repository, what: str, summary: str, safety: CheckpointId, **fi
     oplog.record.
     """
     of = None if what in RESTORING else _last_number(undo_state(repo), what)
-    place = _place(repo, identify(repo))
-    oplog.record(repo, what, summary, safety=safety, of=of, place=place, **fields)
+    own = {"place": _place(repo, identify(repo))}
+    oplog.record(repo, what, summary, safety=safety, of=of, **own, **fields)
     _forget_lists(repo, undo_state(repo).extents.values())
 
 

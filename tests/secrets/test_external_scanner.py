@@ -15,8 +15,7 @@ import pytest
 from talk import Talk
 from tokens import tokens
 
-from gitcp.secrets import external_report
-from gitcp.secrets.external_report import Reported
+from gitcp.secrets.external_scanner import Reported, parse_report
 from gitcp.secrets.scan import fingerprint, redact, scan
 
 from driver import Project
@@ -344,18 +343,18 @@ def test_reports() -> None:
         "results": {"4.txt": [{"type": "AWS Access Key", "line_number": 5, "hashed_secret": "00"}]}
     }
 
-    assert external_report.parse(json.dumps(leaks).encode()) == (
+    assert parse_report(json.dumps(leaks).encode()) == (
         Reported("1.txt", 3, "aws-access-token", b"AKIA"),
     )
-    assert external_report.parse("\n".join(map(json.dumps, hogs)).encode()) == (
+    assert parse_report("\n".join(map(json.dumps, hogs)).encode()) == (
         Reported("2.txt", 4, "aws", b"AKIB"),
         Reported("3.txt", 1, "git-hub", b"ghp"),
     )
-    assert external_report.parse(json.dumps(hogs[0]).encode())[0].rule == "aws"
-    assert external_report.parse(json.dumps(hashed).encode()) == (
+    assert parse_report(json.dumps(hogs[0]).encode())[0].rule == "aws"
+    assert parse_report(json.dumps(hashed).encode()) == (
         Reported("4.txt", 5, "aws-access-key", b""),
     )
-    assert [external_report.parse(text) for text in (b"", b"[]", b"null", b"\n")] == [()] * 4
+    assert [parse_report(text) for text in (b"", b"[]", b"null", b"\n")] == [()] * 4
     for text in (
         b"{",
         b"[1]",
@@ -364,7 +363,7 @@ def test_reports() -> None:
         b"[" * 100_000,
     ):
         with pytest.raises(ValueError, match="unknown report"):
-            external_report.parse(text)
+            parse_report(text)
 
 
 def test_overlaps() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -17,23 +18,29 @@ from pathlib import Path
 
 from gitcp import adapters, clock, humanize
 from gitcp.adapters.base import Found
-from gitcp.automation.install import command, outside, plan, switches, trial
+from gitcp.automation.install import command, plan, switches, trial
 from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
 from gitcp.automation.watching import inotify
-from gitcp.errors import GitcpError, Refused
+from gitcp.errors import GitcpError, GitFailed, Refused
 from gitcp.fastpath import watched
 from gitcp.git import process, shared, verify, worktrees
 from gitcp.git.fsync import open_own
 from gitcp.history import sessions
-from gitcp.model import Host
+from gitcp.model import RESERVED, Host
 from gitcp.policy import events
 from gitcp.restoring import placing
 from gitcp.saving import quarantine
 from gitcp.state import journal, push_policy, settings
 from gitcp.state.hook_failures import Failing
-from gitcp.store import Store
+from gitcp.store import METADATA, Store
 from gitcp.value import Value
+
+FORMAT = "--format=%(objectname) %(*objectname) %(refname)"
+SENT = {"refs/heads/": "git push --all", "refs/tags/": "git push --tags"}
+"""Where git's own refs are, and what sends all of them."""
+
+MOST = 20
 
 SHOWN = 5
 TAIL = 1 << 16
@@ -171,7 +178,7 @@ def _in_store(
     with _listing(problems):
         notes += _only_here(store)
     with _listing(problems):
-        problems += (Problem(what, hint) for what, hint in outside.checkpoints(store))
+        problems += (Problem(what, hint) for what, hint in _outside_refs(store))
     problems += (Problem(fault.what, fault.hint) for fault in store.repo.faults)
     return health
 
@@ -463,3 +470,32 @@ def _version(path: str | None, host: Host) -> str | None:
         return None
     lines = result.stdout.decode("utf-8", "replace").strip().splitlines()
     return lines[0] if lines and result.returncode == 0 else None
+
+
+def _outside_refs(store: Store) -> Iterator[tuple[str, str]]:
+    """Yield the branches and tags that name a checkpoint, in words, each with a command that
+    removes it: git sends those refs like any other. `git fast-export --all | git fast-import`,
+    which programs that rewrite history run, makes a tag `refs/tags/refs/gitcp/tags/NAME` of an
+    annotated tag anywhere, so that `git push --tags` sends a conversation. Raises GitFailed.
+    """
+    refs = [line.split(b" ") for line in store.repo.git("for-each-ref", FORMAT, *SENT).splitlines()]
+    path = RESERVED + b"/" + METADATA
+    asked = b"".join(b"%s:%s\n" % (peeled or oid, path) for oid, peeled, _ in refs)
+    if not refs:
+        return
+    answers = store.repo.git("cat-file", "--batch-check=%(objecttype)", input=asked).splitlines()
+    if len(answers) != len(refs):
+        raise GitFailed("git lists the branches and tags incompletely")
+    named = [
+        ref[2].decode("utf-8", "replace")
+        for ref, is_ in zip(refs, answers, strict=True)
+        if is_ == b"blob"
+    ]
+    for name in named[:MOST]:
+        command = next(command for prefix, command in SENT.items() if name.startswith(prefix))
+        yield (
+            f"{name} names a checkpoint: {command} sends its files and conversation",
+            f"git update-ref -d {shlex.quote(name)}",
+        )
+    if len(named) > MOST:
+        yield f"{len(named) - MOST} more branches and tags name checkpoints", "git for-each-ref"
