@@ -32,6 +32,8 @@ from suites import (
 
 from driver import SOURCE
 
+pytestmark = pytest.mark.full
+
 PAGE = SOURCE / "docs/frameworks.md"
 UPDATE = bool(os.environ.get("UPDATE_DOCS"))
 ROWS = re.compile(r"(?m)^\| (?P<name>[^|]+) \| `(?P<package>[\w-]+) (?P<version>[\w.]+)` \|.*\n")

@@ -36,6 +36,8 @@ from driver import Project
 from scripted_model import ScriptedModel
 
 FIRST, SECOND = "first: what is a checkpoint?", "second: go on"
+pytestmark = pytest.mark.full
+
 ANSWER = "A saved state of files and conversation."
 
 

@@ -26,9 +26,12 @@ from real_agents import (
 from driver import SOURCE, Project
 from scripted_model import ScriptedModel, said
 
-pytestmark = pytest.mark.skipif(
-    not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}"
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}"
+    ),
+]
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ from real_agents import CODEX, clone, codex, in_order, restore, save
 from driver import SOURCE, Project
 from scripted_model import ScriptedModel, said
 
-pytestmark = pytest.mark.skipif(
-    not CODEX.exists(), reason=f"needs Codex (npm) in {CODEX.parents[2]}"
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(not CODEX.exists(), reason=f"needs Codex (npm) in {CODEX.parents[2]}"),
+]
 
 PATCH = "*** Begin Patch\n*** Add File: by_tool.txt\n+by the tool\n*** End Patch\n"
 SHELL = "printf 'by the shell\\n' > by_shell.txt; chmod 755 by_shell.txt; rm a.txt"

@@ -39,10 +39,13 @@ WITHOUT_PICTURE = {"opencode"}
 
 PAIRS = [(source, agent) for source in AGENTS for agent in AGENTS if source != agent]
 
-pytestmark = pytest.mark.skipif(
-    not all(program.exists() for program in PROGRAMS.values()),
-    reason=f"needs the five agents (npm) in {real_agents.PREFIX}",
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        not all(program.exists() for program in PROGRAMS.values()),
+        reason=f"needs the five agents (npm) in {real_agents.PREFIX}",
+    ),
+]
 
 
 @pytest.mark.parametrize(("source", "agent"), PAIRS)

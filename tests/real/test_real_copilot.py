@@ -15,9 +15,12 @@ from real_agents import COPILOT, clone, copilot, in_order, restore, save
 from driver import Project
 from scripted_model import ScriptedModel, said
 
-pytestmark = pytest.mark.skipif(
-    not COPILOT.exists(), reason=f"needs Copilot CLI (npm) in {COPILOT.parents[2]}"
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        not COPILOT.exists(), reason=f"needs Copilot CLI (npm) in {COPILOT.parents[2]}"
+    ),
+]
 
 SHELL = "printf 'by the shell\\n' > by_shell.txt; chmod 755 by_shell.txt; rm a.txt"
 FIRST = ["first: write a file", "create", "Written by tool."]

@@ -16,6 +16,8 @@ from test_real_recovery import REAL, Real
 from driver import Project
 from scripted_model import Step
 
+pytestmark = pytest.mark.full
+
 each = pytest.mark.parametrize(
     "real",
     [

@@ -13,9 +13,12 @@ from scripted_gemini import ScriptedGemini, said
 
 from driver import Project
 
-pytestmark = pytest.mark.skipif(
-    not GEMINI.exists(), reason=f"needs Gemini CLI (npm) in {GEMINI.parents[2]}"
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        not GEMINI.exists(), reason=f"needs Gemini CLI (npm) in {GEMINI.parents[2]}"
+    ),
+]
 
 
 @pytest.fixture

@@ -40,10 +40,13 @@ CASES = [
     ("gemini", FIRST),
 ]
 
-pytestmark = pytest.mark.skipif(
-    not all(program.exists() for program in PROGRAMS.values()),
-    reason=f"needs the five agents (npm) in {real_agents.PREFIX}",
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        not all(program.exists() for program in PROGRAMS.values()),
+        reason=f"needs the five agents (npm) in {real_agents.PREFIX}",
+    ),
+]
 
 
 def damaged(data: bytes, what: str) -> bytes:

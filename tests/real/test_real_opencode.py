@@ -28,9 +28,12 @@ from scripted_openai import ScriptedOpenAI, said
 
 from driver import Project
 
-pytestmark = pytest.mark.skipif(
-    not OPENCODE.exists(), reason=f"needs opencode (npm) in {OPENCODE.parents[2]}"
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        not OPENCODE.exists(), reason=f"needs opencode (npm) in {OPENCODE.parents[2]}"
+    ),
+]
 
 
 def continue_as_told(
