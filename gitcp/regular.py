@@ -25,6 +25,7 @@ def opened(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> BinaryI
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
+        # A pipe in the place of a transcript was waited for without end.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", os.fsdecode(path))
         return open(descriptor, "rb")

@@ -90,7 +90,9 @@ class Look:
                 for part in range(count):
                     self._children.append(child(state, self.root, self.only, part, count))
         except (OSError, nodes.Damaged):
-            while self._children:  # half a look is none
+            # Half a look is none: where the second fork failed, what had changed in that half was
+            # taken for unchanged.
+            while self._children:
                 ended(*self._children.pop())
 
     def load(self) -> State:

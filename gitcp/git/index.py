@@ -165,7 +165,8 @@ class Folder:
 
     def digest(self) -> bytes:
         """Return a digest that differs if folders differ in more than stat data."""
-        # Include the name: version 4 stores only a part of it.
+        # Include the name: version 4 stores only a part of it. Without, an ignored tracked file was
+        # missing from a checkpoint after one with a similar name had left the index.
         seen = [
             data[start + 24 : start + 28] + data[start + 40 : end] + name
             for name, _, data, start, end in self._listed()

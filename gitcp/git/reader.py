@@ -213,6 +213,8 @@ class ObjectReader:
         """Return what `read` does. git looks for an object twice: it misses one whose packs were
         joined, and joined again, meanwhile. So while packs change, git is asked again.
         """
+        # A save of a graph's step failed: its object was "missing" while another process joined
+        # its pack with others.
         for _ in range(TRIES):
             self._require(oid)
             try:

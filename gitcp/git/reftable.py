@@ -102,6 +102,8 @@ class TableRefs:
             ) from None
 
     def _sync_tables(self) -> None:
+        # A power failure took back a checkpoint that was reported as saved: git had synced neither
+        # the end of its table (2.47) nor its name.
         path = self._common / TABLES
         for _ in range(TRIES):
             listed = path.read_text("ascii")

@@ -256,6 +256,7 @@ def settings(repo: Repository) -> Mapping[str, str]:
     pairs = (item.partition("\n") for item in listed.split("\0") if item)
     values: dict[str, str] = {}
     for key, _, value in pairs:
+        # git fetches from the first of several addresses; the last one was fetched from here.
         if not (value and values.get(key) and key.endswith((".url", ".pushurl"))):
             values[key] = value
     return values

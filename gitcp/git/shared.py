@@ -128,6 +128,7 @@ def give(descriptor: int, directory: str | int) -> None:
     with suppress(OSError):
         above, made = os.stat(directory or os.curdir), os.fstat(descriptor)
         if made.st_uid == 0 and (above.st_uid, above.st_gid) != (made.st_uid, made.st_gid):
+            # What root made in a container, its owner could neither save nor restore after it.
             os.fchown(descriptor, above.st_uid, above.st_gid)
 
 

@@ -255,6 +255,8 @@ class WriteAheadLog:
         is_due = self._count >= (MANY if self._end < LARGE else FEW)
         if is_due and (self._thread is None or not self._thread.is_alive()):
             with suppress(OSError):  # it is tried again
+                # Read here, under the lock: a thread that read later took a record whose pack was
+                # not there yet, and a power cut lost that checkpoint.
                 self._thread = started(partial(self._settle_later, read_own(self._path)))
 
     def _settle_later(self, data: bytes) -> None:

@@ -141,6 +141,7 @@ class _Tests:
         tests = [test for part_tests in runs for test in part_tests]
         self.listed = any(patterns.matches(test, option) for test in tests for option in LISTING)
         first, last = (at[0], at[-1]) if at else (0, len(parts) - 1)
+        # `pytest -q | tail -3` ended with 0 whatever pytest said, and counted as passed.
         piped = any("pipefail" in part.words for part in parts[:first])
         after = {operator for part in parts[first:-1] for operator in part.after}
         final = set(parts[-1].after) if parts else set()

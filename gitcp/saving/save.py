@@ -250,6 +250,8 @@ def _still_valid(store: Store, request: SaveRequest, session: str, scanned: Scan
     """
     live, taken = scanned
     last = latest.read(store.repo) if request.files is None else None
+    # Of two saves at once, the one that had looked first made the second checkpoint, which then
+    # lacked the first one's changes.
     is_newest = last is None or last.scanned < taken.began
     is_trusted = live.is_still_valid()
     if is_newest and is_trusted:

@@ -388,6 +388,7 @@ def _by_name(store: Store, cwd: Path, session: str, agent: str | None) -> Choice
     """
     sessions = store.sessions()
     candidates = [f for f in adapters.find_all(cwd, store.repo.host) if agent in (None, f.agent)]
+    # `save --session agent-1` went into agent-10 while only that existed.
     if session in sessions:
         trailers = _last_trailers(store, sessions[session])
         recorded = (trailers.get("Gitcp-Agent", ""), trailers.get("Gitcp-Agent-Session", ""))

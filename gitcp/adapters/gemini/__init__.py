@@ -280,6 +280,9 @@ def capture(found: Found) -> Capture:
 
 
 def _chat(time: str | None, short: str, suffix: str) -> str:
+    # Gemini CLI deletes chats by the eight characters of the id that end a name: a restored chat
+    # was gone at its second start. And 0.61 deletes a chat itself that went on in another minute
+    # than it began in, with the empty file that it then makes.
     name = f"session-{time}-{short}" if time else f"session-{short}"
     return f"{CHATS}/{name}{suffix}"
 
