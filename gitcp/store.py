@@ -88,7 +88,7 @@ LOCK = "lock"
 QUEUE = "queue"
 LOCKS = "locks"
 
-NEAR = 64
+READ_DIRECTLY = 64
 """Number of checkpoints that can be read in the time git takes to start. Damage
 beyond these does not affect them.
 """
@@ -158,8 +158,8 @@ class Store:
     # ------------------------------------------------------------ refs
 
     def sessions(self) -> dict[str, Oid]:
-        """Return every session with its last commit; refs.NOTHING for an unreadable ref."""
-        return self._list_refs(refs.SESSIONS, refs.NOTHING)
+        """Return every session with its last commit; refs.UNREADABLE_REF for an unreadable ref."""
+        return self._list_refs(refs.SESSIONS, refs.UNREADABLE_REF)
 
     def tags(self) -> dict[str, Oid]:
         """Return every tag with its commit."""
@@ -169,7 +169,7 @@ class Store:
         """Return every fetched or imported session, as `REMOTE/SESSION`, with its last commit; with
         `kind` "tags", every such tag and its object.
         """
-        listed = self.refs.list(refs.REMOTES, refs.NOTHING)
+        listed = self.refs.list(refs.REMOTES, refs.UNREADABLE_REF)
         parts = ((ref.removeprefix(refs.REMOTES).split("/"), tip) for ref, tip in listed.items())
         return {
             f"{part[0]}/{part[2]}": tip for part, tip in parts if len(part) == 3 and part[1] == kind
@@ -177,12 +177,12 @@ class Store:
 
     def tip(self, session: str) -> Oid | None:
         """Return a session's last commit, None if there is no such session,
-        refs.NOTHING if the ref is unreadable.
+        refs.UNREADABLE_REF if the ref is unreadable.
         """
         try:
             return self.refs.read(refs.SESSIONS + session)
         except StoreDamaged:
-            return refs.NOTHING
+            return refs.UNREADABLE_REF
 
     def _list_refs(self, prefix: str, garbage: Oid | None = None) -> dict[str, Oid]:
         listed = self.refs.list(prefix, garbage)
@@ -555,7 +555,7 @@ class Store:
         unless libgit2 reads.
         """
         before: Oid | None = tip
-        near = NEAR if self.repo.libgit is None else sys.maxsize
+        near = READ_DIRECTLY if self.repo.libgit is None else sys.maxsize
         for _ in range(near if limit is None else min(near, limit)):
             if before is None:
                 return

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def apart(
+def run_detached(
     work: Callable[[], object],
-    failed: Callable[[BaseException], None],
-    until: float = 0,
+    on_error: Callable[[BaseException], None],
+    deadline: float = 0,
     *,
     goes_on: bool = True,
     overdue: Callable[[int], object] | None = None,
 ) -> bytes:
-    """Run `work` in a detached process and return what it printed before `until`.
+    """Run `work` in a detached process and return what it printed before `deadline`.
 
-    Waits until the process ends or `time.monotonic()` reaches `until`. After that the process
+    Waits until the process ends or `time.monotonic()` reaches `deadline`. After that the process
     continues by itself, or is killed unless `goes_on`; `overdue` is called with its process id.
     """
     reading, writing = os.pipe()
@@ -33,13 +33,13 @@ def apart(
             _leave(writing)
             work()
         except BaseException as error:  # noqa: BLE001 -- nobody is left to see it
-            failed(error)
+            on_error(error)
         finally:
             if "gitcp.git.catfile" in sys.modules:
                 sys.modules["gitcp.git.catfile"].stop_all()
             os._exit(0)
     os.close(writing)
-    printed, ended = bounded.printed(reading, until)
+    printed, ended = bounded.printed(reading, deadline)
     os.close(reading)
     if not ended and not goes_on:
         os.kill(child, 9)

@@ -250,7 +250,7 @@ class Context:
             raise RevisionNotFound("no checkpoints yet", hint="gitcp save")
         return session
 
-    def noting_damage(self, run: Callable[[], int]) -> int:
+    def recording_damage(self, run: Callable[[], int]) -> int:
         """Run a command. Prints a note for what it found broken of git's, and records objects that
         it could not read, so that the next save stores them again.
         """
@@ -328,7 +328,7 @@ class Context:
         within = current if session is not None else None
         return revisions.resolve_range(self.store, revision, current, within)
 
-    def looking(self, revision: str) -> Context:
+    def context_for(self, revision: str) -> Context:
         """Return a context over sessions fetched without files if only they have `revision`, else
         this one.
         """

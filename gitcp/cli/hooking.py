@@ -14,7 +14,7 @@ import time
 
 from gitcp import clock, discovery, fingerprint, regular
 from gitcp.cli import bounded
-from gitcp.cli.background import apart
+from gitcp.cli.background import run_detached
 from gitcp.fastpath import answer, hook_memo, watched
 from gitcp.git import shared
 from gitcp.policy import events, payload, triggers
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 LOG_SIZE = 1 << 17
 BUSY = "hook.busy"
-LAGGING = {"claude-code": 0.5, "copilot": 5.0}
+TRANSCRIPT_DELAY = {"claude-code": 0.5, "copilot": 5.0}
 """Agents that write their transcript after calling the hook, and the seconds to wait for it."""
 
 LAGGING_BEFORE_TOOL = 2.0
@@ -44,7 +44,7 @@ MOST_BELOW = 200
 REWRITING = ("gemini",)
 """Agents that rewrite the transcript of a resumed session: it is complete at the next prompt."""
 
-TOLD = ("claude-code", "codex", "copilot", "gemini", "opencode")
+READS_HOOK_OUTPUT = ("claude-code", "codex", "copilot", "gemini", "opencode")
 """Agents that read a hook's output."""
 
 SHOWS = ("claude-code", "codex")
@@ -63,7 +63,7 @@ below the agent's directory.
 COMMAND = b"gitcp hook"
 """What is in each of them."""
 
-DEAF_AT_START = ("gemini", "opencode")
+NO_NOTICE_AT_SESSION_START = ("gemini", "opencode")
 """Agents that get notices only with a prompt: one ignores them earlier, one then loses the prompt.
 """
 
@@ -86,7 +86,7 @@ def run(arguments: Sequence[str], until: float) -> int:
             called.extend(_Called(event, *location) for location in _places(event))
             for each in called:
                 each.note_done()
-            _save_doomed(event, until)
+            _save_worktrees_being_deleted(event, until)
             _answer(called, until)
             if not called:
                 _fail_without_repository(event)
@@ -119,7 +119,7 @@ def _fail_without_repository(event: Event) -> None:
         telling.tell(())
 
 
-def _save_doomed(event: Event, until: float) -> None:
+def _save_worktrees_being_deleted(event: Event, until: float) -> None:
     """Save the worktrees that a command is about to delete, each into its own sessions."""
     if event.kind != events.BEFORE_TOOL:
         return
@@ -130,7 +130,7 @@ def _save_doomed(event: Event, until: float) -> None:
         for root, git_dir in _worktrees_at(os.path.join(event.cwd or ".", path)):
             doomed = _Called(event, root, git_dir)
             if doomed.wants_a_save():
-                apart(doomed.save_worktree, doomed.fail, until)
+                run_detached(doomed.save_worktree, doomed.fail, until)
 
 
 def _worktrees_at(path: str) -> list[tuple[str, str]]:
@@ -161,21 +161,23 @@ def _answer_git(arguments: Sequence[str], until: float) -> None:
         context.finishing = True  # nobody reads what an interrupted restore would be said by
         prepare_commit_msg.add(context.store, context.cwd / file, source)
 
-    apart(work, lambda _: None, until, goes_on=False)
+    run_detached(work, lambda _: None, until, goes_on=False)
 
 
 def _answer(called: Sequence[_Called], until: float) -> None:
     """Handle the event in each working tree. They share the time limit, and one prints."""
     told = False
     for each in called:
-        telling = not told and each.may_tell()
+        telling = not told and each.can_notify()
         if not telling and not each.calls_for_a_save():
             each.begin_turn()
             each.note_begin(each.began)
         else:
             each.note_asked()
             limit = each.patience(until)
-            words = apart(each.worker(telling=telling), each.fail, limit, overdue=each.is_overdue)
+            words = run_detached(
+                each.worker(telling=telling), each.fail, limit, overdue=each.is_overdue
+            )
             each.note_begin(clock.of_files())
             told = told or bool(words)
             if words:
@@ -189,9 +191,9 @@ class _Telling:
         self.event = event
         home = os.path.expanduser("~")
         self.files = hook_failures.places(root, git_dir, os.environ, home)
-        self.listens = event.agent in TOLD and (
+        self.listens = event.agent in READS_HOOK_OUTPUT and (
             event.kind == events.PROMPT
-            or (event.kind == events.START and event.agent not in DEAF_AT_START)
+            or (event.kind == events.START and event.agent not in NO_NOTICE_AT_SESSION_START)
         )
 
     @property
@@ -561,7 +563,7 @@ class _Called:
             self.log(error)
         return limits
 
-    def may_tell(self) -> bool:
+    def can_notify(self) -> bool:
         """Return whether the agent reads output now and a notice may be pending."""
         event = self.event
         changed = f"changed/{event.agent}.{event.session_id}"
@@ -752,7 +754,7 @@ def _has_own_hooks(agent: str, root: str) -> bool:
 
 def _patience(event: Event) -> float:
     """Return the seconds to wait for the agent's transcript. Before a tool the agent is blocked."""
-    patience = LAGGING.get(event.agent, 0.0)
+    patience = TRANSCRIPT_DELAY.get(event.agent, 0.0)
     return min(patience, LAGGING_BEFORE_TOOL) if event.kind == events.BEFORE_TOOL else patience
 
 
@@ -760,7 +762,7 @@ def _awaited(event: Event) -> bytes | tuple[str, int]:
     """Return what the agent is about to write to its transcript: the tool call's id, or the end of
     its message. For an agent that logs hook calls: the event's name and time.
     """
-    if event.agent not in LAGGING or event.kind not in (events.BEFORE_TOOL, events.TURN):
+    if event.agent not in TRANSCRIPT_DELAY or event.kind not in (events.BEFORE_TOOL, events.TURN):
         return b""
     if event.agent == "copilot":
         return (event.name, event.stamp) if event.stamp else b""

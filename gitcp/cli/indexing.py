@@ -12,7 +12,7 @@ def begin(store: Store) -> None:
     """Start indexing what is not indexed in a process of its own, without waiting for it. At most
     one runs in a repository.
     """
-    background.apart(lambda: _index(store), lambda _: None)
+    background.run_detached(lambda: _index(store), lambda _: None)
 
 
 def _index(store: Store) -> None:

@@ -116,7 +116,7 @@ def command(context: Context, /, **values: Any) -> None:
       gitcp log src/app.py
     """
     given = Options(**values)
-    context = context.looking(given.revision or "")
+    context = context.context_for(given.revision or "")
     tips, selection = _tips(context, given), _selection(context, given)
     if given.graph and (selection.filters or any(getattr(given, name) for name in UNDRAWN)):
         raise BadValue(

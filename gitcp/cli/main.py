@@ -143,7 +143,7 @@ def run(args: Sequence[str], look: Look | None = None) -> int:
     options = args[: args.index("--")] if "--" in args else args
     try:
         return guarded(
-            lambda: context.noting_damage(lambda: invoke(args, context)),
+            lambda: context.recording_damage(lambda: invoke(args, context)),
             os.environ,
             as_json="--json" in options,
             interrupted=context.interrupted,

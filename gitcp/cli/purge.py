@@ -142,7 +142,7 @@ def _report(context: Context, request: PurgeRequest, done: Report, *, as_json: b
         )
         output.line(
             "git keeps the old objects for a while; to remove unreachable objects now: "
-            f"{context.store.repo.git_typed} gc --prune=now"
+            f"{context.store.repo.git_command_line} gc --prune=now"
         )
     else:
         output.line(f"{_nothing(plan)}: nothing was changed")

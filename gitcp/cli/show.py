@@ -65,7 +65,7 @@ def command(context: Context, /, revision: str, session: str | None, **values: A
     given = Options(**values)
     if sum(map(bool, values.values())) > 1 or len(given.paths) > 1:
         raise BadValue("these options cannot be used together", hint="gitcp show -h")
-    context = context.looking(revision.partition(":")[0])
+    context = context.context_for(revision.partition(":")[0])
     name, path = (revision, None)
     if ":" in revision:
         name, path = revisions.split_path(context.store, revision, context.viewed(session))

@@ -165,7 +165,7 @@ def _perform(context: Context, args: Sequence[str], console: Console) -> int:
     """Run a command line; what it prints, asks and fails with goes to the console."""
     own = _context(context, args, console)
     try:
-        return own.noting_damage(lambda: _run(args, own))
+        return own.recording_damage(lambda: _run(args, own))
     except Ended as ended:
         return ended.code
     except Exception as error:  # noqa: BLE001 -- this is the last place that sees it

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gitcp.errors import StoreDamaged
 from gitcp.git.loose import inflate, open_loose, read_loose
 from gitcp.git.pending import Pending
-from gitcp.git.refs import NOTHING
+from gitcp.git.refs import UNREADABLE_REF
 from gitcp.git.stored import PAUSE, TRIES, StoredObjects
 from gitcp.git.trees import PartOfTree, TreeEntry, diff, parse, serialised
 from gitcp.model import FileChange, Oid
@@ -75,7 +75,7 @@ class ObjectReader:
 
     def read_commit(self, oid: Oid) -> bytes:
         """Return the raw bytes of a commit. Raises StoreDamaged."""
-        if oid == NOTHING:
+        if oid == UNREADABLE_REF:
             raise StoreDamaged("its ref does not contain an object name", hint="gitcp check")
         return self._read_kind(oid, "commit")
 

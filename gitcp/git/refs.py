@@ -45,7 +45,7 @@ LOGGED = re.compile(
 LISTED = re.compile(rb"%s [^\n]" % FULL_NAME.encode("ascii"))
 """How a line of `packed-refs` begins."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}\Z")
-NOTHING = SHA1.null
+UNREADABLE_REF = SHA1.null
 """An id that no object has, in a repository of either format. Never passed to git."""
 
 LONGEST = 1 << 13
@@ -53,12 +53,12 @@ LONGEST = 1 << 13
 
 TRIES = 160
 PAUSE = 0.025
-OURS = 0o200
+LOCK_MODE = 0o200
 """The mode of our lock files, which git never uses for its own. Only the holder of the store's lock
 makes one, so the next holder may delete a leftover: its owner died.
 """
 
-BESIDE = "..gitcp.lock"
+TEMPORARY_SUFFIX = "..gitcp.lock"
 """Suffix of the file that becomes a ref: not a valid ref name, and ignored by git."""
 
 DIGITS = frozenset(each.digits for each in FORMATS.values())
@@ -193,7 +193,7 @@ class FileRefs:
     def delete(self, name: str, old: Oid) -> bool:
         if delete_ref(self._common, name, old):
             return True
-        if old == NOTHING or read_ref(self._common, name) != old:
+        if old == UNREADABLE_REF or read_ref(self._common, name) != old:
             return False
         self._git("update-ref", "-d", name, old)  # packed: only git rewrites packed-refs
         return True
@@ -300,7 +300,7 @@ def update_ref(common_dir: Path, name: str, new: Oid, old: Oid | None) -> bool:
     """Point `name` at `new` if it still points at `old` (None: does not exist). Return False if it
     moved meanwhile.
 
-    An invalid ref counts as pointing at NOTHING.
+    An invalid ref counts as pointing at UNREADABLE_REF.
 
     The new value is durable when this returns. Raises StoreBusy if the ref stays locked, DiskFull.
     """
@@ -340,14 +340,14 @@ def _prepared(common_dir: Path, update: Update, *, durable: bool) -> Iterator[Ca
     """
     name = update.name
     lock = _acquire(common_dir, name)
-    path, temporary = f"{common_dir}/{name}", f"{common_dir}/{name}{BESIDE}"
+    path, temporary = f"{common_dir}/{name}", f"{common_dir}/{name}{TEMPORARY_SUFFIX}"
 
     def move() -> None:
         with _failures_named(name):
             os.rename(temporary, path)
 
     try:
-        if _read(common_dir, name, NOTHING) != update.old:
+        if _read(common_dir, name, UNREADABLE_REF) != update.old:
             raise _HasMoved
         with _failures_named(name):
             write_new(temporary, update.new.encode("ascii") + b"\n", 0o666, durable=durable)
@@ -363,12 +363,12 @@ def delete_ref(common_dir: Path, name: str, old: Oid) -> bool:
     """Delete `name` if it still points at `old`. Return False if it moved. Packed refs are left to
     git.
 
-    For an invalid ref (`old` is NOTHING) the file is deleted, which may uncover a packed ref.
+    For an invalid ref (`old` is UNREADABLE_REF) the file is deleted, which may uncover a packed ref.
     """
     lock = _acquire(common_dir, name)
     try:
-        if _read(common_dir, name, NOTHING) != old or (
-            old != NOTHING and name in _packed(common_dir)
+        if _read(common_dir, name, UNREADABLE_REF) != old or (
+            old != UNREADABLE_REF and name in _packed(common_dir)
         ):
             return False
         (common_dir / name).unlink(missing_ok=True)
@@ -449,7 +449,7 @@ def _acquire(common_dir: Path, name: str) -> str:
     _look_above(common_dir, name)
     for attempt in range(TRIES):
         try:
-            os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OURS))
+            os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, LOCK_MODE))
             return lock
         except FileExistsError:
             _heal(lock)
@@ -506,7 +506,7 @@ def _heal(lock: str) -> None:
     with suppress(FileNotFoundError, NotADirectoryError):
         status = os.lstat(lock)
         lost = clock.seconds() - status.st_mtime > STALE and status.st_size in GIT_LOCK_SIZES
-        if stat.S_IMODE(status.st_mode) == OURS or lost:
+        if stat.S_IMODE(status.st_mode) == LOCK_MODE or lost:
             os.unlink(lock)
 
 

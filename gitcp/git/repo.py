@@ -410,7 +410,7 @@ class Repository:
         return self.git_dir == self.root / discovery.STORE
 
     @property
-    def git_typed(self) -> str:
+    def git_command_line(self) -> str:
         """Return how a user types `git` for this repository, in a shell in its working tree."""
         import shlex  # for messages alone
 

@@ -119,7 +119,9 @@ def _moves(store: Store, forest: Forest, plan: DeletePlan, name: str) -> list[Mo
         removals = [Move(refs.SESSIONS + plan.session, store.tip(plan.session), None)]
         removals += [Move(refs.TAGS + tag, forest.tags[tag], None) for tag in plan.tags]
         return [
-            *rewrite.trash_moves([move for move in removals if move.old != refs.NOTHING], name),
+            *rewrite.trash_moves(
+                [move for move in removals if move.old != refs.UNREADABLE_REF], name
+            ),
             *removals,
         ]
     fetched = _Fetched(store, plan.session)

@@ -66,7 +66,7 @@ from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 from gitcp.worktree.rules import outside
-from gitcp.worktree.snapshot import Since, Taken, take
+from gitcp.worktree.snapshot import PartialScan, Taken, take
 from gitcp.worktree.writer import Writer
 
 __all__ = (
@@ -178,7 +178,7 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
     check_paths(store, request)
     with _objects(store, request) as objects:
         now = _take(store, objects, request)
-        line = _Line(store, request, objects, now)
+        line = _WorktreeHistory(store, request, objects, now)
         present = _completed(store, objects, request, now)
         request = _merged_into(store, objects, request, present, line.transitions)
         files = _plan_files(store, objects, request, present, Contents(store), request.paths)
@@ -228,10 +228,10 @@ def transitions(
     """Return what `mine` takes into account up to the current files; nothing without `mine`."""
     if not request.mine:
         return []
-    return _Line(store, request, objects, taken).transitions
+    return _WorktreeHistory(store, request, objects, taken).transitions
 
 
-class _Line:
+class _WorktreeHistory:
     """What happened in the working tree since the target, as the session of a request sees it.
 
     It ends at the current files, which are `taken`, or else the last checkpoint.
@@ -507,7 +507,7 @@ def _save_and_restore(
         step is RestoreKind.RESTORE and not agreed and not (request.index or request.is_merge)
     )
     state = _save_present(store, request, stack, written_before, can_skip=can_skip)
-    line = _Line(store, request) if looks or request.name_others else None
+    line = _WorktreeHistory(store, request) if looks or request.name_others else None
     request = _merged(store, request, state, line)
     safety = state.saved.checkpoint.id
     files, contents = _prepare(store, request, state, request.paths)
@@ -532,7 +532,7 @@ def _save_and_restore(
 
 
 def _merged(
-    store: Store, request: RestoreRequest, state: SavedState, line: _Line | None
+    store: Store, request: RestoreRequest, state: SavedState, line: _WorktreeHistory | None
 ) -> RestoreRequest:
     """Return the request with its merge, if it is one. Raises Refused for conflicts."""
     transitions = line.transitions if line and request.mine else ()
@@ -622,7 +622,7 @@ def _carry_out(
             )
             unwritten = placing.write(placed) if placed is not None else None
             placed = placed if unwritten is None else None
-            since = Since(before.saved.taken, frozenset(tree.changed), done.written)
+            since = PartialScan(before.saved.taken, frozenset(tree.changed), done.written)
             after = _save_after(store, request, before.saved.checkpoint, placed, since)
         wrong = still_wrong(contents, files, done, tree, Side(store.reader, after.taken.snapshot))
         files = replace(files, kept=(*files.kept, *done.failed, *wrong))
@@ -807,7 +807,7 @@ def _save_after(
     request: RestoreRequest,
     safety: Checkpoint,
     placed: Placed | None,
-    since: Since,
+    since: PartialScan,
 ) -> Saved:
     """Save the checkpoint that records the restore.
 

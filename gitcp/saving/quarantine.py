@@ -57,7 +57,7 @@ def move_to_trash(store: Store, session: str) -> Quarantined | None:
     remaining = _remaining_tip(store, session, tip)
     ends = (
         [remaining]
-        if remaining is not None and tip != refs.NOTHING and store.has_summary(remaining)
+        if remaining is not None and tip != refs.UNREADABLE_REF and store.has_summary(remaining)
         else []
     )
     ends = ends or [*_newest(store, session), *([remaining] if remaining is not None else [])]
@@ -103,7 +103,7 @@ def _remaining_tip(store: Store, session: str, tip: Oid) -> Oid | None:
     """Return the commit that a session's ref names. If the ref's file is garbage, delete it: then a
     packed ref applies again.
     """
-    if tip != refs.NOTHING:
+    if tip != refs.UNREADABLE_REF:
         return tip
     store.move_ref(refs.SESSIONS + session, tip, None)
     return store.tip(session)
@@ -111,7 +111,7 @@ def _remaining_tip(store: Store, session: str, tip: Oid) -> Oid | None:
 
 def _reached(store: Store, session: str) -> set[Oid]:
     """Return the commits of a session that any ref of gitcp reaches."""
-    tips = refs.tips(store.repo.refs.list(refs.PREFIX, refs.NOTHING)).values()
+    tips = refs.tips(store.repo.refs.list(refs.PREFIX, refs.UNREADABLE_REF)).values()
     return {
         summary.commit
         for tip in set(tips)

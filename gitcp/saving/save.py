@@ -38,7 +38,7 @@ from gitcp.saving.session import Choice
 from gitcp.state import hook_failures, latest, note, numbers, run_journal, tag, tool_log
 from gitcp.store import Store, one_line
 from gitcp.value import EMPTY, Value, replace
-from gitcp.worktree.snapshot import Limits, Since, Taken, known, take
+from gitcp.worktree.snapshot import Limits, PartialScan, Taken, known, take
 
 if TYPE_CHECKING:
     from gitcp.state.steps import Result
@@ -105,7 +105,7 @@ class SaveRequest(Value):
     state: State | None = None
     files: Snapshot | None = None
     parent: Checkpoint | None = None
-    since: Since | None = None
+    since: PartialScan | None = None
     complete: Callable[[Taken], Taken] | None = None
     remember: bool = True
     change_scope: ChangeScope = ChangeScope.ALL
@@ -220,14 +220,14 @@ def _save_side_by_side(
     """
     for _ in range(TRIES):
         with store.lock_session(choice.session):
-            current = _followed(store, request, choice)
+            current = _with_current_session(store, request, choice)
             if current.session != choice.session:  # which has another lock
                 choice = current
                 continue
             if note.is_pending(store.repo):
                 return None
             try:
-                taken = _still_valid(store, request, choice.session, scanned)
+                taken = _revalidated_scan(store, request, choice.session, scanned)
                 return _commit_with_retries(store, request, choice, taken)
             except FormatTooNew:
                 raise
@@ -238,12 +238,12 @@ def _save_side_by_side(
 
 def _save_alone(store: Store, request: SaveRequest, choice: Choice, scanned: Scanned) -> Saved:
     with store.lock():
-        choice = _followed(store, request, choice)
-        taken = _still_valid(store, request, choice.session, scanned)
+        choice = _with_current_session(store, request, choice)
+        taken = _revalidated_scan(store, request, choice.session, scanned)
         return _save_despite_damage(store, request, choice, taken)
 
 
-def _still_valid(store: Store, request: SaveRequest, session: str, scanned: Scanned) -> Taken:
+def _revalidated_scan(store: Store, request: SaveRequest, session: str, scanned: Scanned) -> Taken:
     """Return the snapshot; a new one if what its scan trusted is gone, or if the last checkpoint of
     this working tree is of a scan that began after this look: no checkpoint may follow one with
     newer files. The caller holds a lock.
@@ -260,7 +260,7 @@ def _still_valid(store: Store, request: SaveRequest, session: str, scanned: Scan
     return _take(store, request, live_trees(store, session) if is_trusted else frozenset())
 
 
-def _followed(store: Store, request: SaveRequest, choice: Choice) -> Choice:
+def _with_current_session(store: Store, request: SaveRequest, choice: Choice) -> Choice:
     if request.session and not choice.whose:
         return choice
     return session.follow_rename(store, choice)
@@ -340,7 +340,7 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
             _clear_pending_note(store, request, choice.session)
             reason = f"nothing changed since {parent.id}"
             return replace(result, saved=False, reason=reason, checkpoint=parent)
-        _enlist(store, draft, parent)
+        _tell_open_transactions(store, draft, parent)
         changes = _changes(store, draft, parent)
         draft = replace(draft, changed=len(changes))
         if request.files is None:
@@ -395,7 +395,7 @@ def _sets_position(request: SaveRequest, draft: Checkpoint, parent: Checkpoint |
     return request.words is None and bool(request.note.position or draft.note.position != before)
 
 
-def _enlist(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> None:
+def _tell_open_transactions(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> None:
     """Tell the transactions in progress that step results or the position are about to change."""
     before = (parent.steps, note.inherited(parent).position_from) if parent else (None, None)
     if (draft.steps, note.inherited(draft).position_from) != before:

@@ -90,7 +90,7 @@ def highest(store: Store) -> dict[str, int]:
 
 
 def _tips(store: Store) -> list[Oid]:
-    return sorted(set(refs.tips(store.repo.refs.list(refs.PREFIX, refs.NOTHING)).values()))
+    return sorted(set(refs.tips(store.repo.refs.list(refs.PREFIX, refs.UNREADABLE_REF)).values()))
 
 
 def _all_readable(store: Store, tips: Sequence[Oid]) -> list[Summary]:

@@ -130,7 +130,7 @@ def scanner(repo: Repository) -> Scanner | None:
         raise Refused(
             f"{name} is set in this repository's own configuration, which may be a stranger's: it "
             "is not followed, and nothing was written or sent without it",
-            hint=f"{is_set or ''}{repo.git_typed} config --unset {name}",
+            hint=f"{is_set or ''}{repo.git_command_line} config --unset {name}",
         )
     if not text:
         return None

@@ -88,7 +88,7 @@ class RestoredEntry(Value):
 def entries(store: Store) -> tuple[Entry, ...]:
     """Return all entries of the trash, oldest first. Reads only."""
     parts: dict[str, dict[str, dict[str, Oid]]] = {}
-    for ref, oid in store.repo.refs.list(refs.TRASH, refs.NOTHING).items():
+    for ref, oid in store.repo.refs.list(refs.TRASH, refs.UNREADABLE_REF).items():
         name, _, rest = ref.removeprefix(refs.TRASH).partition("/")
         part, _, last = rest.partition("/")
         parts.setdefault(name, {}).setdefault(part.replace("-", "_"), {})[last] = oid

@@ -25,7 +25,7 @@ _DECIDING = ("core.filemode", "core.ignorecase", "core.symlinks")
 _CONVERTING = ("core.autocrlf", "core.eol")
 
 
-class Basis(NamedTuple):
+class ScanInputs(NamedTuple):
     """`excludes_file` and `info_exclude` are file contents (None if missing), `words` the
     attributes named outside the working tree. `place` identifies the working tree, `decisions`
     determine which files are captured, `contents` determine the blob of a file.
@@ -43,7 +43,7 @@ class Basis(NamedTuple):
     contents: tuple[str, ...]
 
 
-def basis_of(repo: Repository, settings: tuple[object, ...]) -> Basis:
+def basis_of(repo: Repository, settings: tuple[object, ...]) -> ScanInputs:
     """Return the basis of a scan of `repo`. `settings` are the caller's additions to
     `decisions`.
     """
@@ -57,7 +57,7 @@ def basis_of(repo: Repository, settings: tuple[object, ...]) -> Basis:
     # a remembered scan may name damaged objects
     damaged = [_digest(damage_record)] if damage_record else []
     filters = sorted(f"{key}={value}" for key, value in config.items() if key.startswith("filter."))
-    return Basis(
+    return ScanInputs(
         excludes_file=excludes_file,
         info_exclude=info_exclude,
         ignore_case=repo.is_set("core.ignorecase", default=False),

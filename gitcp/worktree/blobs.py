@@ -21,7 +21,7 @@ from gitcp.model import SYMLINK, Oid, SkipReason
 from gitcp.value import EMPTY
 from gitcp.worktree.attributes import Attributes, ConversionHints
 from gitcp.worktree.reading import Unstable, blocks, consume, read, reason, settled
-from gitcp.worktree.records import RAW, SEGMENTS, File, Record, stamp_of
+from gitcp.worktree.records import RAW, SEGMENTS, File, ScannedDirectory, stamp_of
 
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
@@ -76,7 +76,7 @@ class Job:
 
     def __init__(
         self,
-        record: Record,
+        record: ScannedDirectory,
         name: bytes,
         status: os.stat_result,
         slots: tuple[Slot, ...],

@@ -143,7 +143,7 @@ class Detail(NamedTuple):
     mode: int
 
 
-class Line(NamedTuple):
+class StoredDirectory(NamedTuple):
     """A directory as stored.
 
     `names` are the entries to compare, and `stamps` their ctimes. `children` are the directories in
@@ -185,7 +185,7 @@ class Line(NamedTuple):
         return (*self[:4], children, self[5:])
 
     @classmethod
-    def of(cls, node: Node) -> Line:
+    def of(cls, node: Node) -> StoredDirectory:
         """Return what a node says."""
         stamp, inode, names, stamps, children, rest = node
         refs = {name: Ref(*ref) for name, ref in children.items()}
@@ -220,7 +220,7 @@ class Line(NamedTuple):
         return flags
 
 
-class Record:
+class ScannedDirectory:
     """One directory during a scan.
 
     `ignored`: only tracked paths are captured here. `included`: an include pattern matched, so
@@ -277,9 +277,9 @@ class Record:
         self.rules: bytes | None = None
         self.attributes: bytes | None = None
 
-    def copy(self) -> Record:
+    def copy(self) -> ScannedDirectory:
         """Return an independent copy."""
-        other = Record(
+        other = ScannedDirectory(
             self.path, self.folder, self.digest, ignored=self.ignored, included=self.included
         )
         other.blocked, other.stamp, other.inode = self.blocked, self.stamp, self.inode
@@ -349,13 +349,15 @@ class Record:
         """
         return self.folders | self.folder.folders
 
-    def line(self, tree: bytes, children: dict[bytes, Ref], notes: Mapping[str, list[Any]]) -> Line:
+    def line(
+        self, tree: bytes, children: dict[bytes, Ref], notes: Mapping[str, list[Any]]
+    ) -> StoredDirectory:
         """Return the stored form of the record; `tree` is the raw id of its tree."""
         watched = {
             name: file.ctime_ns if file.settled else UNSETTLED for name, file in self.files.items()
         }
         watched.update(self.watched)
-        return Line(
+        return StoredDirectory(
             self.stamp,
             self.inode,
             list(watched),
@@ -440,7 +442,7 @@ class Record:
         return odd
 
     @classmethod
-    def of(cls, path: bytes, line: Line) -> Record:
+    def of(cls, path: bytes, line: StoredDirectory) -> ScannedDirectory:
         """Return the record that a line stores."""
         detail = Detail(*marshal.loads(line.detail))  # noqa: S302  (our own, and whole)
         folder = Folder()
@@ -540,7 +542,7 @@ class Record:
         return [name for name in self.files if name not in slots or name in trees]
 
 
-class Past:
+class PreviousScan:
     """The remembered directories, decoded one by one; `read` returns a node, `root` names that of
     the root (None: nothing is remembered). Some are kept, so that memory does not grow with the
     tree. `scanned` are those of which the records are still in memory; they are not changed.
@@ -548,29 +550,31 @@ class Past:
 
     def __init__(
         self,
-        read: Callable[[Ref], Line] | None = None,
+        read: Callable[[Ref], StoredDirectory] | None = None,
         root: Ref | None = None,
-        scanned: Mapping[bytes, Record] | None = None,
+        scanned: Mapping[bytes, ScannedDirectory] | None = None,
     ) -> None:
         self._read = read
         self._root = root
         self._scanned = scanned or {}
-        self._lines: dict[bytes, Line] = {}
-        self._records: dict[bytes, Record] = {}
+        self._lines: dict[bytes, StoredDirectory] = {}
+        self._records: dict[bytes, ScannedDirectory] = {}
         self._unknown = b""  # a directory that is not remembered: nothing below it is
 
-    def line(self, path: bytes) -> Line | None:
+    def line(self, path: bytes) -> StoredDirectory | None:
         """Return the stored line of a directory, None if unknown. Raises Damaged."""
         line = self._lines.get(path)
         return self._found(path) if line is None else line
 
-    def record(self, path: bytes) -> Record | None:
+    def record(self, path: bytes) -> ScannedDirectory | None:
         """Return the previous record of a directory, None if unknown. Raises Damaged."""
         record = self._scanned.get(path) or self._records.get(path)
         line = self.line(path) if record is None else None
-        return record if line is None else _add(self._records, path, Record.of(path, line))
+        return (
+            record if line is None else _add(self._records, path, ScannedDirectory.of(path, line))
+        )
 
-    def _found(self, path: bytes) -> Line | None:
+    def _found(self, path: bytes) -> StoredDirectory | None:
         """Read the nodes from the nearest known directory above `path` down to it. A loop, because
         a tree may be nested deeper than Python may call itself.
         """

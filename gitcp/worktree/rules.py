@@ -22,13 +22,13 @@ from gitcp.worktree.attributes import NAMES, conversion_words
 from gitcp.worktree.basis import excludes
 from gitcp.worktree.ignore import Ignore
 from gitcp.worktree.reading import Unstable, content, read, settled_ctime
-from gitcp.worktree.records import GITIGNORE, LOOSE_RULES, Past, Record, is_absent
+from gitcp.worktree.records import GITIGNORE, LOOSE_RULES, PreviousScan, ScannedDirectory, is_absent
 
 if TYPE_CHECKING:
     from gitcp.git.reader import ObjectReader
     from gitcp.git.repo import Repository
     from gitcp.worktree.attributes import ConversionHints
-    from gitcp.worktree.basis import Basis
+    from gitcp.worktree.basis import ScanInputs
     from gitcp.worktree.state import Memory
 
 GITATTRIBUTES = b".gitattributes"
@@ -131,10 +131,10 @@ class Rules:
     def __init__(
         self,
         root: bytes,
-        basis: Basis,
+        basis: ScanInputs,
         reader: ObjectReader,
         hints: ConversionHints,
-        past: Past,
+        past: PreviousScan,
     ) -> None:
         self._root = root
         self._basis = basis
@@ -148,12 +148,16 @@ class Rules:
         for path in paths:
             self._rules_by_directory.pop(path, None)
 
-    def ignores(self, record: Record, name: bytes, *, is_directory: bool) -> bool:
+    def ignores(self, record: ScannedDirectory, name: bytes, *, is_directory: bool) -> bool:
         """Return whether an entry of this directory is ignored, given that the directory is not."""
         return self._rules_in(record.path).ignores(name, is_directory)
 
     def read(
-        self, record: Record, names: set[bytes], old: Record | None, started: int
+        self,
+        record: ScannedDirectory,
+        names: set[bytes],
+        old: ScannedDirectory | None,
+        started: int,
     ) -> tuple[bool, bool]:
         """Read the rules in this directory.
 
@@ -212,7 +216,7 @@ class Rules:
         )
 
     def _read_special(
-        self, record: Record, name: bytes, names: set[bytes], started: int
+        self, record: ScannedDirectory, name: bytes, names: set[bytes], started: int
     ) -> bytes | None:
         """Return the content of a file that git reads, never through a link. It is watched even if
         it is not captured.
@@ -229,7 +233,7 @@ class Rules:
         record.watched[name] = settled_ctime(status, started)
         return data
 
-    def _absent_gitignore(self, record: Record) -> bytes | None:
+    def _absent_gitignore(self, record: ScannedDirectory) -> bytes | None:
         """Return the content of a `.gitignore` removed by sparse checkout: git reads it from the
         index.
         """

@@ -23,14 +23,14 @@ from gitcp.worktree.blobs import Blobs, Job
 from gitcp.worktree.dependencies import DEPENDENCIES, is_overfull
 from gitcp.worktree.paths import TEMPORARY, is_temporary, name_problem, names_store, problem
 from gitcp.worktree.reading import reason, settled_ctime
-from gitcp.worktree.records import File, Past, Record, stamp_of
+from gitcp.worktree.records import File, PreviousScan, ScannedDirectory, stamp_of
 from gitcp.worktree.rules import Rules
 
 if TYPE_CHECKING:
     from gitcp.fastpath.stat_check import Touched
     from gitcp.git.objects import Objects
     from gitcp.worktree.attributes import ConversionHints
-    from gitcp.worktree.basis import Basis
+    from gitcp.worktree.basis import ScanInputs
     from gitcp.worktree.include import Include
 
 BATCH = 4096
@@ -62,7 +62,7 @@ class Scope(Value):
     max_untracked_file: int
     max_dependency_files: int
     index: Index | None
-    past: Past
+    past: PreviousScan
     trusted: Callable[[File], bool]
     deep: bool
     started: int
@@ -74,9 +74,14 @@ class Scan:
     """
 
     def __init__(
-        self, scope: Scope, basis: Basis, objects: Objects, blobs: Blobs, hints: ConversionHints
+        self,
+        scope: Scope,
+        basis: ScanInputs,
+        objects: Objects,
+        blobs: Blobs,
+        hints: ConversionHints,
     ) -> None:
-        self.records: dict[bytes, Record] = {}
+        self.records: dict[bytes, ScannedDirectory] = {}
         self.gone: list[bytes] = []
         self._scope = scope
         self._objects = objects
@@ -85,7 +90,7 @@ class Scan:
         self._blobs = blobs
         self._jobs: list[Job] = []
         self._pending: list[tuple[bytes, bool, bool]] = []
-        self._close: Callable[[Mapping[bytes, Record]], None] | None = None
+        self._close: Callable[[Mapping[bytes, ScannedDirectory]], None] | None = None
         self._unfinished: dict[bytes, int] = {}
         self._finished: list[bytes] = []
         self._touched: Mapping[bytes, Touched] = {}
@@ -94,7 +99,7 @@ class Scan:
         self._changed_rules: list[bytes] = []
         self._changed_attributes: list[bytes] = []
 
-    def scan_all(self, close: Callable[[Mapping[bytes, Record]], None]) -> None:
+    def scan_all(self, close: Callable[[Mapping[bytes, ScannedDirectory]], None]) -> None:
         """Scan the whole working tree. Raises GitcpError if its root cannot be listed.
 
         Directories are passed to `close` once everything below them is scanned, and then forgotten:
@@ -170,7 +175,7 @@ class Scan:
         while self._pending:
             path, ignored, included = self._pending.pop()
             folder, digest = self._folder(path)
-            record = Record(path, folder, digest, ignored=ignored, included=included)
+            record = ScannedDirectory(path, folder, digest, ignored=ignored, included=included)
             try:
                 self._visit(record)
             except OSError as error:
@@ -202,7 +207,7 @@ class Scan:
             for path in finished:  # what was decoded of it would add up to several times its size
                 self._scope.index.folders.pop(path, None)
 
-    def _visit(self, record: Record) -> None:
+    def _visit(self, record: ScannedDirectory) -> None:
         path, old = record.path, self._scope.past.record(record.path)
         full = self._full(path)
         status = os.lstat(full)
@@ -243,7 +248,9 @@ class Scan:
             gone = old.folders - record.folders | old.folder.folders - record.subdirectories()
             self.gone += [record.below(name) for name in gone]
 
-    def _apply_rules(self, record: Record, names: set[bytes], old: Record | None) -> Record | None:
+    def _apply_rules(
+        self, record: ScannedDirectory, names: set[bytes], old: ScannedDirectory | None
+    ) -> ScannedDirectory | None:
         """Read the rules of a directory. Return its previous record, None if its blobs cannot be
         reused.
         """
@@ -254,7 +261,7 @@ class Scan:
             self._changed_attributes.append(record.path)
         return None if _is_below(record.path, self._changed_attributes) else old
 
-    def _mark_unreadable(self, record: Record, error: OSError) -> None:
+    def _mark_unreadable(self, record: ScannedDirectory, error: OSError) -> None:
         """Handle a directory that cannot be listed: skip it if it exists, forget it if it was
         deleted meanwhile.
         """
@@ -273,7 +280,7 @@ class Scan:
         self.gone.append(record.path)
         self._add_indexed(record.path, blocked=exists)
 
-    def _directory(self, record: Record, name: bytes) -> None:
+    def _directory(self, record: ScannedDirectory, name: bytes) -> None:
         path = record.below(name)
         full = self._full(path)
         if names_store(path):  # also if tracked: no restore would write it
@@ -310,7 +317,7 @@ class Scan:
             self._pending.append((path, ignored, included))
             self._unfinished[record.path] = self._unfinished.get(record.path, 0) + 1
 
-    def _is_skipped(self, record: Record, name: bytes, path: bytes, full: bytes) -> bool:
+    def _is_skipped(self, record: ScannedDirectory, name: bytes, path: bytes, full: bytes) -> bool:
         """Return whether an untracked directory is not entered, and record the reason."""
         if (reason_text := problem(path)) is not None:
             record.skip(name, SkipReason.BAD_NAME, reason_text)
@@ -329,7 +336,7 @@ class Scan:
         self._watch(record, name, full)
         return True
 
-    def _submodule(self, record: Record, name: bytes, full: bytes, slot: Slot) -> None:
+    def _submodule(self, record: ScannedDirectory, name: bytes, full: bytes, slot: Slot) -> None:
         git_dir = nested.git_dir_of(full)
         head = nested.head_of(git_dir, self._repo) if git_dir else None
         # a commit of another object format cannot be in this repository's trees
@@ -340,7 +347,7 @@ class Scan:
             why = "a submodule without a repository: git does not see what is in it"
             record.skip(name, SkipReason.NESTED_REPOSITORY, why)
 
-    def _watch(self, record: Record, name: bytes, full: bytes) -> None:
+    def _watch(self, record: ScannedDirectory, name: bytes, full: bytes) -> None:
         """Watch a directory that was not entered, so that the next scan notices changes."""
         try:
             record.watched[name] = self._stamp(os.lstat(full))
@@ -352,7 +359,9 @@ class Scan:
 
     # ------------------------------------------------------------ files
 
-    def _file(self, record: Record, name: bytes, full: bytes, old: Record | None) -> None:
+    def _file(
+        self, record: ScannedDirectory, name: bytes, full: bytes, old: ScannedDirectory | None
+    ) -> None:
         slots = record.folder.files.get(name, ())
         if name in record.folder.trees:
             slots = ()
@@ -383,7 +392,10 @@ class Scan:
                 self._jobs.append(Job(record, name, status, slots, known))
 
     def _unchanged_files(
-        self, record: Record, entries: Iterable[os.DirEntry[bytes]], old: Record | None
+        self,
+        record: ScannedDirectory,
+        entries: Iterable[os.DirEntry[bytes]],
+        old: ScannedDirectory | None,
     ) -> dict[bytes, File]:
         """Return the known files that need no check because the rules are unchanged. A name may now
         belong to another file.
@@ -396,7 +408,7 @@ class Scan:
             inodes.pop(name, None)
         return {name: file for name, file in old.files.items() if inodes.get(name) == file.inode}
 
-    def _is_excluded(self, record: Record, name: bytes) -> bool:
+    def _is_excluded(self, record: ScannedDirectory, name: bytes) -> bool:
         """Return whether ignore rules exclude an untracked file and no include pattern matches
         it.
         """
@@ -407,7 +419,7 @@ class Scan:
         return not self._scope.include.takes(record.path, name, is_directory=False)
 
     def _is_storable(
-        self, record: Record, name: bytes, status: os.stat_result, slots: tuple[Slot, ...]
+        self, record: ScannedDirectory, name: bytes, status: os.stat_result, slots: tuple[Slot, ...]
     ) -> bool:
         """Return whether a file can be captured and, if untracked, should be; else record the
         reason.
@@ -439,7 +451,7 @@ class Scan:
 
     # ------------------------------------------------------------ what only the index has
 
-    def _add_missing(self, record: Record, names: set[bytes]) -> None:
+    def _add_missing(self, record: ScannedDirectory, names: set[bytes]) -> None:
         """Add index entries that are not on disk, as they are, if sparse checkout or a submodule is
         the reason.
         """
@@ -459,7 +471,7 @@ class Scan:
             path = pending.pop()
             folder, digest = self._folder(path)
             old = self._scope.past.record(path)
-            record = Record(path, folder, digest)
+            record = ScannedDirectory(path, folder, digest)
             record.blocked = blocked
             below = list(folder.folders)
             if blocked:
@@ -475,7 +487,7 @@ class Scan:
             else:
                 self.gone.append(path)
 
-    def _blocked_trees(self, record: Record, names: Collection[bytes]) -> list[bytes]:
+    def _blocked_trees(self, record: ScannedDirectory, names: Collection[bytes]) -> list[bytes]:
         """Return those of these names that a sparse index has as a whole directory, where something
         else is on disk; they become directories of the record.
         """
@@ -498,7 +510,7 @@ class Scan:
     def _stamp(self, status: os.stat_result) -> int:
         return settled_ctime(status, self._scope.started)
 
-    def _editable_record(self, path: bytes) -> Record:
+    def _editable_record(self, path: bytes) -> ScannedDirectory:
         """Return the record of a known directory that was not scanned, to be changed."""
         record = self.records.get(path)
         if record is None:
@@ -568,7 +580,7 @@ class Scan:
         )
 
 
-def _is_same_directory(full: bytes, old: Record) -> bool:
+def _is_same_directory(full: bytes, old: ScannedDirectory) -> bool:
     """Return whether a directory is the same as before, with the same entries."""
     try:
         status = os.lstat(full)
@@ -583,7 +595,7 @@ def _is_below(path: bytes, tops: Iterable[bytes]) -> bool:
 
 
 def _is_stored_alike(
-    known: File, old: Record, name: bytes, slots: tuple[Slot, ...], mode: int
+    known: File, old: ScannedDirectory, name: bytes, slots: tuple[Slot, ...], mode: int
 ) -> bool:
     """Return whether a file is stored as before: git's conversion can depend on its index entry,
     and what stands for a link is not converted.

@@ -36,7 +36,7 @@ from gitcp.model import (
 )
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree import known_index, nested, outputs, records, state
-from gitcp.worktree.basis import Basis, basis_of
+from gitcp.worktree.basis import ScanInputs, basis_of
 from gitcp.worktree.reading import settled, tick
 from gitcp.worktree.records import (
     ABSENT,
@@ -48,11 +48,11 @@ from gitcp.worktree.records import (
     TRACKED,
     UNTRACKED_BELOW,
     File,
-    Line,
-    Past,
-    Record,
+    PreviousScan,
     Ref,
+    ScannedDirectory,
     Stamp,
+    StoredDirectory,
 )
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Taken(NamedTuple):
     began: int = 0
 
 
-class Since(NamedTuple):
+class PartialScan(NamedTuple):
     """A snapshot that this process has just taken, every path that it changed since, and the files
     that it wrote among them.
 
@@ -140,7 +140,7 @@ def take(
     objects: Objects,
     limits: Limits,
     live: Container[Oid],
-    since: Since | None = None,
+    since: PartialScan | None = None,
     *,
     watched: bool = False,
 ) -> Taken:
@@ -201,7 +201,7 @@ def _look(repo: Repository, look: Look | None, *, whole: bool) -> Look:
 
 
 def _remember(
-    repo: Repository, basis: Basis, memory: Memory | None, current: Memory, watch: Watch | None
+    repo: Repository, basis: ScanInputs, memory: Memory | None, current: Memory, watch: Watch | None
 ) -> Callable[[], None]:
     """Return the function that stores a scan, and the token that a watcher gave before it."""
     before = memory.file.fingerprint if memory is not None else None
@@ -249,7 +249,7 @@ def _reindexed(memory: Memory, index: Index) -> list[bytes]:
     return directories
 
 
-def _skipped(past: Past) -> Callable[[bytes], Collection[bytes]]:
+def _skipped(past: PreviousScan) -> Callable[[bytes], Collection[bytes]]:
     """Return the function that returns the names in a directory that a scan does not enter."""
 
     def names(path: bytes) -> Collection[bytes]:
@@ -267,7 +267,7 @@ class _Snapshotter:
         repo: Repository,
         objects: Objects,
         limits: Limits,
-        basis: Basis,
+        basis: ScanInputs,
         started: int,
         look: Look | None,
         *,
@@ -285,7 +285,7 @@ class _Snapshotter:
         self.lost: Skip | None = None
 
     def take(
-        self, memory: Memory | None, index_file: Fingerprint | None, since: Since | None
+        self, memory: Memory | None, index_file: Fingerprint | None, since: PartialScan | None
     ) -> Memory:
         """Return the scan of now, by the remembered one as far as it holds. Raises Damaged."""
         basis = self._basis
@@ -296,7 +296,7 @@ class _Snapshotter:
         return self._update(memory, index_file, since)
 
     def _update(
-        self, memory: Memory, index_file: Fingerprint | None, since: Since | None
+        self, memory: Memory, index_file: Fingerprint | None, since: PartialScan | None
     ) -> Memory:
         """Return the remembered scan, updated."""
         is_same_index = index_file == memory.index_file
@@ -382,10 +382,10 @@ class _Snapshotter:
             self._lose_index(error, instead)
         if memory is not None and memory.contents != self._basis.contents:
             memory = None
-        past = memory.past() if memory is not None else Past()
+        past = memory.past() if memory is not None else PreviousScan()
         scan, hints = self._scan(past, index, frozenset(), deep=True)
         file = state.Nodes(None)
-        assembly = _Assembly(self._objects, file, Past(), self._basis)
+        assembly = _Assembly(self._objects, file, PreviousScan(), self._basis)
         scan.scan_all(assembly.add)
         return self._memory(hints, assembly.root(), file, (index_file, index.digest))
 
@@ -428,7 +428,7 @@ class _Snapshotter:
                     directories.append(directory)
         return directories
 
-    def _with_new_outputs(self, past: Past) -> set[bytes]:
+    def _with_new_outputs(self, past: PreviousScan) -> set[bytes]:
         """Return the directories to scan for outputs that exist and were not captured: those that
         contain them, or the nearest above that were scanned.
         """
@@ -458,7 +458,7 @@ class _Snapshotter:
 
     def _scan(
         self,
-        past: Past,
+        past: PreviousScan,
         index: Index | None,
         words: frozenset[str],
         *,
@@ -640,7 +640,7 @@ def _untracked(memory: Memory) -> list[bytes]:
     ]
 
 
-def _untracked_in(path: bytes, line: Line) -> list[bytes]:
+def _untracked_in(path: bytes, line: StoredDirectory) -> list[bytes]:
     if path and not line.flags & TRACKED:
         return []
     return [name for name, ref in line.children.items() if ref.tree and not ref.flags & TRACKED]
@@ -693,19 +693,21 @@ class _Assembly:
     `objects`, which can then read them: they are compared next.
     """
 
-    def __init__(self, objects: Objects, nodes: Nodes, past: Past, basis: Basis) -> None:
+    def __init__(
+        self, objects: Objects, nodes: Nodes, past: PreviousScan, basis: ScanInputs
+    ) -> None:
         self._objects = objects
         self._nodes = nodes
         self._past = past
         self._basis = basis
         self._refs: dict[bytes, Ref] = {}
 
-    def add(self, records: Mapping[bytes, Record]) -> None:
+    def add(self, records: Mapping[bytes, ScannedDirectory]) -> None:
         """Add directories of a scan that knows no past, below which nothing is missing."""
         for path in sorted(records, key=_depth, reverse=True):
             self._put(path, self._line(records[path]))
 
-    def update(self, records: Mapping[bytes, Record]) -> None:
+    def update(self, records: Mapping[bytes, ScannedDirectory]) -> None:
         """Add changed directories, and change those above them."""
         paths_by_depth: dict[int, set[bytes]] = {0: {b""}}
         for path in records:
@@ -729,10 +731,10 @@ class _Assembly:
         """Return the reference to the root, which must have been added."""
         return self._refs[b""]
 
-    def _put(self, path: bytes, line: Line) -> None:
+    def _put(self, path: bytes, line: StoredDirectory) -> None:
         self._refs[path] = self._nodes.put(path, line)
 
-    def _line(self, record: Record) -> Line:
+    def _line(self, record: ScannedDirectory) -> StoredDirectory:
         old, prefix = self._past.line(record.path), record.below(b"")
         children = {}
         for name in sorted(record.subdirectories()):
@@ -744,7 +746,7 @@ class _Assembly:
         notes = record.notes(self._basis.umask, file_mode=self._basis.file_mode)
         return record.line(_write_tree(self._objects, record, children), children, notes)
 
-    def _above(self, path: bytes) -> Line:
+    def _above(self, path: bytes) -> StoredDirectory:
         """Return a directory in which only others changed."""
         line, record = self._past.line(path), self._past.record(path)
         assert line is not None
@@ -767,7 +769,7 @@ class _Assembly:
         self._objects.reader.name_tree(_entries(record, old.children))
 
 
-def _write_tree(objects: Objects, record: Record, children: Mapping[bytes, Ref]) -> bytes:
+def _write_tree(objects: Objects, record: ScannedDirectory, children: Mapping[bytes, Ref]) -> bytes:
     """Write the tree of a directory and return its raw id, b"" if nothing is captured in it."""
     entries = _entries(record, children)
     if not entries and record.path:
@@ -777,7 +779,7 @@ def _write_tree(objects: Objects, record: Record, children: Mapping[bytes, Ref])
     return bytes.fromhex(write(entries))
 
 
-def _entries(record: Record, children: Mapping[bytes, Ref]) -> list[TreeEntry]:
+def _entries(record: ScannedDirectory, children: Mapping[bytes, Ref]) -> list[TreeEntry]:
     return record.entries() + [
         TreeEntry(name, TREE, Oid(ref.tree.hex())) for name, ref in children.items() if ref.tree
     ]

@@ -22,7 +22,7 @@ from gitcp import fingerprint, trusted_cache
 from gitcp.fastpath.nodes import Damaged, State, below, checksum, flagged
 from gitcp.fastpath.stat_check import Look
 from gitcp.git.fsync import replacing, write_all
-from gitcp.worktree.records import Line, Past, Ref
+from gitcp.worktree.records import PreviousScan, Ref, StoredDirectory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from gitcp.fastpath.nodes import Ref as NodeRef
     from gitcp.fingerprint import Fingerprint
     from gitcp.git.repo import Repository
-    from gitcp.worktree.basis import Basis
-    from gitcp.worktree.records import Record
+    from gitcp.worktree.basis import ScanInputs
+    from gitcp.worktree.records import ScannedDirectory
 
 NAME = "worktree-state"
 
@@ -91,7 +91,7 @@ class Nodes:
     def _spilled_size(self) -> int:
         return self._spilled.size if self._spilled is not None else 0
 
-    def put(self, path: bytes, line: Line) -> Ref:
+    def put(self, path: bytes, line: StoredDirectory) -> Ref:
         """Add a node and return its reference."""
         return line.ref(path, *self._add(line.node()))
 
@@ -115,9 +115,9 @@ class Nodes:
             self._spilled.add(bytes(self._new))
             self._new.clear()
 
-    def line(self, ref: Ref) -> Line:
+    def line(self, ref: Ref) -> StoredDirectory:
         """Return a node. Raises Damaged."""
-        return Line.of(self.node(ref))
+        return StoredDirectory.of(self.node(ref))
 
     def node(self, ref: NodeRef) -> Any:
         """Return a node as it is stored. Raises Damaged."""
@@ -240,18 +240,18 @@ class Memory(NamedTuple):
     contents: tuple[str, ...]
     root: Ref
     file: Nodes
-    scanned: Mapping[bytes, Record] | None = None
+    scanned: Mapping[bytes, ScannedDirectory] | None = None
 
-    def past(self) -> Past:
+    def past(self) -> PreviousScan:
         """Return the directories, to be looked up one by one."""
-        return Past(self.file.line, self.root, self.scanned)
+        return PreviousScan(self.file.line, self.root, self.scanned)
 
-    def flagged(self, flag: int) -> Iterator[tuple[bytes, Line]]:
+    def flagged(self, flag: int) -> Iterator[tuple[bytes, StoredDirectory]]:
         """Yield the directories with a flag here or below. Raises Damaged."""
         for path, node in flagged(self.file.node, self.root, flag):
-            yield path, Line.of(node)
+            yield path, StoredDirectory.of(node)
 
-    def walk(self) -> Iterator[tuple[bytes, Line]]:
+    def walk(self) -> Iterator[tuple[bytes, StoredDirectory]]:
         """Yield all directories. Raises Damaged."""
         pending = [(b"", self.root)]
         while pending:
@@ -261,7 +261,7 @@ class Memory(NamedTuple):
             pending += [(below(path, name), child) for name, child in line.children.items()]
 
 
-def load(repo: Repository, basis: Basis, look: Look | None) -> Memory | None:
+def load(repo: Repository, basis: ScanInputs, look: Look | None) -> Memory | None:
     """Return the remembered scan of this working tree, None if there is none; a look may have
     opened it already. Never raises, never writes.
     """
@@ -280,7 +280,7 @@ def load(repo: Repository, basis: Basis, look: Look | None) -> Memory | None:
     return Memory(tree, index, digest, frozenset(words), decisions, contents, root, nodes)
 
 
-def save(repo: Repository, basis: Basis, memory: Memory) -> None:
+def save(repo: Repository, basis: ScanInputs, memory: Memory) -> None:
     """Remember a scan, in a file readable only by its owner. Ignores a full disk."""
     head = (
         tuple(basis.place),

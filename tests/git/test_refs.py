@@ -238,12 +238,12 @@ def test_garbage(common: Path, data: bytes) -> None:
     with pytest.raises(StoreDamaged, match=NAME):
         refs.read_ref(common, NAME)
     assert refs.list_refs(common, refs.PREFIX) == {}
-    assert refs.list_refs(common, refs.PREFIX, refs.NOTHING) == {NAME: refs.NOTHING}
+    assert refs.list_refs(common, refs.PREFIX, refs.UNREADABLE_REF) == {NAME: refs.UNREADABLE_REF}
     assert not refs.update_ref(common, NAME, A, None)
     assert not refs.delete_ref(common, NAME, A)
 
     assert common.joinpath(NAME).read_bytes() == data
-    assert refs.delete_ref(common, NAME, refs.NOTHING)
+    assert refs.delete_ref(common, NAME, refs.UNREADABLE_REF)
     assert refs.read_ref(common, NAME) is None
     assert not list(common.rglob("*.lock"))
 
@@ -255,7 +255,7 @@ def test_a_fifo_in_the_place_of_a_ref(common: Path) -> None:
 
     with pytest.raises(StoreDamaged, match=NAME):
         refs.read_ref(common, NAME)
-    assert refs.list_refs(common, refs.PREFIX, refs.NOTHING) == {NAME: refs.NOTHING}
+    assert refs.list_refs(common, refs.PREFIX, refs.UNREADABLE_REF) == {NAME: refs.UNREADABLE_REF}
 
 
 def test_a_directory_in_the_way(common: Path) -> None:
@@ -385,7 +385,7 @@ def test_a_lock_of_our_own(common: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(refs, "TRIES", 2)
     common.joinpath(refs.SESSIONS).mkdir(parents=True)
     lock = common / f"{NAME}.lock"
-    os.close(os.open(lock, os.O_CREAT, refs.OURS))
+    os.close(os.open(lock, os.O_CREAT, refs.LOCK_MODE))
 
     assert refs.update_ref(common, NAME, A, None)
     assert sorted(path.name for path in lock.parent.iterdir()) == [Path(NAME).name]

@@ -350,7 +350,7 @@ def test_a_lock_that_a_crash_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     project.write("a", "1\n")
     project.gitcp("save", "--session", "work", check=0)
     lock = project.git_dir / "refs/gitcp/sessions/work.lock"
-    os.close(os.open(lock, os.O_WRONLY | os.O_CREAT, refs.OURS))
+    os.close(os.open(lock, os.O_WRONLY | os.O_CREAT, refs.LOCK_MODE))
     project.gitcp("save", "--session", "other", "--force", check=0)
     project.write("a", "2\n")
 

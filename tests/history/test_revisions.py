@@ -18,7 +18,7 @@ from gitcp.git import refs
 from gitcp.history import revisions
 from gitcp.model import CheckpointId, Oid
 from gitcp.state import tag
-from gitcp.store import NEAR, Store
+from gitcp.store import READ_DIRECTLY, Store
 from gitcp.value import replace
 
 from driver import Project
@@ -616,12 +616,12 @@ def test_what_was_dropped_can_come_back(project: Project) -> None:
 def test_a_long_chain(project: Project, packed: bool) -> None:
     """Near and far checkpoints of a long session are found alike, packed or not."""
     store = open_store(project)
-    commits = [save(store, ALPHA, label=f"step {n}.").commit for n in range(1, NEAR + 40)]
+    commits = [save(store, ALPHA, label=f"step {n}.").commit for n in range(1, READ_DIRECTLY + 40)]
     if packed:
         project.git("gc", "--quiet")
         store = open_store(project)
     last = len(commits)
-    for number in (1, 2, last - NEAR, last - NEAR + 1, last):
+    for number in (1, 2, last - READ_DIRECTLY, last - READ_DIRECTLY + 1, last):
         for text in (str(number), f"@~{last - number}", f":/step {number}."):
             assert revisions.resolve(store, text, current=ALPHA) == commits[number - 1]
     assert [s.commit for s in store.history(commits[-1])] == commits[::-1]

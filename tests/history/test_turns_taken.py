@@ -21,7 +21,7 @@ from gitcp.lifecycle.check import check
 from gitcp.model import Oid
 from gitcp.saving.save import Saved
 from gitcp.worktree import scan, snapshot
-from gitcp.worktree.records import Record
+from gitcp.worktree.records import ScannedDirectory
 from gitcp.worktree.snapshot import Limits, Taken
 
 from driver import Project
@@ -74,7 +74,13 @@ def looking(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     looked_at: list[bytes] = []
     file_of = scan.Scan._file
 
-    def look(self: scan.Scan, record: Record, name: bytes, full: bytes, old: Record | None) -> None:
+    def look(
+        self: scan.Scan,
+        record: ScannedDirectory,
+        name: bytes,
+        full: bytes,
+        old: ScannedDirectory | None,
+    ) -> None:
         looked_at.append(record.below(name))
         file_of(self, record, name, full, old)
 

@@ -31,7 +31,7 @@ from gitcp.model import EXECUTABLE, FILE, GITLINK, SYMLINK, Entry, IndexEntry, O
 from gitcp.worktree import reading, scan
 from gitcp.worktree import snapshot as snapshot_module
 from gitcp.worktree.paths import TEMPORARY
-from gitcp.worktree.records import Record, stamp_of
+from gitcp.worktree.records import ScannedDirectory, stamp_of
 from gitcp.worktree.snapshot import Limits, take
 
 from driver import Project
@@ -1497,12 +1497,16 @@ def test_only_what_changed_is_looked_at(camera: Camera, monkeypatch: pytest.Monk
     looked_at: list[bytes] = []
     visit, file_of = scan.Scan._visit, scan.Scan._file
 
-    def visiting(self: scan.Scan, record: Record) -> None:
+    def visiting(self: scan.Scan, record: ScannedDirectory) -> None:
         listed.append(record.path)
         visit(self, record)
 
     def looking(
-        self: scan.Scan, record: Record, name: bytes, full: bytes, old: Record | None
+        self: scan.Scan,
+        record: ScannedDirectory,
+        name: bytes,
+        full: bytes,
+        old: ScannedDirectory | None,
     ) -> None:
         looked_at.append(record.below(name))
         file_of(self, record, name, full, old)
