@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     """
     Node = tuple[int, int, list[bytes], list[int], dict[bytes, Ref], Any]
     """Of a directory: its stamp and inode; the names that a look compares and their ctimes; the
-    directories in it; the rest (see gitcp.worktree.records.Line).
+    directories in it; the rest (see gitcp.worktree.records.StoredDirectory).
     """
 
 DOCKET = 20

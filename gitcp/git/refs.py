@@ -363,7 +363,8 @@ def delete_ref(common_dir: Path, name: str, old: Oid) -> bool:
     """Delete `name` if it still points at `old`. Return False if it moved. Packed refs are left to
     git.
 
-    For an invalid ref (`old` is UNREADABLE_REF) the file is deleted, which may uncover a packed ref.
+    For an invalid ref (`old` is UNREADABLE_REF) the file is deleted, which may uncover a packed
+    ref.
     """
     lock = _acquire(common_dir, name)
     try:
