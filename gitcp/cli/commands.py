@@ -206,6 +206,8 @@ def _typed(name: str, words: Sequence[str]) -> str:
 
 def _is_accepted(command: click.Command, words: Sequence[str]) -> bool:
     """Return whether a command takes these words, and does not only show its help."""
+    if not {"-h", "--help"}.isdisjoint(words):
+        return False
     try:
         command.make_context(str(command.name), [*words])
     except (GitcpError, click.ClickException, click.exceptions.Exit):

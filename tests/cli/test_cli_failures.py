@@ -262,6 +262,8 @@ def test_a_directory_that_is_gone(project: Project) -> None:
         (("lst",), "there is no command 'lst'; did you mean 'list'?", "gitcp log --table"),
         (("versoin",), "there is no command 'versoin'; did you mean 'version'?", "gitcp --version"),
         (("zzz",), "there is no command 'zzz'", "gitcp help --all"),
+        (("checkout", "-h"), "there is no command 'checkout': use 'restore'", "gitcp restore"),
+        (("commit", "--help"), "there is no command 'commit': use 'save'", "gitcp save"),
         (("save", "--lable", "x"), "--lable", "gitcp save -h"),
         (("log", "-n", "many"), "many", "gitcp log -h"),
         (("completion",), "bash", "gitcp completion -h"),
