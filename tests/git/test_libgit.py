@@ -57,14 +57,28 @@ def index_of(project: Project) -> Path:
 
 
 def test_what_git_reads(packed: Project) -> None:
-    """Every object, packed or loose, the same as by git."""
-    packed.write("loose", "loose\n")
-    packed.git("hash-object", "-w", "loose")
+    """Every packed object, the same as by git; a loose one is not libgit2's to read."""
     known = names(packed)
     read = objects(packed)
 
     assert {(read.read(oid) or ("",))[0] for oid in known} == {"blob", "commit", "tag", "tree"}
     assert [read.read(oid) for oid in known] == [by_git(packed, oid) for oid in known]
+    packed.write("loose", "loose\n")
+    assert read.read(Oid(packed.git("hash-object", "-w", "loose"))) is None
+
+
+@pytest.mark.parametrize("left", range(1, 140, 6))
+def test_a_loose_object_that_is_cut_off(packed: Project, left: int) -> None:
+    """It keeps libgit2 1.9.7 busy for ever."""
+    packed.write("loose", "".join(f"{number} " for number in range(300)))
+    loose = Oid(packed.git("hash-object", "-w", "loose"))
+    path = packed.git_dir / "objects" / loose[:2] / loose[2:]
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:left])
+    store = open_store(packed)
+    store.repo.read_by_libgit2()
+    with pytest.raises(StoreDamaged):
+        store.reader.read(loose)
 
 
 def test_what_git_has_to_say(packed: Project) -> None:
