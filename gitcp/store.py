@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -551,19 +550,17 @@ class Store:
     def history(self, tip: Oid, limit: int | None = None) -> Iterator[Summary]:
         """Yield the checkpoints of a chain, newest first.
 
-        The nearest are read one by one, since most callers need no others; git lists the rest,
-        unless libgit2 reads.
+        The nearest are read one by one, since most callers need no others; git lists the rest.
         """
         before: Oid | None = tip
-        near = READ_DIRECTLY if self.repo.libgit is None else sys.maxsize
-        for _ in range(near if limit is None else min(near, limit)):
+        for _ in range(READ_DIRECTLY if limit is None else min(READ_DIRECTLY, limit)):
             if before is None:
                 return
             summary = self.summary(before)
             yield summary
             before = summary.parent
-        if before is not None and (limit is None or limit > near):
-            yield from self._rest(before, None if limit is None else limit - near)
+        if before is not None and (limit is None or limit > READ_DIRECTLY):
+            yield from self._rest(before, None if limit is None else limit - READ_DIRECTLY)
 
     def _rest(self, tip: Oid, limit: int | None) -> Iterator[Summary]:
         """Yield a chain as git lists it; where that fails, one by one up to what is damaged."""

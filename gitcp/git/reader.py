@@ -51,8 +51,6 @@ class ObjectReader:
         waiting = self._pending.read(oid)
         if waiting is not None:
             return waiting
-        if (libgit := self._repo.libgit) and (whole := libgit.read(oid)) is not None:
-            return whole
         try:
             return self._read_loose(oid) or self._read_packed(oid)
         except StoreDamaged as error:
@@ -92,10 +90,6 @@ class ObjectReader:
         """
         if self._pending.read(oid) is not None:
             yield self.read_blob(oid)
-            return
-        libgit = self._repo.libgit
-        if libgit is not None and (small := libgit.small_blob(oid)) is not None:
-            yield small
             return
         try:
             yield from self._stream_stored(oid)
@@ -192,7 +186,9 @@ class ObjectReader:
             raise
 
     def _read_packed(self, oid: Oid) -> tuple[str, bytes]:
-        return self._by_git(oid, self._repo.cat_file.read)
+        libgit = self._repo.libgit
+        whole = libgit.read(oid) if libgit is not None else None
+        return whole or self._by_git(oid, self._repo.cat_file.read)
 
     def _stream_stored(self, oid: Oid) -> Iterator[bytes]:
         for directory in self._stored.directories:
@@ -201,6 +197,10 @@ class ObjectReader:
                 with loose:
                     yield from inflate(loose, oid)
                 return
+        libgit = self._repo.libgit
+        if libgit is not None and (small := libgit.small_blob(oid)) is not None:
+            yield small
+            return
         first, rest = self._by_git(oid, self._started)
         yield first
         yield from rest
