@@ -64,8 +64,8 @@ def connect(path: str, seconds: float) -> Any:
         with Address(path) as address:
             connection.connect(address)
         process, user = owner(connection)
-        # A watcher of another user tells what it likes, and one in a sandbox what is there: a save
-        # by its word lacked what this process sees at the same path.
+        # Another user could report what they like, and a watcher in a sandbox sees another
+        # directory at this path: a save then lacked changes.
         if user != os.geteuid() or os.readlink(MOUNTS % process) != os.readlink(MOUNTS % "self"):
             raise PermissionError(path)
     except BaseException:

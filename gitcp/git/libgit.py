@@ -1,5 +1,5 @@
-"""Read packed objects with libgit2, where a process lives long or reads thousands: an object costs
-5 µs instead of 26, and no process.
+"""Read packed objects with libgit2, where a process lives long or reads hundreds: through a store,
+an object takes 20 to 35 µs instead of 170 (3,000 files, one at a time), and no process.
 
 Short commands do not: to import pygit2 takes 45 ms. Nor is anything else of libgit2 used: its
 checkout, ignore rules and index are not git's, and a loose object that is cut off keeps libgit2
@@ -33,15 +33,13 @@ if TYPE_CHECKING:
 KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 
 MOST_CHECKED = 256 << 20
-"""Bytes of pack indexes up to which they are checked, in a third of a second: larger stores are
-read by git.
-"""
+"""Bytes of pack indexes up to which they are checked: larger stores are read by git."""
 
 HEADER = struct.Struct(">4sI256I")
 MAGIC = (b"\xfftOc", 2)
 CHECKSUM = 20
 LARGE = 1 << 31
-"""The bit of an offset that says where the real one is, in a table of its own."""
+"""Bytes of a pack from which on an index has its offsets in two tables: git's to read."""
 
 
 @lru_cache(maxsize=8)
@@ -151,16 +149,8 @@ def _is_sound_index(path: Path) -> bool:
         if hashlib.sha1(data[:-CHECKSUM], usedforsecurity=False).digest() != data[-CHECKSUM:]:
             return False
         count, at = fan_out[-1], HEADER.size + fan_out[-1] * (CHECKSUM + 4)
-        offsets = _numbers("I", data[at : at + 4 * count])
-        large = _numbers("Q", data[at + 4 * count : -2 * CHECKSUM])
+        offsets = array.array("I", data[at : at + 4 * count])
+        if sys.byteorder == "little":
+            offsets.byteswap()
         end = path.with_suffix(".pack").stat().st_size - CHECKSUM
-        return len(offsets) == count and all(
-            (large[offset - LARGE] if offset >= LARGE else offset) < end for offset in offsets
-        )
-
-
-def _numbers(code: str, data: bytes) -> array.array[int]:
-    numbers = array.array(code, data)
-    if sys.byteorder == "little":
-        numbers.byteswap()
-    return numbers
+        return len(offsets) == count and end < LARGE and max(offsets, default=0) < end

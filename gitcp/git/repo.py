@@ -204,7 +204,7 @@ class Repository:
 
     def read_by_libgit2(self) -> None:
         """Let objects be read by libgit2 where it can: for a process that lives long or reads
-        thousands of them.
+        hundreds of them.
         """
         if self.object_format is SHA1:
             from gitcp.git.libgit import objects_in  # what is short does not

@@ -380,8 +380,8 @@ class _Check:
                     self._segments(link, checkpoint)
 
     def _read_below(self, roots: Iterable[Oid]) -> None:
-        """Read all objects of trees that have not been read yet, many together. What their
-        checkpoints are decoded from can then be read from the store's cache.
+        """Read all objects of trees that have not been read yet. The trees that their checkpoints
+        are decoded from can then be read from the store's cache.
         """
         unread = [root for root in roots if bytes.fromhex(root) not in self.seen]
         pending: list[_Wanted] = [(root, "tree", _Part.ROOT) for root in unread]

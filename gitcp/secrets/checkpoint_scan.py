@@ -340,6 +340,7 @@ class _Run:
         self.sieve = sieve
         self.pieces = given
         self.known = scan_cache.load(store.repo)
+        store.repo.read_by_libgit2()  # a push may scan all there is
         self.clean: set[bytes] = set()
         self.dirty: set[tuple[bytes, bytes]] = set()
         self.findings: dict[tuple[str, str, bytes], Finding] = {}
@@ -367,7 +368,7 @@ class _Run:
             self.clean.add(_raw(summary.commit))
 
     def _sift(self, roots: Iterable[Oid]) -> None:
-        """Read the new trees below these, and scan their blobs, many together. Blobs with findings
+        """Read the new trees below these, and scan their blobs. Blobs with findings
         are scanned again where they are, and what is damaged is left to who needs it.
         """
         self.trees, blobs = {}, dict[Oid, None]()
