@@ -9,15 +9,11 @@ import click
 from gitcp.automation.install import plan
 from gitcp.cli import enabling
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, json_option, yes_option
+from gitcp.cli.options import Command
 
 
 @click.command(cls=Command)
-@enabling.agents_argument
-@enabling.user_option
-@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
-@yes_option
-@json_option
+@enabling.options
 @click.pass_obj
 def command(context: Context, /, **values: Any) -> None:
     """Remove what enable installed

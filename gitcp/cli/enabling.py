@@ -16,7 +16,7 @@ from gitcp.automation.install.plan import Change, InstallPlan, Left, Report, Sco
 from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import OneOf
+from gitcp.cli.options import OneOf, json_option, together, yes_option
 from gitcp.cli.output import BOLD, CYAN, GREEN, PLAIN, RED, YELLOW, Part, Styled
 from gitcp.errors import BadValue, DiskFull, GitcpError
 from gitcp.value import Value
@@ -32,10 +32,16 @@ class InstallName(OneOf):
         return super().read(names.canonical(text))
 
 
-agents_argument = click.argument(
-    "agents", type=InstallName(NAMES), nargs=-1, required=False, metavar="[AGENT]..."
+options = together(
+    click.argument(
+        "agents", type=InstallName(NAMES), nargs=-1, required=False, metavar="[AGENT]..."
+    ),
+    click.option("--user", is_flag=True, help="for all your projects, not only this one"),
+    click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing"),
+    yes_option,
+    json_option,
 )
-user_option = click.option("--user", is_flag=True, help="for all your projects, not only this one")
+"""The argument and the options of enable and disable."""
 
 
 class Options(Value):
