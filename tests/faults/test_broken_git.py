@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 from test_hook import Claude
+from thorough import cases
 
 from driver import Project
 
@@ -239,7 +240,7 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path / "shop")
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", cases(BROKEN, 22))
 def test_saves_whatever_is_broken(shop: Shop, name: str) -> None:
     """A hook and a save by hand work, so do a restore and its undo, and commands that read."""
     case, project = BROKEN[name], shop.project
@@ -300,7 +301,7 @@ LINKED = {
 """By name, in the git directory of a linked working tree."""
 
 
-@pytest.mark.parametrize("name", LINKED)
+@pytest.mark.parametrize("name", cases(LINKED, 8))
 def test_saves_in_a_broken_linked_worktree(shop: Shop, name: str) -> None:
     """The same in a linked working tree, from a directory below it."""
     shop.project.git("worktree", "add", "--quiet", "-b", "side", "../side")

@@ -6,7 +6,6 @@ With GITCP_FULL=1 in the environment each kind is read 20,000 times, else 500 ti
 
 from __future__ import annotations
 
-import os
 import random
 import resource
 import signal
@@ -15,12 +14,12 @@ from contextlib import contextmanager
 
 import pytest
 from fuzzed import Target, in_files, in_memory, nested, spoil
+from thorough import FULL
 
 from gitcp.errors import GitcpError
 
 from driver import Project
 
-FULL = bool(os.environ.get("GITCP_FULL"))
 TIMES = 20_000 if FULL else 500
 SECONDS = 20.0
 """Processor time after which one reading is called endless."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from thorough import FULL
 
 from gitcp.git.trees import TreeEntry
 from gitcp.model import FILE, TREE, Oid
@@ -484,7 +485,7 @@ def test_restores_beside_a_swapper(project: Project, tmp_path: Path) -> None:
     project.root.joinpath("d", "hard").hardlink_to(outside / "kept")
 
     with swapping(project.root, outside):
-        for number in range(8 if not os.environ.get("GITCP_FULL") else 500):
+        for number in range(500 if FULL else 8):
             done = project.gitcp("restore", f"s@{1 + number % 2}", "--yes")
             assert "Traceback" not in done.err, done.err
             if done.code == 12 and "not finished" in done.err:

@@ -5,7 +5,7 @@ After each step the working tree, the log, the tags and everything of git's are 
 them. At the end the store is sound, and every checkpoint that is there gives back its files to the
 byte.
 
-With GITCP_FULL=1 in the environment 2,000 runs of 50 steps are made, else 60 of 30, always the
+With GITCP_FULL=1 in the environment 2,000 runs of 50 steps are made, else 32 of 30, always the
 same ones.
 """
 
@@ -31,6 +31,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from modelled import Id, Kept, Model, Operation, Tree, captured, is_ignored, parents, restored
+from thorough import FULL
 
 import gitcp
 from gitcp import wire
@@ -46,8 +47,7 @@ from gitcp.state import tag, trash
 
 from driver import Project
 
-FULL = bool(os.environ.get("GITCP_FULL"))
-PARTS, RUNS, STEPS = (20, 100, 50) if FULL else (6, 10, 30)
+PARTS, RUNS, STEPS = (20, 100, 50) if FULL else (4, 8, 30)
 
 PATHS = (
     b"a",

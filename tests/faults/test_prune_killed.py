@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from dying import die, finish, is_whole, shrink
 from pruned import Refs, all_refs, holdings, in_trash, own_refs, story
+from thorough import FULL
 
 from gitcp.model import CheckpointId, Oid
 from gitcp.state import rewrite
@@ -21,11 +22,10 @@ from gitcp.state import rewrite
 from driver import Project
 from samples import open_store
 
-FULL = bool(os.environ.get("GITCP_FULL"))
 COUNT = 570 if FULL else 8
 """Checkpoints of the longest session; with those that fork from it a thousand."""
 
-MOST = 10_000 if FULL else 40
+MOST = 10_000 if FULL else 15
 """So many of the places where it could die are tried, evenly spread."""
 
 Trees = dict[CheckpointId, Oid]

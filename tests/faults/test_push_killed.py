@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from dying import die, is_whole
 from test_share import refs_of
+from thorough import FULL
 
 from gitcp.sharing import catalogue, push_queue, remote_refs, remotes
 from gitcp.sharing.push_queue import Timing
@@ -20,7 +21,7 @@ from gitcp.state.push_policy import PushPolicy
 from driver import Project
 from samples import START, open_store, save
 
-MOST = 10_000 if os.environ.get("GITCP_FULL") else 25
+MOST = 10_000 if FULL else 25
 """So many of the places where it could die are tried, evenly spread."""
 
 

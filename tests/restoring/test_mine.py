@@ -8,7 +8,6 @@ Random histories of three sessions and a person in one tree, 100 in the usual ru
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Collection
 from functools import partial
@@ -18,6 +17,7 @@ import pytest
 from back import contents, save, undo
 from hooked import hooks
 from mid_turn import IDS, Day, on_disk, put
+from thorough import FULL
 from together import CONFLICT, MINE, OTHERS, File, Files, Tree
 
 from gitcp.errors import Refused
@@ -50,7 +50,7 @@ from gitcp.value import replace
 from driver import Project
 from samples import open_store
 
-HISTORIES = int(os.environ.get("MINE", "100"))
+HISTORIES = 1000 if FULL else 60
 
 
 def snapshot(store: Store, files: Files) -> Snapshot:

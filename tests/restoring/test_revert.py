@@ -3,7 +3,7 @@ before anything is done.
 
 Against git's own merge of random histories, twenty a round. 500 of them:
 
-    MERGES=25 python -m pytest tests/restoring/test_revert.py -k like_git
+    GITCP_FULL=1 python -m pytest tests/restoring/test_revert.py -k like_git
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import random
 
 import pytest
 from back import SESSION, contents, finish, kept, last, redo, save, undo
+from thorough import FULL
 
 from gitcp.errors import BadValue, DiskFull, Refused
 from gitcp.git import trees
@@ -30,7 +31,7 @@ from gitcp.worktree.snapshot import Limits
 from driver import Project
 from samples import open_store
 
-MERGES = int(os.environ.get("MERGES", "2"))
+MERGES = 25 if FULL else 2
 NUMBERS = "".join(f"{n}\n" for n in range(1, 31))
 
 Files = dict[bytes, tuple[int, bytes]]

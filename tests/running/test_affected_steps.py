@@ -16,6 +16,7 @@ import programs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from thorough import FULL
 
 import gitcp
 from gitcp.errors import BadValue, Refused, RevisionNotFound
@@ -472,7 +473,7 @@ def evaluated(depends: list[list[int]], kinds: list[int], inputs: list[int]) -> 
 
 @given(graphs())
 @settings(
-    max_examples=int(os.environ.get("STEP_EXAMPLES", "15")),
+    max_examples=300 if FULL else 15,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -5,11 +5,11 @@ is killed.
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import programs
 import pytest
+from thorough import FULL
 
 import gitcp
 from gitcp.api.checkpoints import Checkpoints
@@ -17,7 +17,6 @@ from gitcp.errors import GitcpError, RevisionNotFound
 
 from driver import Project
 
-STRIDE = int(os.environ.get("KILL_STRIDE", "0"))
 """So far apart are the places where it is killed; 1 tries them all, 0 some five."""
 
 
@@ -306,7 +305,7 @@ def test_killed_anywhere(checkpoints: Checkpoints, project: Project) -> None:
     places = int(programs.run(project, KILLED, "0"))
     killed = 0
     assert places > 100
-    for place in range(3, places, STRIDE or places // 5):
+    for place in range(3, places, 1 if FULL else places // 5):
         for name in ("effects", "begun"):
             project.root.parent.joinpath(name).unlink(missing_ok=True)
         process = programs.start(project, KILLED, str(place))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from shop import Shop
+from textual.events import Key
 from textual.pilot import Pilot
 
 from gitcp.cli import ui
@@ -38,14 +39,21 @@ class Seen:
         """Wait until everything that was asked for is shown."""
         quiet = 0
         while quiet < 2:
-            await self.pilot.pause(0.02)
+            await self.pilot.pause(0.005)
             quiet = quiet + 1 if self.panes.idle else 0
 
     async def press(self, *keys: str) -> None:
         """Press keys, one after the other."""
         for key in keys:
-            await self.pilot.press(key)
+            # The pilot's own `press` waits twice for an idle processor: 40 ms and more a key.
+            self.app.post_message(Key(key, " " if key == "space" else None))
             await self.settle()
+
+    async def write(self, text: str) -> None:
+        """Type a text without waiting between its letters."""
+        for letter in text:
+            self.app.post_message(Key("space" if letter == " " else letter, letter))
+        await self.settle()
 
     async def until(self, words: str) -> str:
         """Wait until the screen has these words, and return it."""

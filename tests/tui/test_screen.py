@@ -170,7 +170,8 @@ def test_search(shop: Shop) -> None:
             ("trigger:turn phase:build update", "update the docs"),
             ("tag:v1 schema", "before migration"),
         ):
-            await seen.press("slash", *("space" if key == " " else key for key in words))
+            await seen.press("slash")
+            await seen.write(words)
             text = await seen.until("1 match")
             assert found in text, words
             await seen.press("escape")
@@ -187,7 +188,8 @@ def test_search_of_all_sessions(shop: Shop) -> None:
     assert len(names) > 1
 
     async def search(seen: Seen) -> None:
-        await seen.press("1", "slash", *"rewriting")
+        await seen.press("1", "slash")
+        await seen.write("rewriting")
         text = await seen.until(f"1 of {len(names)}")
         assert "all sessions" not in text  # the hint, once there is text
         sessions = seen.panes.sessions
@@ -201,9 +203,11 @@ def test_search_of_all_sessions(shop: Shop) -> None:
         assert "match" not in seen.text()
         assert len(sessions.matching) == len(sessions.known) == len(names)
 
-        await seen.press("1", "slash", *"nowhere at all")
+        await seen.press("1", "slash")
+        await seen.write("nowhere at all")
         await seen.until("no session matches")
-        await seen.press("escape", "2", "slash", *"driver")
+        await seen.press("escape", "2", "slash")
+        await seen.write("driver")
         assert "2 match" in seen.text()
         assert len(seen.panes.sessions.matching) == len(names)
 
