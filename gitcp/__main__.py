@@ -58,10 +58,10 @@ def _run(args: list[str]) -> int:
 def _hook(args: list[str]) -> int:
     """Run `gitcp hook ARGS` and return 0, whatever happens."""
     try:
-        from gitcp.cli import bounded
+        from gitcp.hooks import limits
 
-        until = bounded.begin(args)  # before anything that could block
-        from gitcp.cli.hooking import run
+        until = limits.begin(args)  # before anything that could block
+        from gitcp.hooks.handler import run
 
         return run(args, until)
     except BaseException:  # noqa: BLE001 -- a hook never fails its agent

@@ -241,7 +241,7 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
             "policy/edited policy/events policy/outcome policy/patterns policy/risk",
             "policy/triggers",
             # an event that only adds a line to a log, and what waits for a save
-            "cli/background cli/bounded cli/hooking",
+            "cli/background hooks/limits hooks/handler",
             "state/hook_failures state/tool_log state/turn_start",
             "git/fsync git/process git/shared",
         ),

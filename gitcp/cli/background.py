@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
-
-from gitcp.cli import bounded
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+WAIT_LESS = b"\0"
+"""What the work writes to its pipe so that it is waited for no longer than SHORT: an earlier one
+may hang, and this one as well.
+"""
+
+SHORT = 1.0
+"""Seconds; docs/hooks.md documents them."""
 
 
 def run_detached(
@@ -39,7 +47,7 @@ def run_detached(
                 sys.modules["gitcp.git.catfile"].stop_all()
             os._exit(0)
     os.close(writing)
-    printed, ended = bounded.printed(reading, deadline)
+    printed, ended = _printed(reading, deadline)
     os.close(reading)
     if not ended and not goes_on:
         os.kill(child, 9)
@@ -58,3 +66,18 @@ def _leave(writing: int) -> None:
         os.dup2(descriptor, stream)
     os.close(writing)
     os.close(nowhere)
+
+
+def _printed(reading: int, until: float) -> tuple[bytes, bool]:
+    """Return what the process wrote to its pipe before it ended or time was up, and whether it
+    ended.
+    """
+    read: list[bytes] = []
+    while select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
+        data = os.read(reading, 1 << 16)
+        if not data:
+            return b"".join(read), True
+        if WAIT_LESS in data:
+            until = min(until, time.monotonic() + SHORT)
+        read.append(data.replace(WAIT_LESS, b""))
+    return b"".join(read), False

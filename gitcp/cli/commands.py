@@ -163,8 +163,12 @@ EXPLAINED = {
 }
 """Commands of other tools that have no counterpart: why, and what to type next."""
 
-MODULES = {"import": "importing"}
-"""Commands whose module has another name."""
+MODULES = {
+    "hook": "gitcp.hooks.command",
+    "import": "gitcp.cli.importing",
+    "mcp": "gitcp.mcp.command",
+}
+"""Commands whose module is not `gitcp.cli.NAME`."""
 
 LINES = {name: line for commands in COMMANDS.values() for name, line in commands.items()}
 """One-line summary of each command."""
@@ -217,7 +221,7 @@ def _is_accepted(command: click.Command, words: Sequence[str]) -> bool:
 
 def load(name: str) -> click.Command:
     """Import and return the command `name`, one of NAMES."""
-    module = import_module(f"gitcp.cli.{MODULES.get(name, name)}")
+    module = import_module(MODULES.get(name, f"gitcp.cli.{name}"))
     command: click.Command = module.command
     command.name = name
     return command

@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 
 from gitcp import trusted_cache
 from gitcp.adapters import claude_code
-from gitcp.cli import bounded, hooking
 from gitcp.fastpath import hook_memo
+from gitcp.hooks import handler, limits
 from gitcp.model import Agent
 from gitcp.policy import events
 
@@ -599,7 +599,7 @@ def test_an_oversized_payload(ready: Project) -> None:
     edit(ready)()
     fields = f'{{"session_id": "{SESSION}", "tool_name": "Bash", "tool_response": "'
     done = ready.gitcp(
-        "hook", "claude", "PostToolUse", input=fields + "x" * (bounded.LARGEST + 9) + '"}', check=0
+        "hook", "claude", "PostToolUse", input=fields + "x" * (limits.LARGEST + 9) + '"}', check=0
     )
 
     assert done.out == done.err == ""
@@ -757,7 +757,7 @@ def test_the_log_is_bounded(ready: Project) -> None:
     Claude(ready).calls("Stop", check=False)
     lines = path.read_text().splitlines()
 
-    assert path.stat().st_size < hooking.LOG_SIZE
+    assert path.stat().st_size < handler.LOG_SIZE
     assert ".gitcp.toml cannot be read" in lines[-1]
     assert set(lines[:-2]) == {"an old line"}
 
@@ -926,7 +926,7 @@ STEP = st.tuples(
 MANY = """
 import json, os, sys
 import gitcp.cli.context, gitcp.state.settings, gitcp.adapters.claude_code, gitcp.automation.hook, gitcp.worktree.scan
-from gitcp.cli import bounded, hooking
+from gitcp.hooks import handler, limits
 from gitcp.saving import unchanged
 for line in sys.stdin:
     event, payload, edits = json.loads(line)
@@ -934,7 +934,7 @@ for line in sys.stdin:
         with open(path, "a") as file:
             file.write(text)
     arguments = ["claude", event, payload]
-    assert hooking.run(arguments, bounded.begin(arguments)) == 0
+    assert handler.run(arguments, limits.begin(arguments)) == 0
 """  # noqa: E501
 """Calls hooks one after the other in one process, which loads everything once."""
 

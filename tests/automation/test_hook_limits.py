@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from gitcp.automation.install import agents, shipped
-from gitcp.cli import bounded
+from gitcp.cli import background
+from gitcp.hooks import limits
 from gitcp.policy import events
 
 from driver import SOURCE, Project
@@ -29,7 +30,7 @@ SESSION = "11111111-2222-4333-8444-555555555555"
 STARTING = 4.0
 """Seconds that Python may need to start on a machine that is busy with other tests."""
 
-AT_MOST_AT_END = bounded.LIMIT_AT_END + bounded.GRACE + STARTING
+AT_MOST_AT_END = limits.LIMIT_AT_END + limits.GRACE + STARTING
 
 
 @pytest.fixture
@@ -145,8 +146,8 @@ def test_every_event_has_the_limit_that_is_documented() -> None:
     """
     for kinds in events.KINDS.values():
         for name, kind in kinds.items():
-            assert (kind == events.BEFORE_TOOL) == (name in bounded.BEFORE_TOOL), name
-            assert (kind == events.END) == (name in bounded.AT_END), name
+            assert (kind == events.BEFORE_TOOL) == (name in limits.BEFORE_TOOL), name
+            assert (kind == events.END) == (name in limits.AT_END), name
     for source, unit in (
         ("claude/hooks/hooks.json", 1),
         ("codex/hooks.json", 1),
@@ -168,9 +169,9 @@ def allowed(name: str, unit: int) -> range:
     """The time limits that an agent may be given for the hook of an event: it ends by itself
     before, but not long.
     """
-    own = bounded.LIMIT_AT_END if name in bounded.AT_END else bounded.LIMIT
-    own = bounded.LIMIT_BEFORE_TOOL if name in bounded.BEFORE_TOOL else own
-    return range(int(own + bounded.GRACE) * unit + 1, int(own + bounded.GRACE + 3) * unit + 1)
+    own = limits.LIMIT_AT_END if name in limits.AT_END else limits.LIMIT
+    own = limits.LIMIT_BEFORE_TOOL if name in limits.BEFORE_TOOL else own
+    return range(int(own + limits.GRACE) * unit + 1, int(own + limits.GRACE + 3) * unit + 1)
 
 
 def test_a_program_that_hangs(ready: Project, launcher: Path) -> None:
@@ -184,14 +185,14 @@ def test_a_program_that_hangs(ready: Project, launcher: Path) -> None:
             took[event] = called(ready, event, **fields)
             forget(ready)
 
-    limits = {
-        "PreToolUse": bounded.LIMIT_BEFORE_TOOL,
-        "Stop": bounded.LIMIT,
-        "SessionEnd": bounded.LIMIT_AT_END,
+    allowed = {
+        "PreToolUse": limits.LIMIT_BEFORE_TOOL,
+        "Stop": limits.LIMIT,
+        "SessionEnd": limits.LIMIT_AT_END,
     }
     for event, (code, said, seconds) in took.items():
         assert (code, said) == (0, b"")
-        assert limits[event] <= seconds < limits[event] + STARTING, event
+        assert allowed[event] <= seconds < allowed[event] + STARTING, event
 
 
 def test_work_that_is_stopped_goes_on_later(ready: Project, launcher: Path) -> None:
@@ -206,7 +207,7 @@ def test_work_that_is_stopped_goes_on_later(ready: Project, launcher: Path) -> N
     with gone_afterwards(pids):
         code, said, seconds = called(ready, "SessionEnd")
         assert (code, said) == (0, b"")
-        assert bounded.LIMIT_AT_END <= seconds < AT_MOST_AT_END
+        assert limits.LIMIT_AT_END <= seconds < AT_MOST_AT_END
         assert checkpoints(ready) == before
         os.kill(int(pids.read_text()), signal.SIGCONT)
         until(lambda: checkpoints(ready) == before + 1)
@@ -286,7 +287,7 @@ def test_a_module_that_never_loads(ready: Project, launcher: Path, tmp_path: Pat
     code, said, seconds = called(ready, "SessionEnd")
 
     assert (code, said) == (0, b"")
-    assert bounded.LIMIT_AT_END <= seconds < AT_MOST_AT_END
+    assert limits.LIMIT_AT_END <= seconds < AT_MOST_AT_END
 
 
 def test_signals_that_whoever_calls_ignores_or_blocks(
@@ -317,7 +318,7 @@ def test_behind_a_hook_that_hangs(ready: Project, launcher: Path) -> None:
     one was.
     """
     busy = ready.git_dir / "gitcp/hook.busy"
-    old = time.time() - bounded.OVERDUE - 5
+    old = time.time() - limits.OVERDUE - 5
     with busy.open("r+b") as file, gone_afterwards(hanging_git(launcher, "")):
         fcntl.lockf(file, fcntl.LOCK_EX)
         os.utime(busy, (old, old))
@@ -327,8 +328,8 @@ def test_behind_a_hook_that_hangs(ready: Project, launcher: Path) -> None:
         beside = called(ready, "Stop")
 
     assert behind[0] == beside[0] == 0
-    assert bounded.LIMIT_BEHIND_ANOTHER <= behind[2] < bounded.LIMIT
-    assert bounded.LIMIT <= beside[2] < bounded.LIMIT + STARTING
+    assert background.SHORT <= behind[2] < limits.LIMIT
+    assert limits.LIMIT <= beside[2] < limits.LIMIT + STARTING
 
 
 def test_a_turn_waits_once(ready: Project, launcher: Path) -> None:
@@ -344,8 +345,8 @@ def test_a_turn_waits_once(ready: Project, launcher: Path) -> None:
     ]
     end_all(launcher, pids)
     assert {code for code, *_ in (first, *rest)} == {0}
-    assert first[2] >= bounded.LIMIT
-    assert all(seconds < bounded.LIMIT for *_, seconds in rest)
+    assert first[2] >= limits.LIMIT
+    assert all(seconds < limits.LIMIT for *_, seconds in rest)
 
     (launcher / "git").unlink()
     assert b"has not finished" in called(ready, "UserPromptSubmit", prompt="z")[1]
@@ -387,7 +388,7 @@ def test_a_commit_does_not_wait_for_long(ready: Project, launcher: Path) -> None
     with gone_afterwards(hanging_git(launcher, "")):
         done = subprocess.run([*commit, "-m", "first"], cwd=ready.root, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert time.monotonic() - begun < bounded.LIMIT + bounded.GRACE + STARTING
+    assert time.monotonic() - begun < limits.LIMIT + limits.GRACE + STARTING
 
     launcher.joinpath("git").unlink()
     pids = launcher.parent / "pids"

@@ -17,7 +17,7 @@ from mcp_client import Called, Tools, with_tools
 from talk import Talk
 
 import gitcp
-from gitcp.cli.mcp_server import hints
+from gitcp.mcp import hints
 
 from driver import SOURCE, Project
 

@@ -22,10 +22,10 @@ SERVER = """
 import sys, time
 import gitcp.cli.context, gitcp.state.settings, gitcp.adapters.claude_code, gitcp.automation.hook
 import gitcp.worktree.scan
-from gitcp.cli import hooking
+from gitcp.hooks import handler
 for line in sys.stdin:
     event, payload = line.rstrip().split(" ", 1)
-    assert hooking.run(["claude", event, payload], time.monotonic() + 60) == 0
+    assert handler.run(["claude", event, payload], time.monotonic() + 60) == 0
     print(flush=True)
 """
 

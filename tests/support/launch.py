@@ -38,6 +38,7 @@ PACKAGES = (
         "fastpath",
         "git",
         "history",
+        "hooks",
         "lifecycle",
         "policy",
     ),
@@ -66,8 +67,7 @@ def load() -> None:
     for package in PACKAGES:
         directory = Path(gitcp.__file__).parent / package
         for module in iter_modules([str(directory)]):
-            if (package, module.name) not in {("cli", "mcp"), ("cli", "mcp_server")}:
-                import_module(f"gitcp.{package}.{module.name}")
+            import_module(f"gitcp.{package}.{module.name}")
     gc.freeze()  # a fork need not copy what nobody changes
 
 

@@ -1,6 +1,6 @@
 """Try installed hooks: run each as its agent would, and find out whether it reaches gitcp.
 
-The environment tells the hook to answer and to do nothing (gitcp.cli.hooking). A gitcp that does
+The environment tells the hook to answer and to do nothing (gitcp.hooks.handler). A gitcp that does
 not know that finds an event outside of any repository, of a session that does not exist.
 Of a project's settings, only what `gitcp enable` installs is run: they come with the project.
 """

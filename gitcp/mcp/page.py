@@ -39,5 +39,5 @@ def listed() -> Resource:
 
 def content() -> TextResourceContents:
     """Return the page."""
-    text = files("gitcp.cli.mcp_server").joinpath("timeline.html").read_text("utf-8")
+    text = files("gitcp.mcp").joinpath("timeline.html").read_text("utf-8")
     return TextResourceContents(uri=URI, mime_type=MIME_TYPE, text=text, _meta=META)

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.mcp_server import arguments
-from gitcp.cli.mcp_server.documents import MOST_BYTES, bounded
 from gitcp.history import authors, diff_now
 from gitcp.history import diff as diff_op
 from gitcp.history import find as find_op
@@ -20,6 +18,8 @@ from gitcp.history.log import Selection, select
 from gitcp.history.matching import PLACES, Hit, Needle
 from gitcp.history.text_index import TextIndex
 from gitcp.history.why import PathHistory
+from gitcp.mcp import arguments
+from gitcp.mcp.documents import MOST_BYTES, bounded
 from gitcp.wire import Json
 
 LONGEST_MATCH = 400

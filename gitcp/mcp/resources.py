@@ -17,14 +17,14 @@ from mcp_types import Resource, ResourceTemplate
 from gitcp import wire
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.mcp_server.arguments import Diff, nearest
-from gitcp.cli.mcp_server.documents import MOST_BYTES, bounded
-from gitcp.cli.mcp_server.reading import changed, compared
 from gitcp.errors import BadValue
 from gitcp.git import trees
 from gitcp.git.object_format import FULL_NAME
 from gitcp.history import show as show_op
 from gitcp.history.log import Selection, select
+from gitcp.mcp.arguments import Diff, nearest
+from gitcp.mcp.documents import MOST_BYTES, bounded
+from gitcp.mcp.reading import changed, compared
 from gitcp.model import RESERVED
 from gitcp.store import CONVERSATION, Summary
 from gitcp.value import replace

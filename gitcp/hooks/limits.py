@@ -24,17 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LIMIT = 5.0
-"""Seconds that an agent waits, where none of the next four applies. docs/hooks.md documents all
-five.
+"""Seconds that an agent waits, where none of the next three applies and no earlier hook has been at
+work here for longer than OVERDUE (cli.background.SHORT). docs/hooks.md documents all five.
 """
 
 LIMIT_BEFORE_TOOL = 10.0
 LIMIT_AT_END = 1.0
-LIMIT_BEHIND_ANOTHER = 1.0
-"""Seconds that it waits for a save while an earlier hook has been at work here for longer than
-OVERDUE.
-"""
-
 LIMIT_AFTER_ANOTHER = 0.2
 """Seconds that it waits for a save after one that has not finished in time in the same turn: what
 hangs delays a turn once, however many tools it calls.
@@ -62,9 +57,6 @@ it.
 SILENCE = 2.0
 """Seconds without a byte after which a payload counts as complete although standard input is open.
 """
-
-BEHIND = b"\0"
-"""What work writes to its pipe so that it is waited for no longer than LIMIT_BEHIND_ANOTHER."""
 
 
 def begin(arguments: Sequence[str]) -> float:
@@ -109,21 +101,6 @@ def payload(until: float) -> str:
     except (OSError, ValueError):
         pass
     return b"".join(read).decode("utf-8", "replace")
-
-
-def printed(reading: int, until: float) -> tuple[bytes, bool]:
-    """Return what the process wrote to its pipe before it ended or time was up, and whether it
-    ended.
-    """
-    read: list[bytes] = []
-    while select.select([reading], [], [], _left(until))[0]:
-        data = os.read(reading, 1 << 16)
-        if not data:
-            return b"".join(read), True
-        if BEHIND in data:
-            until = min(until, time.monotonic() + LIMIT_BEHIND_ANOTHER)
-        read.append(data.replace(BEHIND, b""))
-    return b"".join(read), False
 
 
 def _left(until: float) -> float:

@@ -1,12 +1,12 @@
-"""`gitcp hook`: its help. Calls of agents go to gitcp.cli.hooking directly."""
+"""`gitcp hook`: its help. Calls of agents go to gitcp.hooks.handler directly."""
 
 from __future__ import annotations
 
 import click
 
-from gitcp.cli import bounded, hooking
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command
+from gitcp.hooks import handler, limits
 
 
 @click.command(cls=Command)
@@ -27,4 +27,4 @@ def command(_: Context, /, agent: str, event: str, payload: str | None) -> None:
       gitcp hook claude Stop < payload.json
     """
     arguments = [agent, event, *([payload] if payload else [])]
-    hooking.run(arguments, bounded.begin(arguments))
+    handler.run(arguments, limits.begin(arguments))

@@ -37,13 +37,13 @@ from mcp_types import (
 
 from gitcp import __version__, wire
 from gitcp.cli.context import Context
-from gitcp.cli.mcp_server import page, prompts, resources
-from gitcp.cli.mcp_server.arguments import nearest
-from gitcp.cli.mcp_server.hints import message
-from gitcp.cli.mcp_server.incoming import Incoming
-from gitcp.cli.mcp_server.tools import TIMELINE, TOOLS, Tool
 from gitcp.errors import BadValue, GitcpError, StoreDamaged
 from gitcp.git import damage
+from gitcp.mcp import page, prompts, resources
+from gitcp.mcp.arguments import nearest
+from gitcp.mcp.hints import message
+from gitcp.mcp.incoming import Incoming
+from gitcp.mcp.tools import TIMELINE, TOOLS, Tool
 
 R = TypeVar("R")
 Request = ServerRequestContext[Any]

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from mcp_types import Prompt, PromptArgument
 
 from gitcp.cli.context import Context
-from gitcp.cli.mcp_server.arguments import Arguments, Diff, Handoff, Resume, nearest
-from gitcp.cli.mcp_server.reading import compared
 from gitcp.errors import BadValue
 from gitcp.history import show as show_op
+from gitcp.mcp.arguments import Arguments, Diff, Handoff, Resume, nearest
+from gitcp.mcp.reading import compared
 from gitcp.model import RESERVED
 from gitcp.worktree.paths import display
 

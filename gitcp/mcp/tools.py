@@ -9,9 +9,9 @@ from mcp_types import Tool as Listed
 from mcp_types import ToolAnnotations
 
 from gitcp.cli.context import Context
-from gitcp.cli.mcp_server import arguments, documents, reading, writing
-from gitcp.cli.mcp_server.arguments import Arguments
-from gitcp.cli.mcp_server.page import URI
+from gitcp.mcp import arguments, documents, reading, writing
+from gitcp.mcp.arguments import Arguments
+from gitcp.mcp.page import URI
 from gitcp.wire import Json
 
 

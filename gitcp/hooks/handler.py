@@ -3,7 +3,7 @@ agent, and normally prints nothing.
 
 It first checks the event (gitcp.policy), then the cached state (gitcp.fastpath.hook_memo): most
 events end there, with nothing else imported. Saving runs in a detached process, for which the hook
-waits only up to a limit (gitcp.cli.bounded).
+waits only up to a limit (gitcp.hooks.limits).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import sys
 import time
 
 from gitcp import clock, discovery, fingerprint, regular
-from gitcp.cli import bounded
-from gitcp.cli.background import run_detached
+from gitcp.cli.background import WAIT_LESS, run_detached
 from gitcp.fastpath import answer, hook_memo, watched
 from gitcp.git import shared
+from gitcp.hooks import limits
 from gitcp.policy import events, payload, triggers
 from gitcp.state import hook_failures, tool_log, turn_start
 
@@ -79,7 +79,7 @@ def run(arguments: Sequence[str], until: float) -> int:
             _answer_git(arguments[1:], until)
             return 0
         agent, name, *rest = arguments
-        given = rest[0] if rest else bounded.payload(until)
+        given = rest[0] if rest else limits.payload(until)
         event = events.read(agent, name, payload.fields(given))
         if event is not None and not triggers.is_idle(event):
             events.attribute(event, os.environ, os.path.expanduser("~"))
@@ -298,7 +298,7 @@ class _Called:
         """Save this working tree, in a detached process, whatever agent it belongs to."""
         from gitcp.automation import worktree
 
-        bounded.end_work()
+        limits.end_work()
         worktree.save_all(self._context().store)
 
     def begin_turn(self) -> None:
@@ -310,7 +310,7 @@ class _Called:
         """Return the function to run in a detached process: print the notice, then save."""
 
         def work() -> None:
-            bounded.end_work()
+            limits.end_work()
             has_told = telling and self._tell()
             if telling and not self.calls_for_a_save():
                 self.begin_turn()
@@ -337,7 +337,7 @@ class _Called:
             or self.event.kind in (events.START, events.PROMPT)
         ):
             return until
-        return min(until, time.monotonic() + bounded.LIMIT_AFTER_ANOTHER)
+        return min(until, time.monotonic() + limits.LIMIT_AFTER_ANOTHER)
 
     def is_overdue(self, child: int) -> None:
         """Record that the process that saves has not finished in time. It goes on, and forgets that
@@ -632,7 +632,7 @@ class _Called:
 def _wait_less() -> None:
     """Ask the waiting hook to stop waiting soon."""
     try:
-        os.write(1, bounded.BEHIND)
+        os.write(1, WAIT_LESS)
     except OSError:
         return  # it has left
 
@@ -663,7 +663,7 @@ class _Busy:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.utime(self._descriptor)
         except (BlockingIOError, PermissionError):
-            if self._descriptor is not None and clock.seconds() - since > bounded.OVERDUE:
+            if self._descriptor is not None and clock.seconds() - since > limits.OVERDUE:
                 _wait_less()
         except OSError:
             pass  # the mark spares a wait, and nothing depends on it

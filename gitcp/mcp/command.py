@@ -25,7 +25,7 @@ def command(context: Context) -> None:
       claude mcp add gitcp -- gitcp mcp
     """
     try:
-        from gitcp.cli.mcp_server.server import serve  # half a second, and an extra
+        from gitcp.mcp.server import serve  # half a second, and an extra
     except ImportError as error:
         if error.name is None or not error.name.startswith(("mcp", "pydantic")):
             raise

@@ -14,14 +14,14 @@ from typing import Any
 from gitcp import adapters, wire
 from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
-from gitcp.cli.mcp_server import arguments
-from gitcp.cli.mcp_server.documents import bounded
-from gitcp.cli.mcp_server.hints import call
-from gitcp.cli.mcp_server.reading import inside
 from gitcp.cli.options import NoteOptions, note_of
 from gitcp.errors import BadValue, GitcpError, Refused
 from gitcp.lifecycle import fork as fork_op
 from gitcp.lifecycle import housekeeping
+from gitcp.mcp import arguments
+from gitcp.mcp.documents import bounded
+from gitcp.mcp.hints import call
+from gitcp.mcp.reading import inside
 from gitcp.model import CheckpointId
 from gitcp.model import Note as NoteValue
 from gitcp.restoring import restore as restore_op
