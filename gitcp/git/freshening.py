@@ -14,25 +14,20 @@ from typing import TYPE_CHECKING
 from gitcp.errors import StoreDamaged
 from gitcp.git import damage
 from gitcp.git.loose import has_stray_bit
-from gitcp.git.pending import Pending
-from gitcp.git.reader import ObjectReader
-from gitcp.git.stored import StoredObjects
 from gitcp.model import Oid
 
 if TYPE_CHECKING:
-    from gitcp.git.repo import Repository
+    from gitcp.git.objects import Objects
 
 
 class Freshener:
     """Tells which objects of a repository can be relied on."""
 
-    def __init__(
-        self, repo: Repository, stored: StoredObjects, pending: Pending, reader: ObjectReader
-    ) -> None:
-        self._repo = repo
-        self._stored = stored
-        self._pending = pending
-        self._reader = reader
+    def __init__(self, objects: Objects) -> None:
+        self._repo = objects.repo
+        self._stored = objects.stored
+        self._pending = objects.pending
+        self._reader = objects.reader
         self._touched: set[str] = set()
 
     def freshen(self, oid: Oid) -> bool:

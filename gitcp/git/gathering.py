@@ -21,7 +21,7 @@ from gitcp.git.object_format import ObjectFormat
 from gitcp.git.objects import Objects
 from gitcp.git.packs import PackIndex, SmallPack, packed
 from gitcp.git.repack import note
-from gitcp.git.writer import ObjectWriter, Parts
+from gitcp.git.writer import ObjectWriter
 from gitcp.model import Oid
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class GatheringObjects(Objects):
     @cached_property
     def writer(self) -> GatheringWriter:
         """Return what writes objects."""
-        return GatheringWriter(self.parts(), self.gathering)
+        return GatheringWriter(self)
 
 
 class GatheringWriter(ObjectWriter):
@@ -82,9 +82,9 @@ class GatheringWriter(ObjectWriter):
     New objects are not looked up first: joining packs removes duplicates.
     """
 
-    def __init__(self, parts: Parts, gathering: Gathering) -> None:
-        super().__init__(parts)
-        self._gathering = gathering
+    def __init__(self, objects: GatheringObjects) -> None:
+        super().__init__(objects)
+        self._gathering = objects.gathering
         self._contents: dict[Path, Contents] = {}
 
     def sealed(self) -> tuple[SmallPack, ...]:

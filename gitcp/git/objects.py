@@ -12,7 +12,7 @@ from gitcp.git.stored import StoredObjects
 if TYPE_CHECKING:
     from gitcp.git.freshening import Freshener
     from gitcp.git.repo import Repository
-    from gitcp.git.writer import ObjectWriter, Parts
+    from gitcp.git.writer import ObjectWriter
 
 
 class Objects:
@@ -36,17 +36,11 @@ class Objects:
         """Return what tells which objects can be relied on."""
         from gitcp.git.freshening import Freshener  # not for who only reads
 
-        return Freshener(self.repo, self.stored, self.pending, self.reader)
+        return Freshener(self)
 
     @cached_property
     def writer(self) -> ObjectWriter:
         """Return what writes objects."""
         from gitcp.git.writer import ObjectWriter
 
-        return ObjectWriter(self.parts(), dry=self.dry)
-
-    def parts(self) -> Parts:
-        """Return what a writer works with."""
-        from gitcp.git.writer import Parts
-
-        return Parts(self.repo, self.stored, self.pending, self.reader, self.freshener)
+        return ObjectWriter(self)

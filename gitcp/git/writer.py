@@ -11,21 +11,17 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gitcp.errors import StoreDamaged
-from gitcp.git.freshening import Freshener
 from gitcp.git.loose import failures_named, flush_loose
 from gitcp.git.packs import LEVEL, PackWriter, packed, release
-from gitcp.git.pending import Pending
-from gitcp.git.reader import ObjectReader
 from gitcp.git.repack import note
-from gitcp.git.stored import StoredObjects
 from gitcp.git.trees import TreeEntry, serialised
 from gitcp.model import Oid
 
 if TYPE_CHECKING:
-    from gitcp.git.repo import Repository
+    from gitcp.git.objects import Objects
 
 MOST_LOOSE = 12
 """Up to this many new objects become loose: each is a file to sync, in a directory to sync; a pack
@@ -43,25 +39,19 @@ a pack.
 """
 
 
-class Parts(NamedTuple):
-    """What a writer works with."""
-
-    repo: Repository
-    stored: StoredObjects
-    pending: Pending
-    reader: ObjectReader
-    freshener: Freshener
-
-
 class ObjectWriter:
     """Writes the objects of one repository.
 
-    With `dry`, nothing is written: trees are cached for comparison, blobs are only hashed.
+    Of dry ones nothing is written: trees are cached for comparison, blobs are only hashed.
     """
 
-    def __init__(self, parts: Parts, *, dry: bool = False) -> None:
-        self._repo, self._stored, self._pending, self._reader, self._freshener = parts
-        self._dry = dry
+    def __init__(self, objects: Objects) -> None:
+        self._repo = objects.repo
+        self._stored = objects.stored
+        self._pending = objects.pending
+        self._reader = objects.reader
+        self._freshener = objects.freshener
+        self._dry = objects.dry
         self._format = self._repo.object_format
         self._directory = self._stored.directory
         self._unnamed: list[Path] = []

@@ -54,7 +54,7 @@ class Meddling(Objects):
 
     def __init__(self, repo: Repository) -> None:
         super().__init__(repo)
-        self.writer = MeddlingWriter(self.parts())
+        self.writer = MeddlingWriter(self)
 
 
 @pytest.fixture
