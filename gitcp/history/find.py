@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing, suppress
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from gitcp.errors import GitFailed, StoreDamaged
@@ -212,6 +212,8 @@ class _Search:
         while commits:
             self._read_until(commits, enough, words)
             older = list(chain.from_iterable(commits))
+            if not older:
+                break
             possible = index.possible(words.values(), [blob.oid for blob in older])
             for blob, data in self._contents(_complete(older, possible)):
                 matches = self._matcher.in_content(blob.commit, blob.path, data)
@@ -236,8 +238,8 @@ class _Search:
                     if len(words) >= enough:
                         return
                 matches = self._add_from(blob, data)
-                folded = data.lower() if matches else b""
-                words.update((key, _words(key, folded)) for key in matches)
+                is_oldest = len(commits) == 1
+                words.update(dict.fromkeys(matches, ()) if is_oldest else _words(matches, data))
         commits.clear()
 
     def _contents(self, blobs: Sequence[_NewBlob]) -> Generator[tuple[_NewBlob, bytes]]:
@@ -259,26 +261,34 @@ class _Search:
                 self._found[key] = match
 
 
-def _words(key: Key, folded: bytes) -> tuple[bytes, ...]:
-    """Return words that whatever has the same hit also has, in lower case: those of its id, else
-    of its time and the longest of its text, as far as they are words in the content it is from.
+def _words(keys: Iterable[Key], content: bytes) -> dict[Key, tuple[bytes, ...]]:
+    """Return for each hit words that whatever has the same hit also has, in lower case: those of
+    its id, else of its time and the longest of its text, as far as they are words in the content it
+    is from.
+
+    The content is gone through once: in a conversation of 45 MB that had 23,000 hits, each of which
+    was looked for in all of it, a search took ten minutes.
     """
+    named = {key: _named(key) for key in keys}
+    wanted = frozenset(chain.from_iterable(chain.from_iterable(named.values())))
+    whole = {word for part in WORD.finditer(content) if (word := part[0].lower()) in wanted}
+    chosen = {}
+    for key, groups in named.items():
+        some = ([word for word in words if word in whole][:MOST_WORDS] for words in groups)
+        chosen[key] = tuple(next(filter(None, some), ()))
+    return chosen
+
+
+def _named(key: Key) -> list[list[bytes]]:
+    """Return the words of a hit's id, then those of its time and, longest first, of its text."""
     *ids, time, text = ("" if part is None else str(part) for part in ("", *key[2:]))
-    for parts in (ids, [time, text]):
-        encoded = (part.encode("utf-8", "replace").lower() for part in parts)
-        words = (sorted(set(WORD.findall(part)), key=len, reverse=True) for part in encoded)
-        whole = (word for word in chain.from_iterable(words) if _is_word(word, folded))
-        if some := tuple(islice(whole, MOST_WORDS)):
-            return some
-    return ()
-
-
-def _is_word(word: bytes, folded: bytes) -> bool:
-    """Return whether a word stands alone somewhere."""
-    at = folded.find(word)
-    while at >= 0:
-        end = at + len(word)
-        if not (folded[max(at - 1, 0) : at].isalnum() or folded[end : end + 1].isalnum()):
-            return True
-        at = folded.find(word, at + 1)
-    return False
+    return [
+        [
+            word
+            for part in parts
+            for word in sorted(
+                set(WORD.findall(part.encode("utf-8", "replace").lower())), key=len, reverse=True
+            )
+        ]
+        for parts in (ids, [time, text])
+    ]

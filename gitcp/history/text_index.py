@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +39,9 @@ LONG = re.compile(rb"[A-Za-z0-9]{129}")
 
 SHORTEST = 3
 """Characters of a word that is looked for: shorter ones are in most segments."""
+
+MOST_TEXTS = 1000
+"""Of more texts than this, each segment may have one: reading them takes less time than asking."""
 
 MOST_TERMS = 500
 """If a text is part of more words than this, too many segments have it."""
@@ -87,13 +90,15 @@ class TextIndex:
             Oid(oid.hex()) for oid, id in known.items() if oid in wanted and id not in possible
         )
 
-    def possible(self, texts: Iterable[Sequence[bytes]], oids: Iterable[Oid]) -> frozenset[Oid]:
+    def possible(self, texts: Collection[Sequence[bytes]], oids: Iterable[Oid]) -> frozenset[Oid]:
         """Return those of these segments that may contain all words of one of the texts, which are
         words in lower case.
         """
         import sqlite3
 
         wanted = {bytes.fromhex(oid): oid for oid in oids}
+        if len(texts) > MOST_TEXTS:
+            return frozenset(wanted.values())
         unlike = set[bytes]()
         # none yet, or damaged: all of them may
         with suppress(sqlite3.Error), self._open() as database:

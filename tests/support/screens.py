@@ -39,7 +39,8 @@ class Seen:
         """Wait until everything that was asked for is shown."""
         quiet = 0
         while quiet < 2:
-            await self.pilot.pause(0.005)
+            # the pilot waits for the messages of the screen on top alone
+            await self.pilot.pause(0.005 if len(self.app.screen_stack) == 1 else 0.02)
             quiet = quiet + 1 if self.panes.idle else 0
 
     async def press(self, *keys: str) -> None:
@@ -58,8 +59,9 @@ class Seen:
     async def until(self, words: str) -> str:
         """Wait until the screen has these words, and return it."""
         for _ in range(500):
-            if words in (text := self.text()):
-                return text
+            if words in self.text():
+                await self.settle()
+                return self.text()
             await self.pilot.pause(0.02)
         raise AssertionError(f"{words!r} is not on the screen:\n{self.text()}")
 
