@@ -17,14 +17,9 @@ import atexit
 import io
 import os
 import select
-from _signal import (  # type: ignore[import-not-found]  # `signal` itself loads enum
-    SIGHUP,
-    SIGINT,
-    SIGKILL,
-    SIGTERM,
-)
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM
 from typing import Any
 
 from gitcp.errors import GitFailed, StoreDamaged
@@ -149,29 +144,18 @@ class _Git:
         object_format: ObjectFormat,
     ) -> None:
         self._messages = process.scratch()
-        requests, self._requests = os.pipe()
-        answers, answering = os.pipe()
         try:
-            self._pid = process.spawn(
-                args,
-                cwd=cwd,
-                env=env,
-                stdin=requests,
-                stdout=answering,
-                stderr=self._messages.fileno(),
-            )
+            self._process = process.start(args, cwd=cwd, env=env, messages=self._messages)
         except BaseException:
-            os.close(self._requests)
-            os.close(answers)
             self._messages.close()
             raise
-        finally:
-            os.close(requests)
-            os.close(answering)
+        requests, answers = self._process.stdin, self._process.stdout
+        assert isinstance(requests, io.FileIO)
+        assert isinstance(answers, io.FileIO)
+        self._requests = requests
         self._pipe = _Answers(answers, self._ask_no_more)
         self._answers = io.BufferedReader(self._pipe, process.READ)
         self.is_used_up = False
-        self._code: int | None = None
         self.is_running = True
         _running.add(self)
         with _stopped_on_error(self):
@@ -186,7 +170,7 @@ class _Git:
             self._pipe.patience = None  # however slow it starts
             self.content(known, size)
         except StoreDamaged:
-            code = self._wait() or 0
+            code = self._process.wait()
             self._messages.seek(0)
             raise process.failed(args, code, self._messages.read()) from None
 
@@ -195,7 +179,7 @@ class _Git:
         unreadable.
         """
         with suppress(BrokenPipeError):  # it has ended: there is no answer then
-            os.write(self._requests, f"{oid}\n".encode("ascii"))
+            self._requests.write(f"{oid}\n".encode("ascii"))
         return self._answer(oid)
 
     def read(self, oid: Oid) -> tuple[str, bytes]:
@@ -248,7 +232,7 @@ class _Git:
         """Let git end after the current answer, which then ends, too, however long it was to be."""
         self.is_used_up = True
         nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        os.dup2(nowhere, self._requests, inheritable=False)
+        os.dup2(nowhere, self._requests.fileno(), inheritable=False)
         os.close(nowhere)
 
     def stop(self) -> None:
@@ -256,10 +240,9 @@ class _Git:
         if self.is_running:
             self.is_running = False
             _running.discard(self)
-            if self._wait(os.WNOHANG) is None:
-                os.kill(self._pid, SIGKILL)
-                self._wait()
-            os.close(self._requests)
+            self._process.kill()
+            self._process.wait()
+            self._requests.close()
             self._answers.close()
             self._messages.close()
 
@@ -269,33 +252,20 @@ class _Git:
         their numbers.
         """
         self.is_running = False
+        self._process.returncode = 0  # it is not ours to wait for
         nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        for descriptor in (self._requests, self._answers.fileno()):
-            os.dup2(nowhere, descriptor, inheritable=False)
+        for file in (self._requests, self._answers):
+            os.dup2(nowhere, file.fileno(), inheritable=False)
         os.close(nowhere)
 
     def _ended(self, oid: Oid) -> GitFailed | StoreDamaged:
         """Return the error for an answer that was cut off at this object."""
         if not self.is_running:
             return GitFailed(f"git was closed while it read object {oid}")
-        code = self._wait()
+        code = self._process.wait()
         if code in ENDED_BY_OTHERS:
             return GitFailed(f"git was ended (exit code {code}) while it read object {oid}")
         return _damaged(oid)
-
-    def _wait(self, options: int = 0) -> int | None:
-        """Return the exit code, negative for a signal; 0 if somebody else has waited for it. With
-        os.WNOHANG, return None if it still runs.
-        """
-        if self._code is None:
-            try:
-                pid, status = os.waitpid(self._pid, options)
-            except ChildProcessError:  # the program waits for whatever child ends
-                self._code = 0
-                return 0
-            if pid:
-                self._code = os.waitstatus_to_exitcode(status)
-        return self._code
 
 
 class _Answers(io.RawIOBase):
@@ -305,27 +275,27 @@ class _Answers(io.RawIOBase):
     first and send the second.
     """
 
-    def __init__(self, descriptor: int, stalled: Callable[[], None]) -> None:
+    def __init__(self, pipe: io.FileIO, stalled: Callable[[], None]) -> None:
         self.patience: int | None = None
-        self._file = io.FileIO(descriptor, "rb")
+        self._pipe = pipe
         self._stalled = stalled
         self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLIN)
+        self._poll.register(pipe, select.POLLIN)
 
     def readable(self) -> bool:
         return True
 
     def fileno(self) -> int:
-        return self._file.fileno()
+        return self._pipe.fileno()
 
     def readinto(self, buffer: Any) -> int | None:
         if not self._poll.poll(self.patience):
             self._stalled()
-        return self._file.readinto(buffer)
+        return self._pipe.readinto(buffer)
 
     def close(self) -> None:
         super().close()
-        self._file.close()
+        self._pipe.close()
 
 
 class _stopped_on_error:  # noqa: N801 -- reads as a statement

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kinds import FORMAT
@@ -55,13 +57,14 @@ def history(project: Project) -> Project:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The processes that are started from now on."""
-    spawn, pids = process.spawn, []
+    start, pids = process.start, []
 
-    def listing_spawn(*args: object, **given: object) -> int:
-        pids.append(spawn(*args, **given))  # type: ignore[arg-type]
-        return pids[-1]
+    def listing_start(*args: Any, **given: Any) -> subprocess.Popen[bytes]:
+        git = start(*args, **given)
+        pids.append(git.pid)
+        return git
 
-    monkeypatch.setattr(process, "spawn", listing_spawn)
+    monkeypatch.setattr(process, "start", listing_start)
     return pids
 
 
@@ -212,7 +215,7 @@ def test_git_holds_no_large_blob_in_memory(project: Project) -> None:
     seen += sum(map(len, stream))
 
     assert seen == size
-    status = Path(f"/proc/{git._pid}/status").read_text()
+    status = Path(f"/proc/{git._process.pid}/status").read_text()
     peak = int(status.partition("VmHWM:")[2].split()[0])
     assert peak < 64 << 10
 
@@ -520,7 +523,7 @@ def test_packs_that_were_joined_are_let_go(project: Project) -> None:
             write(number)
         objects.gathering.wait()
         write(-1 - start)
-        maps = [Path(f"/proc/{git._pid}/maps").read_text() for git in catfile._running]
+        maps = [Path(f"/proc/{git._process.pid}/maps").read_text() for git in catfile._running]
         assert maps
         assert not any(
             "(deleted)" in line and ".pack" in line for line in "".join(maps).split("\n")
@@ -642,8 +645,8 @@ def test_a_forked_child(project: Project, started: list[int]) -> None:
         os.read(reading, 1)
         os._exit(0)
     os.close(reading)
-    os.close(store.repo.cat_file._idle[0]._requests)  # as if the parent had been killed
-    store.repo.cat_file._idle[0]._requests = os.open(os.devnull, os.O_WRONLY)
+    store.repo.cat_file._idle[0]._requests.close()  # as if the parent had been killed
+    store.repo.cat_file._idle[0]._requests = FileIO(os.devnull, "w")
     assert os.waitpid(started[0], 0)[0] == started[0]
     os.close(writing)
     os.waitpid(idle, 0)
@@ -678,7 +681,7 @@ checkpoints = gitcp.open(".")
 store = checkpoints.store()
 store.repo.libgit = None
 store.objects.reader.read(sys.argv[1])
-print(*[git._pid for git in catfile._running])
+print(*[git._process.pid for git in catfile._running])
 """
 
 
