@@ -83,7 +83,6 @@ class Result(Value):
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
 
     def files(self) -> tuple[File, ...]:
-        """Return its files."""
         return tuple(part for part in self.content if isinstance(part, File))
 
 

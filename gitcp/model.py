@@ -112,7 +112,6 @@ class AtPath(Value):
 
     @property
     def path_text(self) -> str:
-        """The path as a `str`."""
         return path_text(self.path)
 
 

@@ -345,7 +345,6 @@ def text_of(content: Any) -> str:
 
 
 def with_images(message: Message, images: Iterable[Image]) -> Message:
-    """Return the message with these images."""
     collected = tuple(images)
     return replace(message, text=message.text or IMAGE, images=collected) if collected else message
 

@@ -191,7 +191,6 @@ def stored_paths(paths: Paths) -> tuple[bytes, ...]:
 
 
 def stored_path(path: str | bytes) -> bytes:
-    """Return a path as it is stored."""
     return path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
 
 

@@ -218,7 +218,6 @@ def _check(path: Path, *, force: bool) -> None:
 
 
 def fields(story: Story) -> wire.Json:
-    """Return the fields of a story."""
     since = story.since
     return {
         "base": story.base,

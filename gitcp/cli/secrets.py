@@ -177,7 +177,6 @@ def _list(context: Context, *, as_json: bool) -> None:
 
 
 def fields(finding: Finding) -> wire.Json:
-    """Return the fields of a finding."""
     return {
         "id": finding.id,
         "rule": finding.rule,

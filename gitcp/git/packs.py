@@ -85,7 +85,6 @@ class PackIndex:
 
     @cached_property
     def pack(self) -> Path:
-        """Return the path of the pack."""
         return self._path.with_suffix(".pack")
 
     @cached_property

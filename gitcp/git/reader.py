@@ -135,7 +135,6 @@ class ObjectReader:
         return entries
 
     def has_cached(self, tree: Oid) -> bool:
-        """Return whether a tree is cached."""
         return tree in self._trees or tree in self._written
 
     def cache_tree(self, oid: Oid, entries: list[TreeEntry], *, stored: bool) -> None:

@@ -241,7 +241,6 @@ class Repository:
 
     @property
     def refs(self) -> Refs:
-        """Return the refs."""
         # not kept here: they hold a method of this object, which ends its `git cat-file` when freed
         if self.ref_format == REFTABLE:
             from gitcp.git.reftable import TableRefs

@@ -38,7 +38,6 @@ class Listing(NamedTuple):
 
     @property
     def names_text(self) -> tuple[str, ...]:
-        """The names as `str`."""
         return tuple(map(path_text, self.names))
 
 

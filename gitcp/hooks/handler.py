@@ -615,7 +615,6 @@ class _Called:
         self.telling.record(error)
 
     def log(self, error: BaseException) -> None:
-        """Log an error."""
         from gitcp.cli.failure import describe
         from gitcp.safe import safe
 

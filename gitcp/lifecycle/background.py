@@ -73,7 +73,6 @@ def interpreter() -> str | None:
 def opened(
     task: Mapping[str, Any], env: Mapping[str, str], now: Callable[[], datetime]
 ) -> Repository:
-    """Return the repository of a task."""
     from pathlib import Path
 
     from gitcp.git.repo import Repository

@@ -148,7 +148,6 @@ class CheckpointServer:
     async def read_resource(
         self, _: Request, given: ReadResourceRequestParams
     ) -> ReadResourceResult:
-        """Read a resource."""
         uri = str(given.uri)
         if uri == page.URI:
             return ReadResourceResult(contents=[page.content()])
@@ -162,7 +161,6 @@ class CheckpointServer:
     async def list_prompts(
         self, _: Request, __: PaginatedRequestParams | None
     ) -> ListPromptsResult:
-        """List the prompts."""
         return ListPromptsResult(prompts=prompts.listed())
 
     async def read_prompt(self, _: Request, given: GetPromptRequestParams) -> GetPromptResult:

@@ -24,7 +24,6 @@ def applies(command: Command, built_in: Iterable[str], own: Iterable[str]) -> bo
 
 
 def matches(command: Command, pattern: str) -> bool:
-    """Return whether the pattern matches this command."""
     program, *rest = pattern.split() or [""]
     if not program or not is_like(command.program, program):
         return False

@@ -52,7 +52,6 @@ class Conflict(NamedTuple):
 
     @property
     def path_text(self) -> str:
-        """The path as a `str`."""
         return path_text(self.path)
 
 

@@ -82,7 +82,6 @@ class _Steps:
         self.ids: set[str] = set()
 
     def add(self, message: Message) -> None:
-        """Add a message."""
         if message.role == "tool":
             self._result(message)
         elif message.role in AGENTS:

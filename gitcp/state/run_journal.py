@@ -115,7 +115,6 @@ def is_recorded(repo: Repository, transaction: Transaction) -> bool:
 
 
 def file_of(repo: Repository, transaction: Transaction) -> Path:
-    """Return the file of a transaction."""
     return _path(repo, transaction.name)
 
 

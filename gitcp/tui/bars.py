@@ -43,7 +43,6 @@ class Bar(Widget):
         self.refresh()
 
     def fit(self, width: int) -> Line:  # noqa: ARG002
-        """Return the line for this width."""
         return self.line
 
     def render_line(self, y: int) -> Strip:  # noqa: ARG002

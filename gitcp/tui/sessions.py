@@ -66,7 +66,6 @@ class Sessions:
             yield "about", each
 
     def named(self, name: str) -> Known | None:
-        """Return a session by name."""
         return next((each for each in self.known if each.name == name), None)
 
     def __len__(self) -> int:
