@@ -16,7 +16,7 @@ from gitcp.lifecycle.check import CheckReport, check
 from gitcp.restoring import placing
 
 
-@click.command(cls=Command, reads_much=True)
+@click.command(cls=Command)
 @click.option(
     "--all", "everything", is_flag=True, help="read also what has not changed since the last check"
 )

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """One run of the command line; `look` is a scan of the working tree already in progress. If it
-    `reads_much`, it does so by libgit2.
+    """One run of the command line; `look` is a scan of the working tree already in progress. In a
+    process that `lives_long`, objects are read by libgit2 from the first on.
     """
 
     def __init__(self, arguments: Sequence[str], look: Look | None = None) -> None:
@@ -36,7 +36,7 @@ class Context:
         self.directory = ""
         self.finishing = False
         self.shows_faults = False
-        self.reads_much = False
+        self.lives_long = False
         self.warned: set[str] = set()
 
     @cached_property
@@ -56,7 +56,7 @@ class Context:
 
         repo = Repository.open(self.cwd, self.host)
         repo.look = self.look
-        if self.reads_much:
+        if self.lives_long:
             repo.read_by_libgit2()
         store = Store(repo)
         self._finish_moves(store)

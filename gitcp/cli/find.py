@@ -52,7 +52,7 @@ class Options(Value):
     as_json: bool
 
 
-@click.command(cls=Command, reads_much=True)
+@click.command(cls=Command)
 @click.argument("text", type=WORDS)
 @click.option(
     "--in",

@@ -216,7 +216,7 @@ PATHS = Rest("paths", PATH, "PATH", bare=True)
 
 class Command(click.Command):
     """A command whose examples are printed verbatim, with optional words after `--`. `-h` shows the
-    common options, `--help` all. One that `reads_much` loads pygit2 for it.
+    common options, `--help` all.
     """
 
     def __init__(
@@ -224,19 +224,15 @@ class Command(click.Command):
         name: str | None,
         *,
         rest: Rest | None = None,
-        reads_much: bool = False,
         help: str | None = None,
         **more: Any,
     ) -> None:
         super().__init__(name, help=verbatim(help), **more)
         self.rest = rest
-        self.reads_much = reads_much
         self.allow_extra_args = True  # refused in parse_args, with a better hint
         self.whole = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if (context := ctx.find_object(Context)) is not None:
-            context.reads_much |= self.reads_much
         words = self._with_count_spelled_out(args)
         at = words.index("--") if self.rest is not None and "--" in words else len(words)
         self.whole = "--help" in words[:at]

@@ -43,7 +43,7 @@ class Options(Value):
     as_json: bool
 
 
-@click.command(cls=Command, reads_much=True)
+@click.command(cls=Command)
 @click.option(
     "--keep-last", type=NUMBER, metavar="N", default=10, help="keep the last N of each session (10)"
 )

@@ -35,7 +35,7 @@ class Options(Value):
     as_json: bool
 
 
-@click.command(cls=Command, reads_much=True)
+@click.command(cls=Command)
 @click.option(
     "--text", type=WORDS, metavar="TEXT", help="the text to remove (- reads standard input)"
 )

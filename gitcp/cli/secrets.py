@@ -36,7 +36,7 @@ class Options(Value):
     as_json: bool
 
 
-@click.command(cls=Command, reads_much=True)
+@click.command(cls=Command)
 @click.argument("revision", type=REVISION, required=False, metavar="[REV]")
 @click.option("--all", "every", is_flag=True, help="scan all sessions")
 @click.option(

@@ -33,7 +33,7 @@ class Options(Value):
     as_json: bool
 
 
-@click.command(cls=Command, reads_much=True)
+@click.command(cls=Command)
 @click.option("-o", "file", metavar="FILE", help="write a page with plots to FILE.html")
 @click.option("--force", is_flag=True, help="replace FILE if it exists")
 @session_option

@@ -27,7 +27,7 @@ MISSING = "gitcp ui needs the package textual, which is not installed"
 INSTALL = "pip install 'gitcp-checkpoints[tui]'"
 
 
-@click.command(cls=Command, reads_much=True)
+@click.command(cls=Command)
 @session_option
 @click.pass_obj
 def command(context: Context, session: str | None) -> None:
@@ -115,7 +115,7 @@ def _quiet(context: Context, store: Store | None = None) -> Context:
 
 def _context(context: Context, args: Sequence[str], console: Console) -> Context:
     inner = Context(args)
-    inner.reads_much = True
+    inner.lives_long = True
     inner.host, inner.directory = context.host, os.fspath(context.cwd)
     inner.output = _Shown(context.host.env, console)
     return inner

@@ -48,7 +48,7 @@ class Options(Value):
     as_json: bool
 
 
-@click.command(cls=Command, reads_much=True)
+@click.command(cls=Command)
 @click.argument("revision", type=REVISION, metavar="[REV|SESSION|A..B]", default="@")
 @click.option(
     "-o",

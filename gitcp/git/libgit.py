@@ -1,5 +1,5 @@
-"""Read packed objects with libgit2, where a process lives long or reads hundreds: through a store,
-an object takes 20 to 35 µs instead of 170 (3,000 files, one at a time), and no process.
+"""Read packed objects with libgit2, where a process lives long or has read a hundred: through a
+store, an object takes 20 to 35 µs instead of 170 (3,000 files, one at a time), and no process.
 
 Short commands do not: to import pygit2 takes 45 ms. Nor is anything else of libgit2 used: its
 checkout, ignore rules and index are not git's, and a loose object that is cut off keeps libgit2

@@ -203,8 +203,8 @@ class Repository:
         )
 
     def read_by_libgit2(self) -> None:
-        """Let objects be read by libgit2 where it can: for a process that lives long or reads
-        hundreds of them.
+        """Let objects be read by libgit2 where it can: for a process that lives long or has read a
+        hundred (gitcp.git.reader).
         """
         if self.object_format is SHA1:
             from gitcp.git.libgit import objects_in  # what is short does not

@@ -100,7 +100,7 @@ class CheckpointServer:
 
     def _run(self, work: Callable[[Context], R]) -> R:
         context = Context(("mcp",))
-        context.reads_much = True
+        context.lives_long = True
         context.directory = self._directory
         try:
             return work(context)

@@ -25,11 +25,6 @@ KEPT_IN_ALL = 32 << 20
 CHUNK = 1 << 20
 NAMED = 3
 
-MUCH = 300
-"""Files from which on it pays to load pygit2 (45 ms) for reading them: git takes 0.15 ms longer for
-each.
-"""
-
 
 class Contents:
     """The content of files and links in checkpoints, from the objects of one store."""
@@ -45,8 +40,6 @@ class Contents:
         `source` names their checkpoint in the message.
         """
         needed = [step for step in steps if step.new is not None]
-        if len(needed) > MUCH:
-            self._objects.repo.read_by_libgit2()
         damaged = self._read_ahead({step.new.oid for step in needed if step.new is not None})
         lost: dict[bytes, StoreDamaged] = {}
         for step in needed:

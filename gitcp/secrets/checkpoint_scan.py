@@ -340,7 +340,6 @@ class _Run:
         self.sieve = sieve
         self.pieces = given
         self.known = scan_cache.load(store.repo)
-        store.repo.read_by_libgit2()  # a push may scan all there is
         self.clean: set[bytes] = set()
         self.dirty: set[tuple[bytes, bytes]] = set()
         self.findings: dict[tuple[str, str, bytes], Finding] = {}

@@ -16,6 +16,7 @@ from gitcp.errors import StoreDamaged
 from gitcp.git import libgit
 from gitcp.git.libgit import LibgitObjects, objects_in
 from gitcp.git.object_format import MOST_WHOLE, SHA1
+from gitcp.git.reader import MOST_BY_GIT
 from gitcp.model import Oid
 
 from driver import SOURCE, Project
@@ -262,3 +263,19 @@ def test_without_pygit2(packed: Project, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(libgit, "objects_in", LibgitObjects)
     store.repo.read_by_libgit2()
     assert store.reader.read(known[0]) == by_git(packed, known[0])
+
+
+def test_after_a_hundred_objects(packed: Project) -> None:
+    """A command that reads few packed objects does not load it; one that reads many goes on by
+    it.
+    """
+    oids = [
+        Oid(oid)
+        for oid in packed.git("rev-list", "--objects", "--all", "--no-object-names").split()
+    ]
+    store = open_store(packed)
+    for number in range(MOST_BY_GIT - 1):
+        store.reader.read(oids[number % len(oids)])
+    assert store.repo.libgit is None
+    store.reader.read(oids[0])
+    assert store.repo.libgit is not None
