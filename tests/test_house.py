@@ -235,7 +235,7 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
         r"(?m)^TYPE_CHECKING = False",
         (
             "__init__",
-            "clock fingerprint regular trusted_cache user_state",
+            "agents clock fingerprint regular trusted_cache user_state",
             "fastpath/answer fastpath/hook_memo fastpath/nodes fastpath/stat_check",
             "fastpath/watch_ipc fastpath/watched",
             "policy/edited policy/events policy/outcome policy/patterns policy/risk",

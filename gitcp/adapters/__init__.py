@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gitcp import regular, wire
 from gitcp.adapters import base, installed, long_lines
 from gitcp.adapters.base import Adapter, Found, Listed, Message, Origin, Running, Stored, Unlisted
+from gitcp.agents import SAVED, KnownAgent
 from gitcp.errors import BadValue, ConversationUnreadable
 from gitcp.model import MAIN, Host, Source
 
@@ -23,55 +24,13 @@ if TYPE_CHECKING:
     from gitcp.adapters.conversion import Converter
 
 
-class Builtin(NamedTuple):
-    """A built-in adapter, and how to detect its agent without importing it.
-
-    The agent is present if `directory` (below the home directory, its session store) exists, or if
-    one of `variables` is set: they relocate the store, or identify the running session.
-    """
-
-    name: str
-    module: str
-    directory: str
-    variables: tuple[str, ...]
-
-
-BUILTIN = (
-    Builtin(
-        "claude-code",
-        "gitcp.adapters.claude_code",
-        ".claude",
-        ("CLAUDE_CODE_SESSION_ID", "CLAUDE_CONFIG_DIR"),
-    ),
-    Builtin(
-        "codex",
-        "gitcp.adapters.codex",
-        ".codex",
-        ("CODEX_HOME", "CODEX_SESSION_ID", "CODEX_THREAD_ID"),
-    ),
-    Builtin(
-        "copilot",
-        "gitcp.adapters.copilot",
-        ".copilot",
-        ("COPILOT_AGENT_SESSION_ID", "COPILOT_HOME"),
-    ),
-    Builtin("gemini", "gitcp.adapters.gemini", ".gemini", ("GEMINI_SESSION_ID", "GEMINI_CLI_HOME")),
-    Builtin(
-        "opencode",
-        "gitcp.adapters.opencode",
-        ".local/share/opencode",
-        ("OPENCODE_DB", "XDG_DATA_HOME"),
-    ),
-)
-GENERIC = "gitcp.adapters.generic"
-MODULES = {known.name: known.module for known in BUILTIN} | {"generic": GENERIC}
+MODULES = {known.name: known.transcripts.package for known in SAVED.values()} | {
+    "generic": "gitcp.adapters.generic"
+}
 """All built-in adapters by name, including the generic one."""
 
-CONVERTIBLE = tuple(known.name for known in BUILTIN)
+CONVERTIBLE = tuple(SAVED)
 """The agents whose conversations can be read as dialogues, and written."""
-
-LINE_FORMATS = ("claude-code", "codex", "copilot", "opencode")
-"""Formats in which the texts of a line's messages do not depend on other lines."""
 
 TAIL = 1 << 14
 """Bytes at the end of a transcript in which its last message is looked for first."""
@@ -318,14 +277,14 @@ def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
     """Return the paths whose stat changes whenever `find_all` or a capture for this directory
     would.
     """
-    directories = (host.home / builtin.directory for builtin in BUILTIN)
+    directories = (host.home / known.directory for known in SAVED.values())
     adapter_paths = (path for adapter in _present(host) for path in adapter.watched(cwd, host))
     return (*directories, *map(Path, installed.search_path()), *adapter_paths)
 
 
 def running(host: Host) -> Running | None:
     """Return the agent that runs this process, if the environment identifies one."""
-    candidates = (load(builtin.name) for builtin in BUILTIN if _names(host, builtin))
+    candidates = (load(known.name) for known in SAVED.values() if _names(host, known))
     for adapter in (*candidates, *installed.adapters()):
         session_id = adapter.running(host)
         if session_id is not None:
@@ -366,11 +325,11 @@ def recognise_fields(fields: Mapping[str, Any]) -> Running | None:
 
 def _present(host: Host) -> Iterator[Adapter]:
     """Yield the adapters of agents that were ever used on this machine."""
-    for builtin in BUILTIN:
-        if _names(host, builtin) or (host.home / builtin.directory).exists():
-            yield load(builtin.name)
+    for known in SAVED.values():
+        if _names(host, known) or (host.home / known.directory).exists():
+            yield load(known.name)
     yield from installed.adapters()
 
 
-def _names(host: Host, builtin: Builtin) -> bool:
-    return any(host.env.get(variable) for variable in builtin.variables)
+def _names(host: Host, known: KnownAgent) -> bool:
+    return any(host.env.get(variable) for variable in known.variables)

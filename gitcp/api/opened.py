@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
 
-from gitcp import wire
+from gitcp import agents, wire
 from gitcp.api import pushed
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.git import refs
@@ -223,9 +223,7 @@ def _selected(agent: Agent | str | None) -> str | None:
     """Return the name by which checkpoints record the agent whose conversation is wanted."""
     if not isinstance(agent, str):
         return agent.name if agent is not None else None
-    from gitcp.adapters import names  # few programs name one
-
-    return names.recorded(agent)
+    return agents.recorded(agent)
 
 
 def _position(given: Mapping[str, object]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gitcp import adapters, regular
 from gitcp.adapters.base import Found
+from gitcp.agents import SAVED
 from gitcp.errors import BadValue, RevisionAmbiguous
 from gitcp.model import Agent, Host, Trigger
 from gitcp.saving import session
@@ -130,12 +131,12 @@ def _find(host: Host, event: HookEvent) -> Found | None:
 
 def _from_transcript(host: Host, event: HookEvent) -> Found | None:
     """Return the named file if it is this session's and inside the agent's session directory."""
-    builtin = next((each for each in adapters.BUILTIN if each.name == event.agent), None)
-    if builtin is None or not event.transcript:
+    known = SAVED.get(event.agent)
+    if known is None or not event.transcript:
         return None
     homes = [
-        str(host.home / builtin.directory),
-        *(host.env.get(name, "") for name in builtin.variables),
+        str(host.home / known.directory),
+        *(host.env.get(name, "") for name in known.variables),
     ]
     try:
         path = os.path.realpath(event.transcript)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gitcp.adapters import names
+from gitcp.agents import SAVED, recorded
 from gitcp.cli.context import Context
 from gitcp.cli.options import OneOf, Words
 
@@ -17,19 +17,17 @@ class RecordedName(Words):
     name = "agent"
 
     def read(self, text: str) -> str:
-        return names.recorded(super().read(text))
+        return recorded(super().read(text))
 
     def complete(self, context: Context) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        from gitcp.adapters import BUILTIN  # only when a shell asks
-
-        return ((known.name, "") for known in BUILTIN)
+        return ((name, "") for name in SAVED)
 
 
 class OneRecorded(OneOf):
     """One of a few agents, by any of their names."""
 
     def read(self, text: str) -> str:
-        return super().read(names.recorded(text))
+        return super().read(recorded(text))
 
 
 RECORDED_NAME = RecordedName()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from gitcp import humanize
+from gitcp.agents import SAVED
 from gitcp.cli.context import Context
-from gitcp.restoring.converting import NAMES, Converted
+from gitcp.restoring.converting import Converted
 from gitcp.wire import Json
 
 
 def say_omitted(context: Context, converted: Converted) -> None:
     """Print what was converted, and what is not in it."""
-    names = NAMES[converted.source.name], NAMES[converted.agent.name]
+    names = SAVED[converted.source.name].title, SAVED[converted.agent.name].title
     count = humanize.count(converted.messages, "message")
     context.output.say(f"converted {count} from {names[0]} to {names[1]}")
     for what, number in sorted(converted.omitted.items()):

@@ -130,7 +130,7 @@ def _fields(health: Health) -> Json:
         "unfinished": bool(store and store.unfinished),
         "agents": [
             {
-                "agent": agent.target.name,
+                "agent": agent.target.command,
                 "program": agent.program,
                 "version": agent.version,
                 "project": agent.project,

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from gitcp import humanize
-from gitcp.adapters import names
+from gitcp.agents import KNOWN, KnownAgent, called
 from gitcp.automation.install import command, scripts
-from gitcp.automation.install.agents import GIT, NAMES, TARGETS, Target, detected, named
 from gitcp.automation.install.plan import Change, InstallPlan, Left, Report, Scope, apply
+from gitcp.automation.install.targets import GIT, NAMES, detected, named
 from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
@@ -29,7 +29,8 @@ class InstallName(OneOf):
     """An agent to enable or disable, by any of its names."""
 
     def read(self, text: str) -> str:
-        return super().read(names.canonical(text))
+        known = called(text)
+        return super().read(known.command if known else text)
 
 
 options = together(
@@ -56,7 +57,7 @@ class Options(Value):
 
 def meant(
     context: Context, agents: tuple[str, ...], *, user: bool, all_known: bool = False
-) -> tuple[tuple[Target, ...], Scope]:
+) -> tuple[tuple[KnownAgent, ...], Scope]:
     """Return the agents and the scope. Raises BadValue if no agent is installed."""
     scope = (
         Scope(None, user=True)
@@ -66,7 +67,7 @@ def meant(
     if agents:
         return tuple(map(named, dict.fromkeys(agents))), scope
     if all_known:
-        return tuple(target for target in (*TARGETS, GIT) if target.home or not user), scope
+        return tuple(target for target in (*KNOWN, GIT) if target.home or not user), scope
     here = detected(context.host)
     if not here:
         raise BadValue(
@@ -197,7 +198,7 @@ def _fields(plan: InstallPlan, report: Report | None) -> Json:
         "applied": report is not None,
         "agents": [
             {
-                "agent": step.target.name,
+                "agent": step.target.command,
                 "changes": [
                     {"path": str(change.path), "kind": change.kind}
                     for change in step.changes

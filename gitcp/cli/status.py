@@ -21,7 +21,7 @@ from gitcp.model import Checkpoint
 from gitcp.state import hook_failures
 
 if TYPE_CHECKING:
-    from gitcp.automation.install.agents import Target
+    from gitcp.agents import KnownAgent
     from gitcp.automation.install.plan import Silent
     from gitcp.restoring.placing import Placed
     from gitcp.sharing.push_queue import Item, PushState
@@ -75,7 +75,7 @@ def _print_failing(context: Context) -> None:
             context.output.line("  to repair it: ", Styled(failing.hint, BOLD))
 
 
-def _enabled(context: Context) -> tuple[Target, ...]:
+def _enabled(context: Context) -> tuple[KnownAgent, ...]:
     from gitcp.automation.install import plan
 
     return plan.enabled(context.store.repo.root, context.host)
@@ -124,7 +124,7 @@ def _fields(context: Context, current: Status) -> wire.Json:
         "operation": current.base.operation,
         "faults": objects.faults(current.faults),
         "failing": objects.failing(hook_failures.of(context.store.repo)),
-        "enabled": [target.name for target in _enabled(context)],
+        "enabled": [target.command for target in _enabled(context)],
         "silent": [{"what": each.what, "hint": each.hint} for each in _silent(context)],
         "changes": [objects.change(change) for change in current.changes],
         "skipped": objects.skipped(current.skipped),

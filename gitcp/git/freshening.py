@@ -17,17 +17,22 @@ from gitcp.git.loose import has_stray_bit
 from gitcp.model import Oid
 
 if TYPE_CHECKING:
-    from gitcp.git.objects import Objects
+    from gitcp.git.pending import Pending
+    from gitcp.git.reader import ObjectReader
+    from gitcp.git.repo import Repository
+    from gitcp.git.stored import StoredObjects
 
 
 class Freshener:
     """Tells which objects of a repository can be relied on."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._repo = objects.repo
-        self._stored = objects.stored
-        self._pending = objects.pending
-        self._reader = objects.reader
+    def __init__(
+        self, repo: Repository, stored: StoredObjects, pending: Pending, reader: ObjectReader
+    ) -> None:
+        self._repo = repo
+        self._stored = stored
+        self._pending = pending
+        self._reader = reader
         self._touched: set[str] = set()
 
     def freshen(self, oid: Oid) -> bool:

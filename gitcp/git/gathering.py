@@ -83,7 +83,9 @@ class GatheringWriter(ObjectWriter):
     """
 
     def __init__(self, objects: GatheringObjects) -> None:
-        super().__init__(objects)
+        super().__init__(
+            objects.repo, objects.stored, objects.pending, objects.reader, objects.freshener
+        )
         self._gathering = objects.gathering
         self._contents: dict[Path, Contents] = {}
 

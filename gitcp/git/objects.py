@@ -36,11 +36,13 @@ class Objects:
         """Return what tells which objects can be relied on."""
         from gitcp.git.freshening import Freshener  # not for who only reads
 
-        return Freshener(self)
+        return Freshener(self.repo, self.stored, self.pending, self.reader)
 
     @cached_property
     def writer(self) -> ObjectWriter:
         """Return what writes objects."""
         from gitcp.git.writer import ObjectWriter
 
-        return ObjectWriter(self)
+        return ObjectWriter(
+            self.repo, self.stored, self.pending, self.reader, self.freshener, dry=self.dry
+        )

@@ -21,7 +21,11 @@ from gitcp.git.trees import TreeEntry, serialised
 from gitcp.model import Oid
 
 if TYPE_CHECKING:
-    from gitcp.git.objects import Objects
+    from gitcp.git.freshening import Freshener
+    from gitcp.git.pending import Pending
+    from gitcp.git.reader import ObjectReader
+    from gitcp.git.repo import Repository
+    from gitcp.git.stored import StoredObjects
 
 MOST_LOOSE = 12
 """Up to this many new objects become loose: each is a file to sync, in a directory to sync; a pack
@@ -42,16 +46,25 @@ a pack.
 class ObjectWriter:
     """Writes the objects of one repository.
 
-    Of dry ones nothing is written: trees are cached for comparison, blobs are only hashed.
+    With `dry`, nothing is written: trees are cached for comparison, blobs are only hashed.
     """
 
-    def __init__(self, objects: Objects) -> None:
-        self._repo = objects.repo
-        self._stored = objects.stored
-        self._pending = objects.pending
-        self._reader = objects.reader
-        self._freshener = objects.freshener
-        self._dry = objects.dry
+    def __init__(
+        self,
+        repo: Repository,
+        stored: StoredObjects,
+        pending: Pending,
+        reader: ObjectReader,
+        freshener: Freshener,
+        *,
+        dry: bool = False,
+    ) -> None:
+        self._repo = repo
+        self._stored = stored
+        self._pending = pending
+        self._reader = reader
+        self._freshener = freshener
+        self._dry = dry
         self._format = self._repo.object_format
         self._directory = self._stored.directory
         self._unnamed: list[Path] = []

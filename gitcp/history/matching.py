@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gitcp import adapters
+from gitcp.agents import SAVED
 from gitcp.conversation.segments import NAME
 from gitcp.git import segmented
 from gitcp.model import RESERVED, Checkpoint, Note, Oid
@@ -106,7 +107,9 @@ def searched_text(format: str | None, stream: bytes, data: bytes) -> bytes | Non
     """
     if not data.endswith(b"\n"):
         return None
-    if format not in adapters.LINE_FORMATS or not _has_messages(stream):
+    known = SAVED.get(format or "")
+    by_line = known is not None and known.transcripts.line_by_line
+    if format is None or not by_line or not _has_messages(stream):
         return SEALED.sub(b'""', data)
     messages = adapters.for_format(format).messages(data.split(b"\n"))
     texts = "\n".join(f"{each.text}\n{each.id or ''}\n{each.time or ''}" for each in messages)

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 
-from gitcp import clock, discovery, fingerprint, regular
+from gitcp import agents, clock, discovery, fingerprint, regular
 from gitcp.cli.background import WAIT_LESS, run_detached
 from gitcp.fastpath import answer, hook_memo, watched
 from gitcp.git import shared
@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gitcp.agents import KnownAgent
     from gitcp.cli.context import Context
     from gitcp.model import CheckpointId
     from gitcp.policy.events import Event
@@ -34,38 +35,12 @@ if TYPE_CHECKING:
 
 LOG_SIZE = 1 << 17
 BUSY = "hook.busy"
-TRANSCRIPT_DELAY = {"claude-code": 0.5, "copilot": 5.0}
-"""Agents that write their transcript after calling the hook, and the seconds to wait for it."""
-
 LAGGING_BEFORE_TOOL = 2.0
 MOST_BELOW = 200
 """Entries of a directory that are looked at for worktrees, before it is deleted."""
 
-REWRITING = ("gemini",)
-"""Agents that rewrite the transcript of a resumed session: it is complete at the next prompt."""
-
-READS_HOOK_OUTPUT = ("claude-code", "codex", "copilot", "gemini", "opencode")
-"""Agents that read a hook's output."""
-
-SHOWS = ("claude-code", "codex")
-"""Agents that show the user what a hook prints as `systemMessage`."""
-
-STARTED = {"claude-code": "CLAUDE_PROJECT_DIR"}
-"""Environment variables with the start directory, for agents that change their directory."""
-
-OWN_HOOKS = {
-    "codex": (".codex/hooks.json", "hooks.json"),
-    "copilot": (".github/hooks/gitcp.json", "hooks/gitcp.json"),
-}
-"""Files with the hooks of agents that run Claude Code's as well: below the root of a project, and
-below the agent's directory.
-"""
 COMMAND = b"gitcp hook"
-"""What is in each of them."""
-
-NO_NOTICE_AT_SESSION_START = ("gemini", "opencode")
-"""Agents that get notices only with a prompt: one ignores them earlier, one then loses the prompt.
-"""
+"""What is in each file with hooks of gitcp's."""
 
 
 def run(arguments: Sequence[str], until: float) -> int:
@@ -104,7 +79,7 @@ def _fail_without_repository(event: Event) -> None:
     if directory is None:
         return
     telling = _Telling(event, directory, "")
-    if event.kind in (events.PROMPT, events.TURN):
+    if event.kind in (agents.PROMPT, agents.TURN):
         from gitcp.cli.context import Context
         from gitcp.errors import GitcpError
         from gitcp.git.repo import Repository
@@ -121,7 +96,7 @@ def _fail_without_repository(event: Event) -> None:
 
 def _save_worktrees_being_deleted(event: Event, until: float) -> None:
     """Save the worktrees that a command is about to delete, each into its own sessions."""
-    if event.kind != events.BEFORE_TOOL:
+    if event.kind != agents.BEFORE_TOOL:
         return
     from gitcp.policy import risk  # only before a tool that can be risky
 
@@ -191,9 +166,8 @@ class _Telling:
         self.event = event
         home = os.path.expanduser("~")
         self.files = hook_failures.places(root, git_dir, os.environ, home)
-        self.listens = event.agent in READS_HOOK_OUTPUT and (
-            event.kind == events.PROMPT
-            or (event.kind == events.START and event.agent not in NO_NOTICE_AT_SESSION_START)
+        self.listens = event.kind == agents.PROMPT or (
+            event.kind == agents.START and event.known.hooks.hears_at_start
         )
 
     @property
@@ -204,7 +178,7 @@ class _Telling:
         failing = hook_failures.read(self.files)
         if failing is None:
             return False
-        return self.event.kind == events.START or failing.told != self._key(failing)
+        return self.event.kind == agents.START or failing.told != self._key(failing)
 
     def _key(self, failing: hook_failures.Failing) -> str:
         return f"{self.event.session_id} {failing.reason}"
@@ -241,9 +215,9 @@ class _Telling:
 
         context = f"{text}\nTell the user." if for_user else text
         answer: wire.Json = {"additionalContext": context}
-        if self.event.agent != "copilot":
+        if not self.event.known.hooks.is_plain:
             answer = {"hookSpecificOutput": {"hookEventName": self.event.name, **answer}}
-        if for_user and self.event.agent in SHOWS:
+        if for_user and self.event.known.hooks.shows:
             answer["systemMessage"] = "\n".join(for_user)
         sys.stdout.write(wire.dumps(answer).decode() + "\n")
         sys.stdout.flush()
@@ -262,21 +236,21 @@ class _Called:
         self.last = hook_memo.last(git_dir, event.agent, event.session_id)
         self.look = answer.look_at(root, git_dir)
         self.telling = _Telling(event, root, git_dir)
-        self.is_echo = event.is_borrowed and _has_own_hooks(event.agent, root)
+        self.is_echo = event.is_borrowed and _has_own_hooks(event.known, root)
 
     def note_done(self) -> None:
         """Log the event, unless a tool is about to begin."""
-        if self.event.kind != events.BEFORE_TOOL:
+        if self.event.kind != agents.BEFORE_TOOL:
             self._note(self.arrived)
 
     def note_asked(self) -> None:
         """Log that a tool waits for a save: what changes meanwhile is not of it."""
-        if self.event.kind == events.BEFORE_TOOL:
+        if self.event.kind == agents.BEFORE_TOOL:
             self._note(self.began, asked=True)
 
     def note_begin(self, time: int) -> None:
         """Log that a tool begins."""
-        if self.event.kind == events.BEFORE_TOOL:
+        if self.event.kind == agents.BEFORE_TOOL:
             self._note(time)
 
     def _note(self, time: int, *, asked: bool = False) -> None:
@@ -303,7 +277,7 @@ class _Called:
 
     def begin_turn(self) -> None:
         """For a prompt without a save, record that the turn starts at the last checkpoint."""
-        if self.event.kind == events.PROMPT and self.last is not None:
+        if self.event.kind == agents.PROMPT and self.last is not None:
             turn_start.write(self.git_dir, self.last.tip[1])
 
     def worker(self, *, telling: bool) -> Callable[[], None]:
@@ -334,7 +308,7 @@ class _Called:
         if (
             failing is None
             or failing.reason != hook_failures.OVERDUE
-            or self.event.kind in (events.START, events.PROMPT)
+            or self.event.kind in (agents.START, agents.PROMPT)
         ):
             return until
         return min(until, time.monotonic() + limits.LIMIT_AFTER_ANOTHER)
@@ -350,7 +324,7 @@ class _Called:
 
     def _trigger(self, settings: Settings) -> str | None:
         trigger = self._decided(settings)
-        if trigger is None and self.event.kind == events.BEFORE_TOOL:
+        if trigger is None and self.event.kind == agents.BEFORE_TOOL:
             return triggers.before_edit(settings)
         return trigger
 
@@ -362,25 +336,25 @@ class _Called:
         trigger = self._trigger(settings)
         if trigger is None:
             return False
-        if self.event.kind == events.START:
+        if self.event.kind == agents.START:
             return bool(self._behind())
         if self._is_before_edit(trigger):
             return self._has_unsaved()
-        is_stamped = self.event.kind == events.TURN and self.event.stamp and not self.is_echo
+        is_stamped = self.event.kind == agents.TURN and self.event.stamp and not self.is_echo
         if self.last is None or is_stamped:
             return True  # a transcript that is written later looks as it did
         files_alone, whole = trigger == "tools", trigger == answer.RISKY
         if not hook_memo.is_unchanged(self.look, self.last, files_alone=files_alone, whole=whole):
             return True
-        if self.event.kind == events.BEFORE_TOOL:
+        if self.event.kind == agents.BEFORE_TOOL:
             tool_log.note_unchanged(self.git_dir, self.began)
-        return self.event.kind == events.TURN and not self._has_written()
+        return self.event.kind == agents.TURN and not self._has_written()
 
     def _is_before_edit(self, trigger: str) -> bool:
         """Return whether a tool is about to change files, without a risk: then only what others
         have changed is saved.
         """
-        return self.event.kind == events.BEFORE_TOOL and trigger == triggers.TOOLS
+        return self.event.kind == agents.BEFORE_TOOL and trigger == triggers.TOOLS
 
     def _has_unsaved(self) -> bool:
         """Return whether the files that a tool is about to change may differ from the last
@@ -436,7 +410,7 @@ class _Called:
         trigger = self._trigger(settings)
         if trigger is None or (self._is_before_edit(trigger) and self._names_saved_files()):
             return
-        if self.event.kind != events.START:
+        if self.event.kind != agents.START:
             self._record(context, trigger, self.event.session_id, self.event.transcript)
             return
         from gitcp.saving import unchanged
@@ -448,7 +422,7 @@ class _Called:
     def _behind(self) -> list[tuple[str, str]]:
         """Return the agent's sessions with unsaved messages, except one it is rewriting now."""
         grown = hook_memo.behind(self.git_dir, self.event.agent)
-        resumed = self.event.session_id if self.event.agent in REWRITING else ""
+        resumed = self.event.session_id if self.event.known.hooks.rewrites else ""
         return [
             (session_id, transcript) for session_id, transcript in grown if session_id != resumed
         ]
@@ -512,7 +486,7 @@ class _Called:
 
     def _follow(self, store: Store, saved: Saved) -> None:
         """Do what follows a save: remember where a turn began, report problems, keep the limits."""
-        if self.event.kind == events.PROMPT:
+        if self.event.kind == agents.PROMPT:
             turn_start.write(str(store.repo.git_dir), saved.checkpoint.commit)
         if saved.damage:
             self._report(store, saved.damage)
@@ -699,7 +673,7 @@ def _places(event: Event) -> list[tuple[str, str]]:
     in: an agent that entered a submodule still works on the project, and neither's checkpoints
     contain the other's files.
     """
-    started = os.environ.get(STARTED.get(event.agent, ""), "")
+    started = os.environ.get(event.known.hooks.start_variable, "")
     candidates = (
         _where(event),
         discovery.discover("."),
@@ -738,34 +712,31 @@ def _is_inside(path: str, root: str) -> bool:
     return (real == root or real.startswith(root.rstrip("/") + "/")) and os.path.isdir(real)
 
 
-def _has_own_hooks(agent: str, root: str) -> bool:
+def _has_own_hooks(agent: KnownAgent, root: str) -> bool:
     """Return whether gitcp's own hooks of an agent are installed, which also runs those of
     another one.
     """
-    known = OWN_HOOKS.get(agent)
-    if known is None:
-        return False
-    below_root, below_own = known
-    own = events.directory(agent, os.environ, os.path.expanduser("~"))
-    paths = (os.path.join(root, below_root), os.path.join(own, below_own))
-    return any(COMMAND in discovery.beginning(path) for path in paths)
+    file = agent.pieces[0].target
+    own = agent.home_in(os.environ, os.path.expanduser("~"))
+    paths = (os.path.join(root, agent.project, file), os.path.join(own, file))
+    return agent.hooks.runs_others and any(COMMAND in discovery.beginning(path) for path in paths)
 
 
 def _patience(event: Event) -> float:
     """Return the seconds to wait for the agent's transcript. Before a tool the agent is blocked."""
-    patience = TRANSCRIPT_DELAY.get(event.agent, 0.0)
-    return min(patience, LAGGING_BEFORE_TOOL) if event.kind == events.BEFORE_TOOL else patience
+    delay = event.known.hooks.delay
+    return min(delay, LAGGING_BEFORE_TOOL) if event.kind == agents.BEFORE_TOOL else delay
 
 
 def _awaited(event: Event) -> bytes | tuple[str, int]:
     """Return what the agent is about to write to its transcript: the tool call's id, or the end of
     its message. For an agent that logs hook calls: the event's name and time.
     """
-    if event.agent not in TRANSCRIPT_DELAY or event.kind not in (events.BEFORE_TOOL, events.TURN):
+    if not event.known.hooks.delay or event.kind not in (agents.BEFORE_TOOL, agents.TURN):
         return b""
-    if event.agent == "copilot":
+    if event.known.hooks.is_logged:
         return (event.name, event.stamp) if event.stamp else b""
-    if event.kind == events.BEFORE_TOOL:
+    if event.kind == agents.BEFORE_TOOL:
         return next((call.id for call in event.calls if call.id), "").encode("utf-8", "replace")
     tail = event.said.rstrip()[-200:]
     plain = [at for at, char in enumerate(tail) if char in '"\\' or not char.isprintable()]

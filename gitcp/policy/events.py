@@ -4,108 +4,13 @@ from __future__ import annotations
 
 import os
 
+from gitcp import agents
+from gitcp.agents import SAVED, KnownAgent
 from gitcp.policy import payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-START = "start"
-PROMPT = "prompt"
-BEFORE_TOOL = "before-tool"
-AFTER_TOOLS = "after-tools"
-TURN = "turn"
-COMPACTION = "compaction"
-END = "end"
-
-AGENTS = {
-    "claude": "claude-code",
-    "claude-code": "claude-code",
-    "codex": "codex",
-    "copilot": "copilot",
-    "gemini": "gemini",
-    "opencode": "opencode",
-}
-"""Agent names as passed to `gitcp hook`, with their adapters."""
-
-KINDS: dict[str, dict[str, str]] = {
-    "claude-code": {
-        "SessionStart": START,
-        "UserPromptSubmit": PROMPT,
-        "PreToolUse": BEFORE_TOOL,
-        "PostToolUse": AFTER_TOOLS,
-        "PostToolUseFailure": AFTER_TOOLS,
-        "PostToolBatch": AFTER_TOOLS,
-        "SubagentStop": AFTER_TOOLS,
-        "Stop": TURN,
-        "StopFailure": TURN,
-        "PreCompact": COMPACTION,
-        "SessionEnd": END,
-    },
-    "codex": {
-        "SessionStart": START,
-        "UserPromptSubmit": PROMPT,
-        "PreToolUse": BEFORE_TOOL,
-        "PostToolUse": AFTER_TOOLS,
-        "SubagentStop": AFTER_TOOLS,
-        "Stop": TURN,
-        "Interrupt": END,
-        "agent-turn-complete": TURN,
-        "PreCompact": COMPACTION,
-        "SessionEnd": END,
-    },
-    "gemini": {
-        "SessionStart": START,
-        "BeforeAgent": PROMPT,
-        "BeforeTool": BEFORE_TOOL,
-        "AfterTool": AFTER_TOOLS,
-        "AfterAgent": TURN,
-        "PreCompress": COMPACTION,
-        "SessionEnd": END,
-    },
-    "opencode": {
-        "session.created": START,
-        "chat.message": PROMPT,
-        "tool.execute.before": BEFORE_TOOL,
-        "tool.execute.after": AFTER_TOOLS,
-        "session.idle": TURN,
-        "session.error": TURN,
-        "experimental.session.compacting": COMPACTION,
-        "dispose": END,
-    },
-    "copilot": {
-        "sessionStart": START,
-        "userPromptSubmitted": PROMPT,
-        "preToolUse": BEFORE_TOOL,
-        "postToolUse": AFTER_TOOLS,
-        "subagentStop": AFTER_TOOLS,
-        "agentStop": TURN,
-        "errorOccurred": TURN,
-        "preCompact": COMPACTION,
-        "sessionEnd": END,
-    },
-}
-"""The events that can trigger a checkpoint, by the agent's name for them. All others are
-ignored.
-"""
-
-STORES = {
-    "claude-code": (".claude", "CLAUDE_CONFIG_DIR", ""),
-    "codex": (".codex", "CODEX_HOME", ""),
-    "copilot": (".copilot", "COPILOT_HOME", ""),
-    "gemini": (".gemini", "GEMINI_CLI_HOME", ".gemini"),
-}
-"""Where agents that name their transcript keep it: below the home directory, or below that which a
-variable names.
-"""
-
-SESSION_VARIABLES = {
-    "claude-code": ("CLAUDE_CODE_SESSION_ID",),
-    "codex": ("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
-    "copilot": ("COPILOT_AGENT_SESSION_ID",),
-    "gemini": ("GEMINI_SESSION_ID",),
-}
-"""Environment variables in which agents pass their session's id."""
 
 TRIAL, ANSWER = "GITCP_HOOK_TRIAL", b"gitcp\n"
 """The environment variable with which `gitcp doctor` asks a hook whether it reaches gitcp, and what
@@ -190,22 +95,27 @@ class Event:
             self.session_id, self.subagent = parent, self.session_id
         self.calls = _calls(name, fields)
 
+    @property
+    def known(self) -> KnownAgent:
+        """The record of its agent."""
+        return SAVED[self.agent]
+
 
 def read(agent: str, name: str, fields: payload.Fields) -> Event | None:
     """Return the event, None if it can never trigger a checkpoint."""
-    adapter = AGENTS.get(agent, "")
+    known = agents.called(agent)
     if name == "notify":
         name = _text(fields, NAME)
-    kind = KINDS.get(adapter, {}).get(name)
-    if kind is None:
+    kind = known.hooks.events.get(name) if known else None
+    if known is None or kind is None:
         return None
-    event = Event(adapter, name, kind, fields)
-    if event.subagent and kind in (START, PROMPT, END):
+    event = Event(known.name, name, kind, fields)
+    if event.subagent and kind in (agents.START, agents.PROMPT, agents.END):
         return None  # a sub-agent's session is its parent's, which continues
-    if event.subagent and kind == TURN:
-        event.kind = AFTER_TOOLS
-    if adapter == "gemini" and kind == COMPACTION and fields.get("trigger") != "manual":
-        return None  # sent before every request, whether Gemini compacts or not
+    if event.subagent and kind == agents.TURN:
+        event.kind = agents.AFTER_TOOLS
+    if known.hooks.always_compacts and kind == agents.COMPACTION:
+        return event if fields.get("trigger") == "manual" else None
     return event
 
 
@@ -218,32 +128,26 @@ def attribute(event: Event, env: Mapping[str, str], home: str) -> None:
     agent = _of_transcript(event, env, home) if event.transcript else _of_environment(event, env)
     if agent == event.agent:
         return
-    names = (name for name, kind in KINDS[agent].items() if kind == event.kind)
-    if event.name not in KINDS[agent]:
+    known = SAVED[agent]
+    names = (name for name, kind in known.hooks.events.items() if kind == event.kind)
+    if event.name not in known.hooks.events:
         event.name = next(names, event.name)
     event.agent, event.is_borrowed = agent, True
-    if agent == "copilot" and not event.stamp:
+    if known.hooks.is_logged and not event.stamp:
         event.stamp = _milliseconds(event.sent)
-
-
-def directory(agent: str, env: Mapping[str, str], home: str) -> str:
-    """Return the directory of an agent in STORES, in this environment."""
-    usual, variable, below = STORES[agent]
-    chosen = env.get(variable)
-    return os.path.normpath(os.path.join(chosen, below) if chosen else os.path.join(home, usual))
 
 
 def _of_transcript(event: Event, env: Mapping[str, str], home: str) -> str:
     """Return the agent in whose directory the transcript is, the event's own if that is unknown."""
     path = _real(event.transcript)
-    places = {
-        agent: [os.path.join(home, directory), os.path.join(env.get(variable, ""), below)]
-        for agent, (directory, variable, below) in STORES.items()
-    }
     owners = [
-        agent
-        for agent, directories in places.items()
-        if any(path.startswith(_real(each) + os.sep) for each in directories if os.path.isabs(each))
+        known.name
+        for known in SAVED.values()
+        if not known.transcripts.data  # the others name no transcript
+        and any(
+            path.startswith(_real(each) + os.sep)
+            for each in (f"{home}/{known.home}", known.home_in(env, home))
+        )
     ]
     return event.agent if event.agent in owners or not owners else owners[0]
 
@@ -254,9 +158,10 @@ def _of_environment(event: Event, env: Mapping[str, str]) -> str:
     it runs the hook.
     """
     owners = [
-        agent
-        for agent, variables in SESSION_VARIABLES.items()
-        if event.session_id and any(env.get(name) == event.session_id for name in variables)
+        known.name
+        for known in SAVED.values()
+        if event.session_id
+        and any(env.get(name) == event.session_id for name in known.transcripts.session_variables)
     ]
     if owners:
         return event.agent if event.agent in owners else owners[0]

@@ -5,7 +5,8 @@ Triggers are the strings of `model.Trigger`: importing that module takes longer 
 
 from __future__ import annotations
 
-from gitcp.policy import events, outcome, risk
+from gitcp import agents
+from gitcp.policy import outcome, risk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 TOOLS = "tools"
 
 PLAIN = {
-    events.START: "turn",  # what an agent that was killed had done
-    events.PROMPT: "prompt",
-    events.AFTER_TOOLS: TOOLS,
-    events.TURN: "turn",
-    events.COMPACTION: "compaction",
-    events.END: "session-end",
+    agents.START: "turn",  # what an agent that was killed had done
+    agents.PROMPT: "prompt",
+    agents.AFTER_TOOLS: TOOLS,
+    agents.TURN: "turn",
+    agents.COMPACTION: "compaction",
+    agents.END: "session-end",
 }
 
 COMMANDS = ("checkpoint", "checkpoints", "prune", "restore", "rollback")
@@ -66,7 +67,7 @@ BUG_FOUND = (
 
 def is_idle(event: Event) -> bool:
     """Return whether an event can never lead to a checkpoint, whatever the settings."""
-    return event.kind == events.BEFORE_TOOL and not any(risk.may_be(call) for call in event.calls)
+    return event.kind == agents.BEFORE_TOOL and not any(risk.may_be(call) for call in event.calls)
 
 
 def decide(event: Event, settings: Settings, age: float | None, size_of: SizeOf) -> str | None:
@@ -76,12 +77,12 @@ def decide(event: Event, settings: Settings, age: float | None, size_of: SizeOf)
     If a special trigger is disabled, the event's plain one is used. `size_of`
     returns the size of a file in bytes.
     """
-    if event.kind == events.PROMPT and is_own_command(event.prompt):
+    if event.kind == agents.PROMPT and is_own_command(event.prompt):
         return None  # it saves itself what it has to
     special = _special(event, settings, size_of)
     if special is not None and special not in settings.off:
         return special
-    if event.kind == events.AFTER_TOOLS:
+    if event.kind == agents.AFTER_TOOLS:
         if age is not None and age >= settings.interval > 0 and "interval" not in settings.off:
             return "interval"
         if event.calls and all(call.tool in risk.READERS for call in event.calls):
@@ -104,21 +105,21 @@ def is_own_command(prompt: str) -> bool:
 
 
 def _special(event: Event, settings: Settings, size_of: SizeOf) -> str | None:
-    if event.kind == events.BEFORE_TOOL:
+    if event.kind == agents.BEFORE_TOOL:
         return (
             "before-risky-change"
             if any(risk.is_risky(c, settings, size_of) for c in event.calls)
             else None
         )
-    if event.kind == events.PROMPT:
+    if event.kind == agents.PROMPT:
         return "before-refactor" if _has_word(event.prompt, REFACTORING) else None
-    if event.kind == events.AFTER_TOOLS:
+    if event.kind == agents.AFTER_TOOLS:
         return (
             "on-test-failure"
             if any(outcome.is_failed_test(c, settings) for c in event.calls)
             else None
         )
-    if event.kind == events.TURN:
+    if event.kind == agents.TURN:
         reply = event.said.lower()
         return "after-bug-found" if any(words in reply for words in BUG_FOUND) else None
     return None

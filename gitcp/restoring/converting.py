@@ -16,6 +16,7 @@ from gitcp import adapters
 from gitcp.adapters import conversion
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import SPACE, Target, parse_time
+from gitcp.agents import SAVED
 from gitcp.dialogue import Dialogue, Item, Text
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.model import Agent, Checkpoint, CheckpointId, Note
@@ -30,15 +31,6 @@ from gitcp.worktree.paths import display
 
 CONVERT = "convert"
 """The operation as the log names it."""
-
-NAMES = {
-    "claude-code": "Claude Code",
-    "codex": "Codex",
-    "copilot": "Copilot CLI",
-    "gemini": "Gemini CLI",
-    "opencode": "opencode",
-}
-"""The agents, as people call them."""
 
 
 class Handover(NamedTuple):
@@ -117,7 +109,7 @@ def check(checkpoint: Checkpoint, agent: str) -> Agent:
     adapters.converter(checkpoint.agent.name)
     if checkpoint.agent.name == agent:
         raise Refused(
-            f"the conversation of {checkpoint.id} is {NAMES[agent]}'s already; "
+            f"the conversation of {checkpoint.id} is {SAVED[agent].title}'s already; "
             "nothing was converted",
             hint=f"gitcp resume {checkpoint.id}",
         )
@@ -209,7 +201,7 @@ def _head(source: Agent, note: Note) -> list[str]:
     the same while the note does.
     """
     session = f", session {source.session_id}" if source.session_id else ""
-    begun = f"[gitcp] This conversation was begun with {NAMES[source.name]}{session}"
+    begun = f"[gitcp] This conversation was begun with {SAVED[source.name].title}{session}"
     return [
         f"{begun}, and is continued with you.",
         "Its tool calls name that agent's tools, not yours. Read files again before changing them.",

@@ -15,12 +15,12 @@ from gitcp import adapters, wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Placement, Reader, Stored, Write
 from gitcp.adopting import personal
+from gitcp.agents import SAVED
 from gitcp.conversation import segments
 from gitcp.errors import GitcpError, Refused
 from gitcp.fastpath import hook_memo
 from gitcp.git.fsync import make_own_directory, replacing
 from gitcp.model import MAIN, Agent, Capture, Checkpoint, Conversation
-from gitcp.policy import events
 from gitcp.restoring.plan import Kept
 from gitcp.saving.conversation import lines, relative_directory, store_capture, stored
 from gitcp.store import Store
@@ -121,20 +121,20 @@ def _elsewhere(store: Store, name: str, agent: Agent | None, placement: Placemen
     environment names, "" if it does not, or if no hook has told.
     """
     session = agent.session_id if agent else None
-    if session is None or name not in events.STORES or not placement.files:
+    record = SAVED.get(name)
+    if session is None or record is None or record.transcripts.data or not placement.files:
         return ""
     known = hook_memo.last(os.fsdecode(store.repo.git_dir), name, session)
-    _, variable, below = events.STORES[name]
     host = store.repo.host
-    here = Path(events.directory(name, host.env, str(host.home)))
+    here = Path(record.home_in(host.env, str(host.home)))
     with suppress(ValueError, IndexError):
         depth = len(placement.files[0].path.relative_to(here).parts)
         there = Path(known.transcript).parents[depth - 1] if known else here
         if there != here and known is not None and os.path.isfile(known.transcript):
-            value = there.parent if below else there
+            value = there.parent if record.below else there
             return (
                 f"session {session} is in {there}, but this shell names {here}: "
-                f"with {variable}={shlex.quote(str(value))}, gitcp restores it there"
+                f"with {record.home_variable}={shlex.quote(str(value))}, gitcp restores it there"
             )
     return ""
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import UUID
 
-from gitcp import adapters, readme, wire
-from gitcp.adapters import conversion, generic, names
+from gitcp import adapters, agents, readme, wire
+from gitcp.adapters import conversion, generic
 from gitcp.adapters.base import Found, Running, place_parts
 from gitcp.adapters.conversion import Target
 from gitcp.dialogue import Dialogue
@@ -188,7 +188,7 @@ def _written(dialogue: Dialogue, agent: str | None, name: str, digest: str) -> C
 
     Raises BadValue if that cannot be written, or if there are no messages.
     """
-    target = agent or names.recorded(dialogue.agent.name)
+    target = agent or agents.recorded(dialogue.agent.name)
     if target not in adapters.CONVERTIBLE or not dialogue.items:
         problem = "is a trajectory without messages"
         if dialogue.items:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from gitcp import fingerprint
+from gitcp import agents, fingerprint
 from gitcp.git import shared
 from gitcp.policy import edited, events, risk
 
@@ -60,8 +60,7 @@ WAITING = frozenset("Agent Task agent task".split())
 FILE = ("file_path", "filePath", "notebook_path", "path", "absolute_path")
 
 ESCAPES = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"))
-MARKS = {events.PROMPT: TURN, events.TURN: IDLE, events.END: LEFT}
-AGENTS = frozenset(events.AGENTS.values())
+MARKS = {agents.PROMPT: TURN, agents.TURN: IDLE, agents.END: LEFT}
 
 
 class Line:
@@ -106,7 +105,7 @@ def note(git_dir: str, root: str, event: Event, now: int, *, asked: bool = False
         head = f"{now}\t{event.agent}\t{event.session_id}"
         if event.kind in MARKS and not event.subagent:
             _append(git_dir, f"{MARKS[event.kind]}\t{head}\t\t*".encode() + WHOLE)
-        elif event.kind in (events.BEFORE_TOOL, events.AFTER_TOOLS):
+        elif event.kind in (agents.BEFORE_TOOL, agents.AFTER_TOOLS):
             _append(git_dir, *_lines(event, root, head, asked=asked))
     except (OSError, ValueError):
         return
@@ -191,7 +190,7 @@ def _patched(patch: str) -> list[str]:
 
 
 def _lines(event: Event, root: str, head: str, *, asked: bool) -> Iterator[bytes]:
-    is_begin = event.kind == events.BEFORE_TOOL
+    is_begin = event.kind == agents.BEFORE_TOOL
     for call in event.calls:
         named = changed_paths(call)
         known = _escaped((call.id or call.tool).encode("utf-8", "replace"))
@@ -306,7 +305,7 @@ def _parsed(text: bytes) -> Line | None:
         return None
     at, agent, session, call, *paths = fields
     key = (agent.decode("ascii", "replace"), session.decode("ascii", "replace"))
-    is_session = key[0] in AGENTS and events.session_id(key[1]) == key[1] != ""
+    is_session = key[0] in agents.SAVED and events.session_id(key[1]) == key[1] != ""
     if not is_session and mark != SAME.encode():
         return None
     named = None if paths == [ANY] else tuple(map(_unescaped, paths))

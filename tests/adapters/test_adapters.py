@@ -15,6 +15,7 @@ from capturing import host
 
 from gitcp import adapters
 from gitcp.adapters.base import Adapter
+from gitcp.agents import SAVED, KnownAgent
 from gitcp.errors import BadValue
 from gitcp.fastpath import answer
 from gitcp.value import replace
@@ -76,15 +77,17 @@ def test_a_save_loads_no_adapter_of_an_absent_agent(project: Project, sealed: Pa
     """
     project.write("a.txt", "one\n")
     assert loaded_by_a_save(project) == set()
-    known = adapters.BUILTIN[0]
-    assert loaded_by_a_save(project, {known.variables[0]: "/nowhere"}) == {known.module}
+    known = SAVED["claude-code"]
+    assert loaded_by_a_save(project, {known.variables[0]: "/nowhere"}) == {
+        known.transcripts.package
+    }
     sealed.joinpath(known.directory).mkdir(parents=True)
-    assert loaded_by_a_save(project) == {known.module}
+    assert loaded_by_a_save(project) == {known.transcripts.package}
 
 
-@pytest.mark.parametrize("known", adapters.BUILTIN, ids=lambda known: known.name)
+@pytest.mark.parametrize("known", SAVED.values(), ids=lambda known: known.name)
 def test_each_agent_is_asked_where_it_is(
-    known: adapters.Builtin, tmp_path: Path, project: Project
+    known: KnownAgent, tmp_path: Path, project: Project
 ) -> None:
     """Each by its directory and by each of its variables; nobody else is."""
     asked = partial(adapters.find_all, project.root)
@@ -115,7 +118,7 @@ def test_the_quick_answer_knows_the_variables() -> None:
     """What decides whether an adapter is asked decides whether a save may be answered from
     memory.
     """
-    named = [variable for known in adapters.BUILTIN for variable in known.variables]
+    named = [variable for known in SAVED.values() for variable in known.variables]
 
     assert named
     assert all(variable.startswith(answer.DECIDING) for variable in named)
@@ -126,7 +129,7 @@ def test_a_new_agent_ends_the_quick_answer(project: Project, sealed: Path) -> No
     watched = adapters.watched(project.root, host())
 
     assert watched
-    assert {sealed / known.directory for known in adapters.BUILTIN} <= set(watched)
+    assert {sealed / known.directory for known in SAVED.values()} <= set(watched)
 
 
 # ---------------------------------------------------------------- other packages'

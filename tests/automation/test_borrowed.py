@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gitcp import agents
 from gitcp.policy import events
 from gitcp.state import tool_log
 
@@ -154,7 +155,7 @@ def test_whose(transcript: str, env: dict[str, str], expected: str) -> None:
     events.attribute(event, env, "/h")
     assert event.agent == expected
     assert event.is_borrowed is (expected != "claude-code")
-    assert event.kind == events.TURN
+    assert event.kind == agents.TURN
     if expected == "copilot":
         assert (event.name, event.stamp) == ("agentStop", 1_795_739_353_197)
 

@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 from terminal import on_terminal
 
-from gitcp.automation.install import agents, files, plan, shipped
+from gitcp.agents import KNOWN
+from gitcp.automation.install import files, plan, shipped, targets
 from gitcp.automation.install.plan import apply
 from gitcp.model import Host
 
 from driver import SOURCE, File, Project
 
-EVERY = tuple(target.name for target in agents.TARGETS)
+EVERY = tuple(agent.command for agent in KNOWN)
 HOOKED = ("claude", "codex", "gemini", "opencode", "copilot")
 SETTINGS = {
     "claude": ".claude/settings.json",
@@ -346,7 +347,7 @@ def test_every_name_people_use(project: Project, typed: str, agent: str) -> None
 @pytest.mark.parametrize("verb", ["enable", "disable"])
 def test_an_unknown_name_lists_the_agents(project: Project, verb: str) -> None:
     """A name that no agent has is answered with those that there are."""
-    assert f"'nobody' is not one of {', '.join(agents.NAMES)}" in (
+    assert f"'nobody' is not one of {', '.join(targets.NAMES)}" in (
         project.gitcp(verb, "nobody", check=2).err
     )
 
@@ -624,7 +625,7 @@ def test_a_change_meanwhile(project: Project, sealed: Path) -> None:
     """A file that changed since the plan was made is left as it is now."""
     project.write(".claude/settings.json", "{}")
     scope = plan.Scope(project.root, user=False)
-    made = plan.enable((agents.named("claude"),), scope, Host(os.environ, sealed, _no_clock))
+    made = plan.enable((targets.named("claude"),), scope, Host(os.environ, sealed, _no_clock))
     project.write(".claude/settings.json", '{"a": 1}')
 
     report = apply(made)

@@ -26,10 +26,10 @@ from hypothesis import strategies as st
 
 from gitcp import trusted_cache
 from gitcp.adapters import claude_code
+from gitcp.agents import SAVED
 from gitcp.fastpath import hook_memo
 from gitcp.hooks import handler, limits
 from gitcp.model import Agent
-from gitcp.policy import events
 
 from driver import SOURCE, Project
 from samples import START, open_store
@@ -919,7 +919,7 @@ FIELDS = st.fixed_dictionaries(
     },
 )
 STEP = st.tuples(
-    st.sampled_from([*events.KINDS["claude-code"], "Notification"]), FIELDS, st.booleans()
+    st.sampled_from([*SAVED["claude-code"].hooks.events, "Notification"]), FIELDS, st.booleans()
 )
 
 

@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
-from gitcp.automation.install import agents, shipped
+from gitcp import agents
+from gitcp.automation.install import shipped
 from gitcp.cli import background
 from gitcp.hooks import limits
-from gitcp.policy import events
 
 from driver import SOURCE, Project
 
@@ -144,10 +144,10 @@ def test_every_event_has_the_limit_that_is_documented() -> None:
     """Each event before a tool and at the end is known as such by its name; what agents are told
     leaves time for it.
     """
-    for kinds in events.KINDS.values():
+    for kinds in (known.hooks.events for known in agents.KNOWN):
         for name, kind in kinds.items():
-            assert (kind == events.BEFORE_TOOL) == (name in limits.BEFORE_TOOL), name
-            assert (kind == events.END) == (name in limits.AT_END), name
+            assert (kind == agents.BEFORE_TOOL) == (name in limits.BEFORE_TOOL), name
+            assert (kind == agents.END) == (name in limits.AT_END), name
     for source, unit in (
         ("claude/hooks/hooks.json", 1),
         ("codex/hooks.json", 1),
@@ -162,7 +162,7 @@ def test_every_event_has_the_limit_that_is_documented() -> None:
             )
     for name, (hook,) in json.loads(shipped.read("copilot/gitcp.json"))["hooks"].items():
         assert hook["timeoutSec"] in allowed(name, 1), name
-    assert len(agents.TARGETS) == 8
+    assert len(agents.KNOWN) == 8
 
 
 def allowed(name: str, unit: int) -> range:

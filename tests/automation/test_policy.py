@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitcp import agents
+from gitcp.agents import COMMANDS
 from gitcp.automation.install import shipped
-from gitcp.automation.install.agents import COMMANDS, Form
 from gitcp.model import Trigger
 from gitcp.policy import events, outcome, patterns, payload, risk, shell, triggers
 from gitcp.policy.events import Call, Event
@@ -100,7 +101,7 @@ def test_payload_nested_too_deeply() -> None:
 
 @pytest.mark.parametrize(
     ("agent", "name", "kind"),
-    [(a, n, k) for a, kinds in events.KINDS.items() for n, k in kinds.items()],
+    [(known.name, n, k) for known in agents.KNOWN for n, k in known.hooks.events.items()],
 )
 def test_events_are_known(agent: str, name: str, kind: str) -> None:
     """Each event of each agent is of its kind."""
@@ -145,7 +146,7 @@ def test_codex_notifies() -> None:
     )
 
     assert found is not None
-    assert (found.kind, found.session_id) == (events.TURN, "t1")
+    assert (found.kind, found.session_id) == (agents.TURN, "t1")
 
 
 def test_a_subagent_belongs_to_its_parent() -> None:
@@ -176,7 +177,7 @@ def test_session_ids_that_are_none(text: str) -> None:
 )
 def test_events_of_any_shape(fields: dict[str, Any]) -> None:
     """A field of an unexpected type is no error, in any event."""
-    for agent, kinds in events.KINDS.items():
+    for agent, kinds in ((known.name, known.hooks.events) for known in agents.SAVED.values()):
         for name in kinds:
             found = events.read(agent, name, fields)
             assert found is None or triggers.is_idle(found) or decided(found) in {None, *AUTOMATIC}
@@ -475,7 +476,7 @@ def test_exit_codes(output: object, code: int | None) -> None:
 
 # ---------------------------------------------------------------- triggers
 
-FORMS: tuple[Form, ...] = ("", "command", "toml-command")
+FORMS = ("", "command", "toml-command")
 DECISIONS: list[tuple[Event, str | None]] = [
     (event("claude", "SessionStart", source="startup"), "turn"),
     (event("claude", "UserPromptSubmit", prompt="add a test"), "prompt"),

@@ -54,7 +54,9 @@ class Meddling(Objects):
 
     def __init__(self, repo: Repository) -> None:
         super().__init__(repo)
-        self.writer = MeddlingWriter(self)
+        self.writer = MeddlingWriter(
+            self.repo, self.stored, self.pending, self.reader, self.freshener
+        )
 
 
 @pytest.fixture

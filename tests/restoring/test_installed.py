@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from gitcp.automation.install.agents import TARGETS
+from gitcp.agents import KNOWN
 
 from driver import Project
 
-NAMES = [target.name for target in TARGETS]
+NAMES = [target.command for target in KNOWN]
 
 
 @pytest.fixture
@@ -44,10 +44,10 @@ def test_stays(enabled: Project, *, is_saved: bool) -> None:
     assert enabled.files() == after
     again = enabled.gitcp("restore", "1", "--yes", check=0).out
     assert again.startswith("nothing was restored: everything else already matches ")
-    hooked = [target for target in TARGETS if not target.asked]
+    hooked = [target for target in KNOWN if target.hooks.events]
     titles = ", ".join(target.title for target in hooked)
     assert f"Hooks         installed for {titles}\n" in enabled.gitcp("status", check=0).out
-    assert enabled.json("status")["enabled"] == [target.name for target in hooked]
+    assert enabled.json("status")["enabled"] == [target.command for target in hooked]
     enabled.gitcp("undo", "--yes", check=0)
     assert enabled.files() == before
     enabled.gitcp("redo", "--yes", check=0)

@@ -809,7 +809,7 @@ def test_little_memory(project: Project, form: str) -> None:
     peaks = []
     content = "words of a person, and some more of them than a line of a page usually has\n" * 1500
     line = {"type": "user", "message": {"role": "user", "content": content}}
-    for name, prompts in (("short", 1), ("long", 160)):
+    for name, prompts in (("short", 1), ("long", 320)):
         lines = (json.dumps({**line, "uuid": f"{n}", "sessionId": name}) for n in range(prompts))
         (project.root / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
         given = ("--session", name, "--conversation", f"{name}.jsonl", "--agent", "claude-code")

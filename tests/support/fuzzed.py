@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from gitcp import adapters, trusted_cache, wire
+from gitcp.agents import SAVED
 from gitcp.automation.install import jsonc
 from gitcp.conversation import segments
 from gitcp.fastpath import nodes
@@ -50,7 +51,7 @@ OID = Oid("1" * 40)
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DEEP = 100_000
 
-AGENTS = (*(known.name for known in adapters.BUILTIN), "generic")
+AGENTS = (*SAVED, "generic")
 LINES = (
     (
         b'{"type":"user","uuid":"u1","sessionId":"s","message":{"role":"user","content":"hello"},"timestamp":"2026-01-01"}\n'
@@ -243,7 +244,7 @@ def _transcript(agent: str) -> Callable[[bytes], object]:
 def _hooked(data: bytes) -> object:
     fields = payload.fields(data.decode("utf-8", "replace"))
     found: list[object] = []
-    for agent in events.AGENTS:
+    for agent in SAVED:
         for name in NAMES:
             event = events.read(agent, name, fields)
             if event is not None:

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from gitcp import adapters, clock, humanize
 from gitcp.adapters.base import Found
+from gitcp.agents import KNOWN, KnownAgent
 from gitcp.automation.install import command, plan, switches, trial
-from gitcp.automation.install.agents import TARGETS, Target, home, program
 from gitcp.automation.install.plan import Scope
+from gitcp.automation.install.targets import home, program
 from gitcp.automation.watching import inotify
 from gitcp.errors import GitcpError, GitFailed, Refused
 from gitcp.fastpath import watched
@@ -72,7 +73,7 @@ class AgentHealth(Value):
     user, and when a hook last saved.
     """
 
-    target: Target
+    target: KnownAgent
     program: str | None
     version: str | None
     project: str
@@ -264,7 +265,7 @@ def _is_old(git: str) -> bool:
 def _agents(store: Store | None, host: Host) -> Iterator[AgentHealth]:
     """Yield the agents with hooks that are installed, or that gitcp is set up for."""
     root = None if store is None else store.repo.root
-    for target in (target for target in TARGETS if not target.asked):
+    for target in (target for target in KNOWN if target.hooks.events):
         path = program(target, host)
         project = NO if store is None else _state(target, Scope(store.repo.root, user=False), host)
         user = _state(target, Scope(None, user=True), host)
@@ -276,7 +277,7 @@ def _agents(store: Store | None, host: Host) -> Iterator[AgentHealth]:
             )
 
 
-def _state(target: Target, scope: Scope, host: Host) -> str:
+def _state(target: KnownAgent, scope: Scope, host: Host) -> str:
     """Return whether an agent is enabled in a scope, and with this version's files."""
     if not plan.is_enabled(target, scope, host):
         return NO
@@ -286,7 +287,7 @@ def _state(target: Target, scope: Scope, host: Host) -> str:
 def _agent_problems(
     agent: AgentHealth, store: Store | None, host: Host, gitcp: str | None
 ) -> Iterator[Problem]:
-    name, title = agent.target.name, agent.target.title
+    name, title = agent.target.command, agent.target.title
     scopes = [Scope(None, user=True)] if agent.user in (CURRENT, OLD) else []
     if store is not None and agent.project != NO:
         scopes.append(Scope(store.repo.root, user=False))
@@ -308,7 +309,7 @@ def _hook_problems(
     """Yield the hooks that do not reach gitcp, if they are `tried`, and those of another version,
     by scope.
     """
-    name, title = agent.target.name, agent.target.title
+    name, title = agent.target.command, agent.target.title
     for scope in scopes:
         repair = f"gitcp enable {name}{' --user' * scope.user}"
         failed = trial.failed(agent.target, scope, host) if tried else None
@@ -354,18 +355,18 @@ def _uncovered(agents: Iterable[AgentHealth], store: Store, host: Host) -> Itera
             more = f" and {len(without) - 1} more" if len(without) > 1 else ""
             yield (
                 f"{agent.target.title} is not enabled in the worktree {without[0]}{more}; "
-                f"`gitcp enable {agent.target.name} --user` covers all"
+                f"`gitcp enable {agent.target.command} --user` covers all"
             )
 
 
-def _last_hook(target: Target, store: Store | None) -> datetime | None:
+def _last_hook(target: KnownAgent, store: Store | None) -> datetime | None:
     if store is None:
         return None
     directory = store.repo.git_dir / "gitcp" / events.HOOKED
     times = [0.0]
     with contextlib.suppress(OSError):
         for path in directory.iterdir():
-            if path.name.startswith(f"{events.AGENTS.get(target.name, target.name)}."):
+            if path.name.startswith(f"{target.name}."):
                 times.append(path.stat().st_mtime)
     return clock.local(max(times)) if max(times) else None
 

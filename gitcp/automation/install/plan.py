@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
-from gitcp import value
+from gitcp.agents import KNOWN, KnownAgent, Piece
 from gitcp.automation.install import command, merging, scripts, shipped, switches, trust
-from gitcp.automation.install.agents import GIT, TARGETS, Piece, Target, home, program
 from gitcp.automation.install.appending import appended, cut
 from gitcp.automation.install.files import (
     FileState,
@@ -19,6 +19,7 @@ from gitcp.automation.install.files import (
     read_state,
     replace,
 )
+from gitcp.automation.install.targets import GIT, home, program
 from gitcp.errors import BadValue
 from gitcp.model import Host
 from gitcp.value import Value
@@ -72,7 +73,7 @@ class Left(Value):
 class AgentPlan(Value):
     """The changes for one agent, the files that cannot be changed, and notes for the user."""
 
-    target: Target
+    target: KnownAgent
     changes: tuple[Change, ...]
     left: tuple[Left, ...]
     notes: tuple[str, ...]
@@ -93,14 +94,14 @@ class InstallPlan(Value):
         return tuple(left for step in self.steps for left in step.left)
 
 
-def enable(targets: tuple[Target, ...], scope: Scope, host: Host) -> InstallPlan:
+def enable(targets: tuple[KnownAgent, ...], scope: Scope, host: Host) -> InstallPlan:
     """Plan the installation. Raises BadValue for an agent that is not supported in this scope."""
     return InstallPlan(
         scope, tuple(_Planner(target, scope, host, on=True).step() for target in targets)
     )
 
 
-def disable(targets: tuple[Target, ...], scope: Scope, host: Host) -> InstallPlan:
+def disable(targets: tuple[KnownAgent, ...], scope: Scope, host: Host) -> InstallPlan:
     """Plan the removal, for agents that have anything installed.
 
     Raises BadValue for an agent that is not supported in this scope.
@@ -109,17 +110,17 @@ def disable(targets: tuple[Target, ...], scope: Scope, host: Host) -> InstallPla
     return InstallPlan(scope, tuple(step for step in steps if step.changes or step.left))
 
 
-def is_enabled(target: Target, scope: Scope, host: Host) -> bool:
+def is_enabled(target: KnownAgent, scope: Scope, host: Host) -> bool:
     """Return whether anything of gitcp's is set up for an agent."""
     return bool(disable((target,), scope, host).changes)
 
 
-def enabled(root: Path | None, host: Host) -> tuple[Target, ...]:
+def enabled(root: Path | None, host: Host) -> tuple[KnownAgent, ...]:
     """Return the agents whose hooks are installed, in the project at `root`, for the user, or as
     a plugin.
     """
     scopes = [Scope(None, user=True), *([Scope(root, user=False)] if root is not None else [])]
-    with_hooks = (target for target in TARGETS if not target.asked)
+    with_hooks = (target for target in KNOWN if target.hooks.events)
     return tuple(
         target
         for target in with_hooks
@@ -128,9 +129,11 @@ def enabled(root: Path | None, host: Host) -> tuple[Target, ...]:
     )
 
 
-def _only_hooks(target: Target) -> Target:
+def _only_hooks(target: KnownAgent) -> KnownAgent:
     """Return an agent with the first of its pieces, its hooks. To look for all takes 50 ms."""
-    return value.replace(target, pieces=target.pieces[:1])
+    hooks = copy(target)
+    hooks.pieces = target.pieces[:1]
+    return hooks
 
 
 class Silent(Value):
@@ -145,7 +148,7 @@ def silent(root: Path | None, cwd: Path, host: Host) -> Iterator[Silent]:
     no hooks if they were started in `cwd`. Of other agents only the settings are read.
     """
     user = Scope(None, user=True)
-    for target in TARGETS:
+    for target in KNOWN:
         off = switches.off(target, root, host)
         below = root is not None and target.reads_start and cwd != root
         unread = "" if root is None else switches.unread(target, root, host)
@@ -159,7 +162,7 @@ def silent(root: Path | None, cwd: Path, host: Host) -> Iterator[Silent]:
         elif unread and in_project and not for_user:
             yield Silent(
                 f"{target.title} runs no hooks of this project, so nothing is saved: {unread}",
-                f"gitcp enable {target.name} --user",
+                f"gitcp enable {target.command} --user",
             )
         elif (
             below
@@ -170,17 +173,17 @@ def silent(root: Path | None, cwd: Path, host: Host) -> Iterator[Silent]:
             yield Silent(
                 f"{target.title} saves nothing if it is started in {cwd}: it reads a project's "
                 f"settings only where it is started, and they are in {root}",
-                f"gitcp enable {target.name} --user",
+                f"gitcp enable {target.command} --user",
             )
 
 
-def directory(target: Target, scope: Scope, host: Host) -> Path:
+def directory(target: KnownAgent, scope: Scope, host: Host) -> Path:
     """Return the agent's directory in a scope. Raises BadValue if it has none."""
     if scope.user:
         if not target.home:
             raise BadValue(
                 f"{target.title} can only be enabled in a project",
-                hint=f"gitcp enable {target.name}",
+                hint=f"gitcp enable {target.command}",
             )
         return home(target, host)
     if target == GIT:
@@ -197,7 +200,7 @@ def directory(target: Target, scope: Scope, host: Host) -> Path:
 class _Planner:
     """Plans one agent: installs if `on`, else removes everything of gitcp's."""
 
-    def __init__(self, target: Target, scope: Scope, host: Host, *, on: bool) -> None:
+    def __init__(self, target: KnownAgent, scope: Scope, host: Host, *, on: bool) -> None:
         self._target, self._scope, self._host, self._on = target, scope, host, on
         self._base = directory(target, scope, host)
         self._within = None if scope.user or target == GIT else scope.root
@@ -213,7 +216,7 @@ class _Planner:
         if self._on and self._target.note and not self._scope.user:
             self._notes.append(self._target.note)
         if self._on and self._target.reads_start and not self._scope.user:
-            name = self._target.name
+            name = self._target.command
             self._notes.append(
                 f"does not read this if started in a subdirectory: gitcp enable {name} --user"
             )
@@ -257,9 +260,9 @@ class _Planner:
         if text is not None and not text.strip():
             raise BadValue("the file is empty, which is not valid JSON; write {} to it")
         if not self._on:
-            return _bytes(merging.removed(text, self._target.name) or None) if text else None
+            return _bytes(merging.removed(text, self._target.command) or None) if text else None
         wanted = merging.groups(content)
-        return _bytes(merging.merged(text or "", wanted, self._target.name))
+        return _bytes(merging.merged(text or "", wanted, self._target.command))
 
     def _copy(self, seen: FileState, content: bytes) -> bytes | None:
         if seen.data is not None and MARK not in seen.data:
@@ -295,7 +298,7 @@ class _Planner:
             else:
                 assert after is not None
                 updated = trust.trusted(
-                    text, trust.needed(after.decode("utf-8"), key, self._target.name), key
+                    text, trust.needed(after.decode("utf-8"), key, self._target.command), key
                 )
         except (BadValue, Unusable) as error:
             self._left.append(Left(path, str(error)))

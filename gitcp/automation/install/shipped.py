@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 
 from gitcp import wire
-from gitcp.automation.install.agents import Form
 
 PACKAGE = Path(__file__).parents[2]
 ARGUMENTS = "$ARGUMENTS"
@@ -38,7 +37,7 @@ def below(name: str) -> tuple[str, ...]:
     )
 
 
-def rewritten(form: Form, content: bytes) -> tuple[bytes, str]:
+def rewritten(form: str, content: bytes) -> tuple[bytes, str]:
     """Return the content in this form, and its file extension ("": unchanged)."""
     if not form:
         return content, ""

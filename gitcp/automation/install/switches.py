@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gitcp import discovery, regular
-from gitcp.automation.install.agents import Target, home
+from gitcp.agents import KnownAgent
 from gitcp.automation.install.jsonc import parse
+from gitcp.automation.install.targets import home
 from gitcp.errors import BadValue
 from gitcp.git import worktrees
 from gitcp.model import Host
@@ -61,31 +62,31 @@ class Off(Value):
         return f"remove {self.setting} from {self.path}"
 
 
-def off(target: Target, root: Path | None, host: Host) -> Off | None:
+def off(target: KnownAgent, root: Path | None, host: Host) -> Off | None:
     """Return the switch by which an agent runs no hook of gitcp's in the project at `root`, or
     (None) in no project; None if no file says so.
     """
     user = home(target, host)
-    if target.name == "claude":
+    if target.command == "claude":
         setting = _claude(user, root)
-    elif target.name == "gemini":
+    elif target.command == "gemini":
         own = host.env.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH")
         setting = _gemini(user, root, Path(own) if own else None)
-    elif target.name == "codex":
+    elif target.command == "codex":
         setting = _codex(user, root)
     else:
-        setting = _copilot(user, root) if target.name == "copilot" else None
+        setting = _copilot(user, root) if target.command == "copilot" else None
     return Off(*setting) if setting else None
 
 
-def unread(target: Target, root: Path, host: Host) -> str:
+def unread(target: KnownAgent, root: Path, host: Host) -> str:
     """Return why an agent does not read the hooks that are in the project at `root`, "" if it does.
 
     Codex 0.169, as tried: it reads a project's hooks if the user trusts the project, or for a
     linked worktree the main one, and there those of the main worktree.
     """
     hooks = f"{target.project}/{target.pieces[0].target}"
-    if target.name != "codex" or not _has_hooks(root / hooks):
+    if target.command != "codex" or not _has_hooks(root / hooks):
         return ""
     config = home(target, host) / "config.toml"
     main = _main_worktree(root)
@@ -118,9 +119,9 @@ def _has_hooks(path: Path) -> bool:
         return False
 
 
-def has_plugin(target: Target, root: Path | None, host: Host) -> bool:
+def has_plugin(target: KnownAgent, root: Path | None, host: Host) -> bool:
     """Return whether an agent runs gitcp's hooks as its plugin."""
-    paths = [home(target, host) / "settings.json"] if target.name == "claude" else []
+    paths = [home(target, host) / "settings.json"] if target.command == "claude" else []
     if paths and root is not None:
         paths += [root / ".claude" / name for name in ("settings.json", "settings.local.json")]
     enabled: dict[str, Any] = {}

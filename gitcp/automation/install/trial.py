@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gitcp import regular, wire
+from gitcp.agents import KnownAgent
 from gitcp.automation.install import command, jsonc, plan, shipped
-from gitcp.automation.install.agents import Target, home
 from gitcp.automation.install.plan import Scope
+from gitcp.automation.install.targets import home
 from gitcp.errors import BadValue
 from gitcp.model import Host
 from gitcp.policy import events
@@ -45,7 +46,7 @@ class Failed(Value):
     why: str
 
 
-def failed(target: Target, scope: Scope | None, host: Host) -> Failed | None:
+def failed(target: KnownAgent, scope: Scope | None, host: Host) -> Failed | None:
     """Run the hooks of an agent that are installed in a scope, or (None) as its plugin. Return the
     first that does not reach gitcp, None if all do.
     """
@@ -68,12 +69,12 @@ def failed(target: Target, scope: Scope | None, host: Host) -> Failed | None:
         return next((Failed(path, hook, why) for hook, why in reasons if why), None)
 
 
-def stale_server(target: Target, host: Host) -> int | None:
+def stale_server(target: KnownAgent, host: Host) -> int | None:
     """Return the process of Codex's app server if its PATH, that of its start, has no gitcp; None
     also where processes cannot be looked at. Codex (0.169, as tried) notes the process in its
     directory.
     """
-    if target.name != "codex":
+    if target.command != "codex":
         return None
     try:
         noted = wire.loads(regular.content(home(target, host) / "app-server-daemon/daemon.pid"))
@@ -138,7 +139,7 @@ def _end(shell: subprocess.Popen[bytes], directory: str, until: float) -> _Ended
     return _Ended(shell.returncode, out, err)
 
 
-def _installed(target: Target, path: Path) -> list[str]:
+def _installed(target: KnownAgent, path: Path) -> list[str]:
     """Return gitcp's commands in an agent's settings, none if they cannot be read."""
     try:
         return _commands(target, regular.content(path).decode("utf-8"))
@@ -146,15 +147,15 @@ def _installed(target: Target, path: Path) -> list[str]:
         return []
 
 
-def _shipped(target: Target) -> list[str]:
+def _shipped(target: KnownAgent) -> list[str]:
     """Return the commands that `gitcp enable` installs."""
     return _commands(target, shipped.read(target.pieces[0].source).decode("utf-8"))
 
 
-def _commands(target: Target, text: str) -> list[str]:
-    mark = f"gitcp hook {target.name}"
+def _commands(target: KnownAgent, text: str) -> list[str]:
+    mark = f"gitcp hook {target.command}"
     if target.pieces[0].source.endswith(".js"):
-        return [f"{mark} {event}" for event in events.KINDS[events.AGENTS[target.name]]]
+        return [f"{mark} {event}" for event in target.hooks.events]
     return [each for each in _texts(jsonc.parse(text).value) if mark in each]
 
 

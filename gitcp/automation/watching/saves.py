@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gitcp import adapters
 from gitcp.adapters import installed
+from gitcp.agents import SAVED
 from gitcp.automation import hook
 from gitcp.automation.hook import HookEvent
 from gitcp.errors import GitcpError, RepositoryNotFound
@@ -67,9 +68,7 @@ def elsewhere(cwd: Path, host: Host) -> tuple[Path, ...]:
     packages = {*map(Path, installed.search_path())}
     # Other files in an agent's directory do not matter; only whether a missing directory appears.
     homes = {
-        path
-        for path in (host.home / builtin.directory for builtin in adapters.BUILTIN)
-        if path.is_dir()
+        path for path in (host.home / known.directory for known in SAVED.values()) if path.is_dir()
     }
     return tuple(path for path in adapters.watched(cwd, host) if path not in packages | homes)
 
