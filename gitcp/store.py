@@ -92,6 +92,9 @@ READ_DIRECTLY = 64
 beyond these does not affect them.
 """
 
+MOST_KEPT = 20_000
+"""Summaries that are kept, 20 MB."""
+
 
 class Summary(Value):
     """A checkpoint as described by its commit alone: enough for listings, without reading blobs."""
@@ -112,16 +115,18 @@ class Summary(Value):
 
 class Store:
     """The checkpoints of one repository. `first_numbers` are those of new sessions, as far as they
-    were read while the store was locked (gitcp.state.numbers).
+    were read while the store was locked (gitcp.state.numbers). `summaries` are those that were read
+    before, by commit: a program that opens the store again keeps them, and finds a number without
+    reading the chain again.
     """
 
     first_numbers: Mapping[str, int] = {}
 
-    def __init__(self, repo: Repository) -> None:
+    def __init__(self, repo: Repository, summaries: dict[Oid, Summary] | None = None) -> None:
         self.repo = repo
         self.refs = repo.refs
         self.objects = Objects(repo)
-        self._summaries: dict[Oid, Summary] = {}
+        self._summaries = {} if summaries is None else summaries
         self._files_trees: dict[Oid, Oid] = {}
         if (log := self.pending_log()) is not None and log.has_earlier():
             with suppress(Refused), self.lock():  # a read-only user continues without
@@ -521,8 +526,13 @@ class Store:
         summary = self._summaries.get(commit)
         if summary is None:
             summary = parse_summary(commit, self.reader.read_commit(commit))
-            self._summaries[commit] = summary
+            self._keep(summary)
         return summary
+
+    def _keep(self, summary: Summary) -> None:
+        if len(self._summaries) == MOST_KEPT:
+            self._summaries.clear()
+        self._summaries[summary.commit] = summary
 
     def readable(self, tip: Oid | None) -> Iterator[Summary]:
         """Yield the checkpoints of a chain, newest first, up to the first unreadable one."""
@@ -553,20 +563,24 @@ class Store:
         The nearest are read one by one, since most callers need no others; git lists the rest.
         """
         before: Oid | None = tip
-        for _ in range(READ_DIRECTLY if limit is None else min(READ_DIRECTLY, limit)):
-            if before is None:
-                return
+        left, read = limit, 0
+        while before is not None and left != 0:
+            if before not in self._summaries:
+                if read == READ_DIRECTLY:
+                    yield from self._rest(before, left)
+                    return
+                read += 1
             summary = self.summary(before)
             yield summary
-            before = summary.parent
-        if before is not None and (limit is None or limit > READ_DIRECTLY):
-            yield from self._rest(before, None if limit is None else limit - READ_DIRECTLY)
+            before, left = summary.parent, None if left is None else left - 1
 
     def _rest(self, tip: Oid, limit: int | None) -> Iterator[Summary]:
         """Yield a chain as git lists it; where that fails, one by one up to what is damaged."""
         count = () if limit is None else (f"--max-count={limit}",)
         try:
-            yield from self._listed((tip,), *count)
+            for summary in self._listed((tip,), *count):
+                self._keep(summary)
+                yield summary
             return
         except GitFailed:  # git lists nothing then
             pass

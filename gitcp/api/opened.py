@@ -15,13 +15,13 @@ from gitcp.git import refs
 from gitcp.git.growing import GrowingSum
 from gitcp.git.repo import Repository
 from gitcp.lifecycle import housekeeping
-from gitcp.model import Agent, Checkpoint, CheckpointId, Handoff, Host, Note, Trigger
+from gitcp.model import Agent, Checkpoint, CheckpointId, Handoff, Host, Note, Oid, Trigger
 from gitcp.restoring import restore
 from gitcp.saving import recorded, save
 from gitcp.saving import session as session_op
 from gitcp.saving.save import Saved, SaveRequest
 from gitcp.state import settings
-from gitcp.store import Store
+from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, replace
 
 Paths = Sequence[str | bytes]
@@ -61,6 +61,7 @@ class Opened:
         self.host = host
         self._repo = Repository.open(path, host)
         self._growing_sum = GrowingSum()
+        self._summaries: dict[Oid, Summary] = {}
         self.promised = set[bytes]()
         self.root = self._repo.root
 
@@ -68,7 +69,7 @@ class Opened:
         """Return a store for the calling thread, for operations without a method here. What a
         framework recorded becomes checkpoints first.
         """
-        store = Store(self.repository())
+        store = Store(self.repository(), self._summaries)
         recorded.commit_all(store)
         return store
 

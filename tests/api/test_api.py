@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import programs
 import pytest
@@ -15,8 +17,10 @@ import gitcp
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.api.opened import Opened
 from gitcp.errors import BadValue, Refused, RepositoryNotFound, RevisionNotFound
+from gitcp.git import process
 from gitcp.model import Agent, Handoff, Kind
 from gitcp.retention import Policy
+from gitcp.store import LISTED, READ_DIRECTLY
 
 from driver import Project
 
@@ -356,3 +360,37 @@ def test_prune(checkpoints: Checkpoints, project: Project) -> None:
     assert [summary.id.number for summary in checkpoints.log("work")] == [6, 5]
     with pytest.raises(BadValue):
         checkpoints.prune(Policy(last=0))
+
+
+def test_a_number_far_back(
+    checkpoints: Checkpoints, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked for once in a program: the next call finds it without asking git, and without
+    reading commits, also after other programs have saved, and have deleted it.
+    """
+    for number in range(READ_DIRECTLY + 6):
+        project.write("file", f"{number}\n")
+        checkpoints.save(session="s")
+    assert checkpoints.file("s@1", "file") == b"0\n"
+    project.write("file", "by another program\n")
+    project.gitcp("save", "--session", "s", check=0)
+
+    run = process.run
+    asked: list[str | bytes] = []
+
+    def noted(args: Sequence[str | bytes], **more: Any) -> bytes:
+        asked.extend(args)
+        return run(args, **more)
+
+    with monkeypatch.context() as watched:
+        watched.setattr(process, "run", noted)
+        assert checkpoints.show("s@2").id.number == 2
+        assert checkpoints.show("s").id.number == READ_DIRECTLY + 7
+    assert not {*LISTED} & {*asked}
+
+    project.gitcp("prune", "--keep-last", "5", "--session", "s", "--yes", check=0)
+    with pytest.raises(RevisionNotFound):
+        checkpoints.show("s@2")
+    project.gitcp("delete", "s", "--yes", check=0)
+    with pytest.raises(RevisionNotFound):
+        checkpoints.show(f"s@{READ_DIRECTLY + 7}")
