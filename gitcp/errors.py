@@ -29,12 +29,12 @@ from __future__ import annotations
 class GitcpError(Exception):
     """An expected failure: `str(error)` for people, `hint` is a command to run next, or "".
 
-    `candidates` are additional lines, such as possible matches or findings. `instead` is a working
-    replacement for the argument `typed`, "" if unknown.
+    `candidates` are additional lines, such as possible matches or findings. `suggestion` works in
+    place of `argument`, "" if unknown.
     """
 
-    typed = ""
-    instead = ""
+    argument = ""
+    suggestion = ""
 
     def __init__(self, message: str, candidates: tuple[str, ...] = (), *, hint: str = "") -> None:
         super().__init__(message)

@@ -18,7 +18,7 @@ from gitcp.cli import confirm, deletions, objects
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import PATH, WORDS, Command, json_option, yes_option
+from gitcp.cli.options import PATH, WORDS, Command, dry_run_option, json_option, yes_option
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.conversation.segments import LARGEST
 from gitcp.history.text_index import MANY
@@ -60,7 +60,7 @@ class Options(Value):
     multiple=True,
     help="a former directory of this repository (repeatable)",
 )
-@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@dry_run_option
 @yes_option
 @json_option
 @click.pass_obj

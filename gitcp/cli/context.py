@@ -276,14 +276,14 @@ class Context:
     def _hint_instead(self, error: GitcpError) -> None:
         """Set the hint to the typed command with the corrected argument."""
         given = list(self.arguments)
-        places = [n for n, text in enumerate(given) if error.typed in text]
-        places += [n for n, text in enumerate(given) if text == error.typed]
-        if not error.instead or not places:
+        places = [n for n, text in enumerate(given) if error.argument in text]
+        places += [n for n, text in enumerate(given) if text == error.argument]
+        if not error.suggestion or not places:
             return
         import shlex  # only where something went wrong
 
         option = places[-1]  # a label may be the same word, and comes first
-        given[option] = given[option].replace(error.typed, error.instead, 1)
+        given[option] = given[option].replace(error.argument, error.suggestion, 1)
         error.hint = shlex.join(["gitcp", *given])
 
     def readable_tips(self) -> list[Oid]:

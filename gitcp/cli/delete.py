@@ -7,7 +7,14 @@ import click
 from gitcp import humanize
 from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import SESSION, Command, json_option, session_option, yes_option
+from gitcp.cli.options import (
+    SESSION,
+    Command,
+    dry_run_option,
+    json_option,
+    session_option,
+    yes_option,
+)
 from gitcp.cli.output import GREEN, Styled
 from gitcp.errors import Refused
 from gitcp.lifecycle import delete as op
@@ -21,7 +28,7 @@ from gitcp.wire import Json
 
 @click.command(cls=Command)
 @click.argument("name", type=SESSION, metavar="SESSION[@N]")
-@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@dry_run_option
 @yes_option
 @session_option
 @json_option

@@ -16,7 +16,7 @@ from gitcp.automation.install.targets import GIT, NAMES, detected, named
 from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import OneOf, json_option, together, yes_option
+from gitcp.cli.options import OneOf, dry_run_option, json_option, together, yes_option
 from gitcp.cli.output import BOLD, CYAN, GREEN, PLAIN, RED, YELLOW, Part, Styled
 from gitcp.errors import BadValue, DiskFull, GitcpError
 from gitcp.value import Value
@@ -38,7 +38,7 @@ options = together(
         "agents", type=InstallName(NAMES), nargs=-1, required=False, metavar="[AGENT]..."
     ),
     click.option("--user", is_flag=True, help="for all your projects, not only this one"),
-    click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing"),
+    dry_run_option,
     yes_option,
     json_option,
 )

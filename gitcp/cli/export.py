@@ -24,6 +24,7 @@ from gitcp.cli.options import (
     allow_option,
     json_option,
     rare,
+    replace_option,
     session_option,
 )
 from gitcp.cli.output import BOLD, GREEN, Styled
@@ -94,7 +95,7 @@ class Options(Value):
 @rare(click.option("--redact", is_flag=True, help="replace secrets with [REDACTED:…]"))
 @rare(allow_option)
 @rare(allow_filtered_option)
-@click.option("--force", is_flag=True, help="replace FILE if it exists")
+@replace_option
 @session_option
 @json_option
 @click.pass_obj

@@ -21,7 +21,7 @@ from gitcp.sharing.fetch import Fetched
 from gitcp.sharing.push import State
 from gitcp.value import Value
 
-SAID = {
+RESULTS = {
     State.SAME: "up to date",
     State.AHEAD: "you have more: gitcp push",
     State.BEHIND: "has newer checkpoints than yours: gitcp restore {name} --trust",
@@ -141,6 +141,6 @@ def _print(context: Context, remote: str, one: Fetched, *, whole: bool) -> None:
         rest = f"show: gitcp show {name}, with files: gitcp fetch {remote} {one.session}"
         context.output.line(Styled("fetched", GREEN), f" {name}  ({count}); {rest}")
     else:
-        rest = SAID[one.state].format(name=name) if one.state else ""
+        rest = RESULTS[one.state].format(name=name) if one.state else ""
         new = humanize.count(one.checkpoints, "new checkpoint")
         context.output.line(Styled("fetched", GREEN), f" {name}  ({new}); {rest}")

@@ -219,14 +219,14 @@ def message(kind: str, message: Message) -> Json:
 
 def report(
     report: Report,
-    brought: Conversation | None,
+    restored: Conversation | None,
     effects: Sequence[str],
     *,
     saved_first: bool,
     choice: Choice | None = None,
     agreed: RestorePlan | None = None,
 ) -> Json:
-    """What a restore did; `brought` is the conversation that was put back. `saved_first`: what was
+    """What a restore did; `restored` is the conversation that was put back. `saved_first`: what was
     there was saved.
 
     `choice` is why a rollback restored this checkpoint, `agreed` the plan.
@@ -240,12 +240,12 @@ def report(
         "kept": kept(report.kept),
         **_others(agreed.others if agreed else report.others, agreed),
         "turns": turns(report.turns),
-        **_brought_back(report.target, report.placed, brought, effects),
+        **_restored_parts(report.target, report.placed, restored, effects),
         **_chosen(choice),
     }
 
 
-def plan(plan: RestorePlan, brought: Conversation | None, choice: Choice | None = None) -> Json:
+def plan(plan: RestorePlan, restored: Conversation | None, choice: Choice | None = None) -> Json:
     """Return what a restore would do, under the keys of `restored`."""
     files = plan.files
     return {
@@ -257,7 +257,7 @@ def plan(plan: RestorePlan, brought: Conversation | None, choice: Choice | None 
         "kept": kept(files.kept),
         **_others(plan.others, plan),
         "turns": turns(plan.turns),
-        **_brought_back(plan.target, plan.placed, brought, plan.effects),
+        **_restored_parts(plan.target, plan.placed, restored, plan.effects),
         **_chosen(choice),
     }
 
@@ -400,11 +400,11 @@ def path(path: Path | None) -> str | Json | None:
     return wire.encode_path(os.fsencode(path)) if path is not None else None
 
 
-def _brought_back(
-    target: Checkpoint, placed: Placed | None, brought: Conversation | None, effects: Sequence[str]
+def _restored_parts(
+    target: Checkpoint, placed: Placed | None, restored: Conversation | None, effects: Sequence[str]
 ) -> Json:
     return {
-        "conversation": conversation(brought) if placed else None,
+        "conversation": conversation(restored) if placed else None,
         "resume": resume(placed) if placed else None,
         "facts": dict(target.note.facts),
         "handoff": handoff(target.note.handoff),

@@ -362,6 +362,10 @@ exact_session_option = click.option(
 )
 """For commands that write into a session: a new name starts a new session."""
 
+dry_run_option = click.option(
+    "--dry-run", "-n", is_flag=True, help="show the plan and change nothing"
+)
+replace_option = click.option("--force", is_flag=True, help="replace FILE if it exists")
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 """On every command."""
 

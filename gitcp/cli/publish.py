@@ -14,6 +14,7 @@ from gitcp.cli.options import (
     WORDS,
     Command,
     allow_option,
+    dry_run_option,
     json_option,
     rare,
     session_option,
@@ -53,7 +54,7 @@ class Options(Value):
 @click.option("--redact", is_flag=True, help="replace secrets in files with [REDACTED:…]")
 @rare(allow_option)
 @click.option("--force", is_flag=True, help="move the branch if it exists")
-@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@dry_run_option
 @yes_option
 @rare(trust_option)
 @rare(session_option)

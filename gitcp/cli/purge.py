@@ -12,7 +12,15 @@ import click
 from gitcp import humanize, wire
 from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import PATH, WORDS, Command, json_option, session_option, yes_option
+from gitcp.cli.options import (
+    PATH,
+    WORDS,
+    Command,
+    dry_run_option,
+    json_option,
+    session_option,
+    yes_option,
+)
 from gitcp.cli.output import GREEN, YELLOW, Styled
 from gitcp.errors import BadValue
 from gitcp.git import refs
@@ -48,7 +56,7 @@ class Options(Value):
     multiple=True,
     help="a file or directory (repeatable)",
 )
-@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@dry_run_option
 @yes_option
 @session_option
 @json_option

@@ -41,7 +41,7 @@ NOT_WITH_DELETE = {
 }
 """Options of a push that say nothing about a deletion."""
 
-SAID = {
+RESULTS = {
     State.SAME: "is up to date",
     State.BEHIND: "has newer checkpoints there: gitcp fetch",
     State.DIVERGED: "has diverged: gitcp fetch",
@@ -195,7 +195,7 @@ def _print(context: Context, plan: op.PushPlan, report: Report, *, dry: bool) ->
         elif dry and item in plan.sending:
             context.output.line(f"would send {what} to {plan.remote.name}{new}")
         elif item.kind == "session":
-            context.output.line(f"{what} {SAID.get(item.state, '')}")
+            context.output.line(f"{what} {RESULTS.get(item.state, '')}")
     if report.catalogue:
         context.output.say(
             f"note: `gitcp fetch --list` shows no titles of these sessions: {report.catalogue}"

@@ -63,7 +63,7 @@ def _document(context: Context, plan: WorktreePlan, done: Recreated | None) -> N
     from gitcp.cli import objects  # only for programs
 
     report = done.report if done else None
-    brought = plan.target.conversation
+    conversation = plan.target.conversation
     fields: wire.Json = {
         "path": objects.path(plan.directory),
         "session": plan.session,
@@ -71,6 +71,6 @@ def _document(context: Context, plan: WorktreePlan, done: Recreated | None) -> N
         "branch": plan.branch,
         "branch_created": plan.new and plan.branch is not None,
         "why": plan.why or None,
-        "report": objects.report(report, brought, (), saved_first=False) if report else None,
+        "report": objects.report(report, conversation, (), saved_first=False) if report else None,
     }
     context.output.document(objects.document("restore-worktree", fields))

@@ -24,7 +24,7 @@ HABITS = ("get-url", "remove", "rename", "rm", "set-url", "show")
 ADD = "add"
 """A first word that changes nothing, for those used to `git remote add`."""
 
-SAID = {
+WHEN = {
     PushPolicy.ALWAYS: ", pushed after each save",
     PushPolicy.ON_TAG: ", pushed when tagged",
     PushPolicy.NEVER: "",
@@ -134,4 +134,4 @@ def _said(one: Remote, when: PushPolicy) -> str:
     if not one.enabled:
         return "(no checkpoints)"
     branches = ", as branches" if one.as_branches else ""
-    return f"(checkpoints{branches}{SAID[when]})"
+    return f"(checkpoints{branches}{WHEN[when]})"

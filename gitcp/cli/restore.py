@@ -19,6 +19,7 @@ from gitcp.cli.options import (
     REVISION,
     WORDS,
     Command,
+    dry_run_option,
     json_option,
     mine_option,
     rare,
@@ -99,7 +100,7 @@ class Options(Value):
     )
 )
 @rare(click.option("--branch", type=WORDS, metavar="NAME", help="with --worktree: a new branch"))
-@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@dry_run_option
 @rare(click.option("--force", is_flag=True, help="restore even during a merge or rebase"))
 @rare(
     click.option(

@@ -293,8 +293,8 @@ def _print_conversation_plan(
         if plan.instead_of:
             line(f"  {placed.session_id} would continue, instead of {plan.instead_of}")
         return
-    brought, agent = stored
-    messages = brought.digest.messages if brought else 0
+    conversation, agent = stored
+    messages = conversation.digest.messages if conversation else 0
     now = int(plan.later[0].trailers.get("Gitcp-Messages", "0")) if plan.later else messages
     past = f", past {humanize.count(len(plan.later), 'later checkpoint')}" if plan.later else ""
     saved = f" (the last one saved has {now:,})" if now != messages else ""

@@ -15,6 +15,7 @@ from gitcp.cli.options import (
     PATHS,
     REVISION,
     Command,
+    dry_run_option,
     json_option,
     rare,
     session_option,
@@ -50,7 +51,7 @@ class Options(Value):
 @click.option("--keep", is_flag=True, help="skip paths in conflict and revert the rest")
 @click.option("--markers", is_flag=True, help="write conflict markers into files in conflict")
 @click.option("--mine", is_flag=True, help="undo only what this session changed")
-@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@dry_run_option
 @rare(click.option("--force", is_flag=True, help="revert even during a merge or rebase"))
 @yes_option
 @rare(session_option)

@@ -13,7 +13,15 @@ import click
 from gitcp import wire
 from gitcp.cli import allowing, objects, output_file
 from gitcp.cli.context import Context
-from gitcp.cli.options import WORDS, Command, Number, allow_option, json_option, rare
+from gitcp.cli.options import (
+    WORDS,
+    Command,
+    Number,
+    allow_option,
+    json_option,
+    rare,
+    replace_option,
+)
 from gitcp.errors import BadValue
 from gitcp.git.object_format import FULL_NAME
 from gitcp.model import Oid
@@ -52,7 +60,7 @@ class Options(Value):
 @click.option(
     "--since", type=WORDS, metavar="COMMIT", help="show what is new since COMMIT was reviewed"
 )
-@rare(click.option("--force", is_flag=True, help="replace FILE if it exists"))
+@rare(replace_option)
 @click.option("--post", is_flag=True, help="in CI: update the comment on the pull or merge request")
 @click.option("--dry-run", "-n", is_flag=True, help="with --post: print the comment, post nothing")
 @rare(

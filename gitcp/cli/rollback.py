@@ -8,6 +8,7 @@ from gitcp.cli import restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     Command,
+    dry_run_option,
     json_option,
     mine_option,
     session_option,
@@ -21,7 +22,7 @@ from gitcp.restoring.rollback import Choice
 
 
 @click.command(cls=Command)
-@click.option("--dry-run", "-n", is_flag=True, help="show the plan and change nothing")
+@dry_run_option
 @mine_option
 @whole_tree_option
 @yes_option

@@ -10,7 +10,7 @@ import click
 from gitcp import humanize, wire
 from gitcp.cli import objects, output_file
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, json_option, session_option
+from gitcp.cli.options import Command, json_option, replace_option, session_option
 from gitcp.cli.output import CYAN, Styled
 from gitcp.lifecycle.stats import Share, Stats, stats
 from gitcp.value import Value
@@ -35,7 +35,7 @@ class Options(Value):
 
 @click.command(cls=Command)
 @click.option("-o", "file", metavar="FILE", help="write a page with plots to FILE.html")
-@click.option("--force", is_flag=True, help="replace FILE if it exists")
+@replace_option
 @session_option
 @json_option
 @click.pass_obj

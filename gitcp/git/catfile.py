@@ -162,8 +162,8 @@ class _Git:
             self._greet(args, object_format.empty_tree)
 
     def _greet(self, args: Sequence[str], known: Oid) -> None:
-        """See that git works in this repository at all: only then does it say something about an
-        object that it does not answer later. The empty tree, `known`, is known everywhere.
+        """Ask for the empty tree first, which is `known` everywhere: a repository in which git does
+        not work is not one with a missing object.
         """
         try:
             _, size = self.ask(known)

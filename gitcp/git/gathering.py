@@ -125,7 +125,7 @@ class GatheringWriter(ObjectWriter):
     def _is_little(self) -> bool:
         return False
 
-    def _settled(self, pack: Path | None) -> None:
+    def _after_flush(self, pack: Path | None) -> None:
         self._forget_pending()
         if pack:
             self._add(PackIndex(pack.with_suffix(".idx"), self._format), pack)

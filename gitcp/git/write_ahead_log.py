@@ -140,8 +140,8 @@ class Unfinished:
         if done is not None and done.old != current:
             self.writes[ref] = _after(self.writes.get(ref, []), done.sum)
 
-    def look(self, repo: Repository, ref: str) -> None:
-        """Read a ref, if only it tells what is done. An unreadable one has not moved."""
+    def resolve(self, repo: Repository, ref: str) -> None:
+        """Read the ref: it shows whether its last move happened. An unreadable one did not move."""
         done = self.moving.get(ref)
         if done is not None:
             with suppress(StoreDamaged):
@@ -222,7 +222,7 @@ class WriteAheadLog:
         with self._reading:
             if again or not self._line:  # somebody in this process may just have settled it
                 self._refresh()
-            self._unfinished.look(self._repo, ref)
+            self._unfinished.resolve(self._repo, ref)
             return tuple(self._unfinished.writes.get(ref, ()))
 
     def all_writes(self) -> dict[str, list[Write]]:
@@ -230,7 +230,7 @@ class WriteAheadLog:
         with self._reading:
             self._refresh()
             for ref in [*self._unfinished.moving]:
-                self._unfinished.look(self._repo, ref)
+                self._unfinished.resolve(self._repo, ref)
             return {ref: [*writes] for ref, writes in self._unfinished.writes.items() if writes}
 
     def _refresh(self) -> None:
@@ -328,7 +328,7 @@ class WriteAheadLog:
         for entry in (*entries, *later):
             unfinished.add(entry)
         for ref in {entry.ref for entry in entries}:
-            unfinished.look(self._repo, ref)
+            unfinished.resolve(self._repo, ref)
         left = {write for writes in unfinished.writes.values() for write in writes}
         left_or_moving = left | {*unfinished.moving.values()}
         return [entry for entry in entries if entry in left_or_moving]

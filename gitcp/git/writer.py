@@ -149,10 +149,10 @@ class ObjectWriter:
                 pack = self._pack_pending(keep=keep)
             self._unnamed += [pack] if pack and keep else []
             self._flush_loose()
-        self._settled(pack)
+        self._after_flush(pack)
 
     def release(self) -> None:
-        """What was held is named by refs now, or by nothing ever."""
+        """Remove the .keep files of packs: refs name what is in them now, or never will."""
         while self._unnamed:
             self._released(self._unnamed.pop())
 
@@ -172,8 +172,8 @@ class ObjectWriter:
         most = MOST_BESIDE if self._pending.streamed else MOST_LOOSE
         return len(self._pending.objects) <= most
 
-    def _settled(self, pack: Path | None) -> None:
-        """What was written is visible; `pack` is the one it went to."""
+    def _after_flush(self, pack: Path | None) -> None:
+        """Forget what waited: it is visible now, in `pack` or loose."""
         self._forget_pending()
         self._stored.forget_packs()
         if pack:

@@ -533,7 +533,7 @@ def _ambiguous(store: Store, text: str, commits: Iterable[Oid], *, hint: str) ->
     rows = zip(ids, summaries, strict=True)
     lines = tuple(f"{id}  {_format_time(s.created)}  {s.subject}" for id, s in rows)
     error = RevisionAmbiguous(f"{_quoted(text)} matches more than one checkpoint", lines, hint=hint)
-    error.typed, error.instead = text, ids[0]
+    error.argument, error.suggestion = text, ids[0]
     return error
 
 
@@ -579,7 +579,7 @@ def _suggestion(
     message: str, typed: str, instead: str, hint: str = "gitcp log"
 ) -> RevisionNotFound:
     error = RevisionNotFound(message, hint=hint)
-    error.typed, error.instead = typed, instead
+    error.argument, error.suggestion = typed, instead
     return error
 
 

@@ -31,7 +31,7 @@ from gitcp.model import Host
 from gitcp.restoring.restore import Report
 
 R = TypeVar("R")
-TOGETHER = 16
+BATCH = 16
 """Maximum checkpoints that are saved in one turn."""
 PAGE = 4
 """Checkpoints of a listing that are read in one turn."""
@@ -138,7 +138,7 @@ class GitSaver(BaseCheckpointSaver[str]):
                 if not put.is_over:
                     others = [each for each in [*self._waiting] if each is not put]
                     wait = [each for each in others if not each.is_over]
-                    self.threads.put_all([put, *wait[: TOGETHER - 1]])
+                    self.threads.put_all([put, *wait[: BATCH - 1]])
         finally:
             self._waiting.remove(put)
 

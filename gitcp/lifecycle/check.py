@@ -35,7 +35,7 @@ from gitcp.worktree.paths import display
 
 NAME = "verified"
 
-TOGETHER = 1024
+BATCH = 1024
 """Number of checkpoints that are read together, with a new reader, which caches trees of theirs."""
 
 HELD = 32 << 20
@@ -367,7 +367,7 @@ class _Check:
             reversed(self.links.items()), "checking", "checkpoints", len(self.links)
         )
         session = None
-        while some := dict(islice(links, TOGETHER)):
+        while some := dict(islice(links, BATCH)):
             self.store, self.reserved = self._new_store(), {}
             self._read_below(link.root for link in some.values())
             for oid, link in some.items():

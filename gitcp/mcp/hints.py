@@ -115,9 +115,10 @@ def _call(command: str, words: list[str]) -> str | None:
 
 def _corrected(error: Exception, tool: str, arguments: Mapping[str, Any]) -> str:
     """Return the same call with the word that the error corrects; "" if it corrects none."""
-    if not isinstance(error, GitcpError) or not error.instead or not error.typed:
+    if not isinstance(error, GitcpError) or not error.suggestion or not error.argument:
         return ""
     for name, value in arguments.items():
-        if isinstance(value, str) and error.typed in value:
-            return call(tool, {**arguments, name: value.replace(error.typed, error.instead, 1)})
+        if isinstance(value, str) and error.argument in value:
+            corrected = value.replace(error.argument, error.suggestion, 1)
+            return call(tool, {**arguments, name: corrected})
     return ""

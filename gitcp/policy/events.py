@@ -27,7 +27,7 @@ HOOKED = "hooked"
 SESSION = ("session_id", "sessionId", "sessionID", "thread-id")
 TRANSCRIPT = ("transcript_path", "transcriptPath")
 DIRECTORY = ("cwd", "directory")
-SAID = (
+LAST_MESSAGE = (
     "last_assistant_message",
     "lastAssistantMessage",
     "last-assistant-message",
@@ -84,7 +84,7 @@ class Event:
         self.transcript = _text(fields, TRANSCRIPT)
         self.cwd = _text(fields, DIRECTORY)
         self.prompt = _text(fields, ("prompt",))
-        self.said = _text(fields, SAID)
+        self.said = _text(fields, LAST_MESSAGE)
         stamp = fields.get("timestamp")
         self.stamp = stamp if type(stamp) is int and stamp > 0 else 0
         self.sent = _text(fields, ("timestamp",))

@@ -29,7 +29,7 @@ OVERLAP = 4096
 WINDOW = 1 << 20
 """Bytes of a long text that are scanned at a time."""
 
-TOGETHER = 1000
+BATCH = 1000
 """Number of checkpoints that are read together: their new trees are held in memory meanwhile."""
 
 CUT = "…".encode()
@@ -350,7 +350,7 @@ class _Run:
     def checkpoints(self, commits: Sequence[Oid]) -> None:
         """Scan checkpoints, given oldest first."""
         each = progress.each(commits, *SCANNING, len(commits))
-        while some := list(islice(each, TOGETHER)):
+        while some := list(islice(each, BATCH)):
             new = [commit for commit in dict.fromkeys(some) if not self._is_known(_raw(commit))]
             read = {commit: self.store.reader.read_commit(commit) for commit in new}
             summaries = [parse_summary(commit, data) for commit, data in read.items()]

@@ -17,7 +17,7 @@ from gitcp.model import Oid
 from gitcp.store import Store
 from gitcp.value import Value
 
-SAID = re.compile(r"object ([0-9a-f]{40,64}): (\w+: [^;)]*)")
+FSCK_REASON = re.compile(r"object ([0-9a-f]{40,64}): (\w+: [^;)]*)")
 """`object NAME: gitmodulesUrl: disallowed submodule url: …`, as git's `fsck` prints it."""
 
 CHECKED = "it checks objects with git's fsck, and refuses"
@@ -32,7 +32,7 @@ class Refused(Value):
 
 def refused(reasons: Iterable[str]) -> Refused | None:
     """Return the first object that a host's answers name, None if it refused for another reason."""
-    match = next(filter(None, map(SAID.search, reasons)), None)
+    match = next(filter(None, map(FSCK_REASON.search, reasons)), None)
     return match and Refused(Oid(match[1]), match[2].strip())
 
 

@@ -62,7 +62,7 @@ def check_free(store: Store, name: str) -> None:
             f"tag {name} already exists, on {id}; nothing was saved",
             hint=f"gitcp save --tag {free}",
         )
-        error.typed, error.instead = name, free
+        error.argument, error.suggestion = name, free
         raise error
 
 
@@ -134,7 +134,7 @@ def _check_name(store: Store, name: str) -> str:
     else:
         return name
     error = BadValue(f"a tag cannot be named {name}: {why}", hint=f"gitcp tag {free}")
-    error.typed, error.instead = name, free
+    error.argument, error.suggestion = name, free
     raise error
 
 

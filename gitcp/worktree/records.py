@@ -122,7 +122,7 @@ class Ref(NamedTuple):
     tree: bytes
 
 
-class Detail(NamedTuple):
+class ScanDetail(NamedTuple):
     """The rarely needed data of a directory as stored: the first row of each file, deviating fields
     by name, and the names of all other entries.
     """
@@ -402,7 +402,7 @@ class ScannedDirectory:
             or any(file[9] or (file[7] == SEGMENTS and not file[6]) for file in self.files.values())
         )
 
-    def _detail(self) -> Detail:
+    def _detail(self) -> ScanDetail:
         tracked = self.folder.files
         apart = {
             name: file[5:]
@@ -413,7 +413,7 @@ class ScannedDirectory:
             or file.linked
             or name in self.watched
         }
-        return Detail(
+        return ScanDetail(
             b"".join(_ROWS[len(file.oid)].pack(*file[:5]) for file in self.files.values()),
             apart,
             list(self.folders),
@@ -444,7 +444,7 @@ class ScannedDirectory:
     @classmethod
     def of(cls, path: bytes, line: StoredDirectory) -> ScannedDirectory:
         """Return the record that a line stores."""
-        detail = Detail(*marshal.loads(line.detail))  # noqa: S302  (our own, and whole)
+        detail = ScanDetail(*marshal.loads(line.detail))  # noqa: S302  (our own, and whole)
         folder = Folder()
         folder.folders = set(detail.tracked)
         self = cls(path, folder, line.digest, ignored=line.ignored, included=line.included)

@@ -430,7 +430,7 @@ def test_an_exact_label_means_its_newest_checkpoint(stage: Stage) -> None:
     assert stage.resolve("before migration", current=None) == "alpha-one@7"
     assert stage.resolve("a..b, c~1: x@home/y ^") == "alpha-one@6"
     assert revisions.resolve_range(stage.store, "a..b, c~1: x@home/y ^", ALPHA)[0] is None
-    assert stage.fails("before Migration").instead == ":/before Migration"
+    assert stage.fails("before Migration").suggestion == ":/before Migration"
 
 
 def test_a_label_of_two_sessions_is_refused(stage: Stage) -> None:
@@ -443,7 +443,7 @@ def test_a_label_of_two_sessions_is_refused(stage: Stage) -> None:
     ids = [line.split()[0] for line in error.candidates]
     assert ids == ["beta-two@5", "alpha-one@5"]
     assert [stage.resolve(id) for id in ids] == ids
-    assert error.instead == "beta-two@5"
+    assert error.suggestion == "beta-two@5"
     commit = revisions.resolve(stage.store, "before migration", current=ALPHA, within=BETA)
     assert str(stage.store.read(commit).id) == "beta-two@5"
 
@@ -520,8 +520,8 @@ def test_what_is_not_read_is_answered_with_what_is(stage: Stage, text: str) -> N
     """The error knows the revision that means what was probably meant."""
     error = stage.fails(text)
 
-    assert (error.typed, error.instead) == (text, ANSWERED[text])
-    stage.resolve(error.instead)
+    assert (error.argument, error.suggestion) == (text, ANSWERED[text])
+    stage.resolve(error.suggestion)
 
 
 def test_times(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

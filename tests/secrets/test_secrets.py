@@ -160,7 +160,7 @@ def test_many_checkpoints(project: Project, store: Store, monkeypatch: pytest.Mo
     """Checkpoints are read many at a time: a secret is still found in the oldest that has it, at
     each path, whichever of the groups that is in.
     """
-    monkeypatch.setattr(checkpoint_scan, "TOGETHER", 2)
+    monkeypatch.setattr(checkpoint_scan, "BATCH", 2)
     key = f"key = {TOKEN}\n".encode()
     for number in range(1, 8):
         files = {b"a": b"%d\n" % number}

@@ -104,7 +104,7 @@ def test_a_name_that_means_something_else(
     for force in (False, True):
         with pytest.raises(BadValue, match="a tag cannot be named") as caught:
             create(store, name, pair[0], force=force)
-        assert caught.value.instead == REFUSED_NAMES[name]
+        assert caught.value.suggestion == REFUSED_NAMES[name]
     with pytest.raises(BadValue, match="a tag cannot be named"):
         tag.check_free(store, name)
     assert store.tags() == {}

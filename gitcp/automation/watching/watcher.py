@@ -38,7 +38,7 @@ ADDED, MODIFIED, DELETED = 1, 2, 3
 MISSING = "watching needs the package watchfiles, which is not installed"
 INSTALL = "pip install 'gitcp-checkpoints[watch]'"
 
-QUIET, TOGETHER = 0.2, 1.0
+QUIET, BATCH_SECONDS = 0.2, 1.0
 """Seconds without an event, and from the first, after which events count as one change."""
 
 POLL = 0.5
@@ -158,7 +158,7 @@ class JournalWatcher:
                     return []
                 self._arrived.wait(left)
             first = time.monotonic()
-            while self._arrived.wait(QUIET) and time.monotonic() < first + TOGETHER:
+            while self._arrived.wait(QUIET) and time.monotonic() < first + BATCH_SECONDS:
                 pass
             events, self._events = self._events, []
         more = {path for path, is_more in events if is_more}

@@ -24,7 +24,7 @@ HELP = (
     (("?",), "every key"),
 )
 
-TOGETHER = 16
+BATCH = 16
 """So many checkpoints of a page are laid out together, when they come near."""
 
 FEW_LINES = 60_000
@@ -54,7 +54,7 @@ def render(story: Story, *, warning: str = "") -> bytes:
             script=source("view.js"),
             roles=ROLES,
             help=HELP,
-            together=TOGETHER,
+            together=BATCH,
             most_lines=MOST_LINES if lines <= FEW_LINES else LEAST_LINES,
         )
     )
