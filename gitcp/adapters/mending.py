@@ -126,7 +126,12 @@ Mend = Callable[[Transcript, Stored, Stream], Plan]
 nothing is wrong; one that it does not read is left as it is.
 """
 
-_last: dict[Any, dict[str, Plan]] = {}
+MOST_PLANS = 4
+"""Conversations whose repairs are remembered: a restore plans what it takes away and puts back,
+each twice.
+"""
+
+_remembered: dict[Any, dict[str, Plan]] = {}
 
 
 def repaired(mend: Mend, stored: Stored, names: Sequence[str]) -> tuple[Stored, Faults]:
@@ -145,19 +150,18 @@ def repaired(mend: Mend, stored: Stored, names: Sequence[str]) -> tuple[Stored, 
 
 
 def _planned(mend: Mend, stored: Stored, names: Sequence[str]) -> dict[str, Plan]:
-    """Return the repairs by stream. Those of the last conversation with checksums are remembered: a
-    restore plans several times.
-    """
+    """Return the repairs by stream. Those of conversations with checksums are remembered."""
     chosen = [(stream, read) for stream, read in stored.streams if stream.name in names]
     key = mend, stored.agent.session_id, tuple(stream for stream, _ in chosen)
-    if key in _last:
-        return _last[key]
+    if key in _remembered:
+        return _remembered[key]
     plans = {}
     for stream, read in chosen:
         plans[stream.name] = _plan(mend, stored, stream, read)
-    _last.clear()
     if all(stream.sha256 for stream, _ in chosen):
-        _last[key] = plans
+        if len(_remembered) == MOST_PLANS:
+            del _remembered[next(iter(_remembered))]
+        _remembered[key] = plans
     return plans
 
 
