@@ -1,9 +1,9 @@
 """The rules for secrets: formats that their issuers document, in `rules.toml` beside this module.
 
-A token begins with a literal that only such tokens have, and goes on as `rest` says; `after` must be
-before it. A context has a `pattern` around a literal, whose group "secret" is the secret. A new rule
-goes there, with a sample in tests/secrets. Values that are only secret by their name are found by
-gitcp.secrets.named.
+A token begins with a literal that only such tokens have, and goes on as `rest` says; `after` must
+be before it. A context has a `pattern` around a literal, whose group "secret" is the secret. A new
+rule goes there, with a sample in tests/secrets. Values that are only secret by their name are found
+by gitcp.secrets.named.
 """
 
 from __future__ import annotations
