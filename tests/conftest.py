@@ -22,12 +22,15 @@ pytest.register_assert_rewrite("driver")
 from faults.process import SUBREAPER  # noqa: E402
 from kinds import DEFAULTS  # noqa: E402
 
+from gitcp import state_files  # noqa: E402
+
 from driver import Project  # noqa: E402  (only now are its asserts rewritten)
 
 # Everything else of the environment is gone: an agent may be running us, git may, and both say so
 # by variables.
 KEPT = ("AGENTS_PREFIX", "GITCP_TEST_KIND", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "VIRTUAL_ENV")
 KEPT_PREFIXES = ("PYTEST_", "PYTHON")
+DECLARED = {file.name for file in state_files.STATE_FILES}
 LOOPBACK = ("127.", "::1", "localhost")
 
 settings.register_profile("sealed", derandomize=True, deadline=None, database=None)
@@ -101,9 +104,16 @@ def sealed(
 
 
 @pytest.fixture
-def project(tmp_path: Path, sealed: Path) -> Project:
-    """A new repository without a commit, on branch main."""
-    return Project(tmp_path / "project")
+def project(tmp_path: Path, sealed: Path) -> Iterator[Project]:
+    """A new repository without a commit, on branch main. Whatever is in gitcp's directory after the
+    test is declared (gitcp.state_files): purge, rename, shared repositories and a page go by that.
+    """
+    made = Project(tmp_path / "project")
+    yield made
+    own = made.git_dir / "gitcp"
+    left = {state_files.of(path.name) for path in own.iterdir()} if own.is_dir() else set()
+    left = {name for name in left if name and not name.startswith("tmp")}
+    assert left <= DECLARED
 
 
 @pytest.fixture

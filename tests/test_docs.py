@@ -63,6 +63,7 @@ from gitcp.model import (
 )
 from gitcp.secrets.scan import fingerprint
 from gitcp.state import settings
+from gitcp.state_files import STATE_FILES
 from gitcp.value import replace
 
 from driver import SOURCE, Project
@@ -924,3 +925,11 @@ def test_words_are_used() -> None:
 
     assert len(flat) > 20
     assert [word for word in flat if not re.search(rf"\b{re.escape(word)}", used)] == []
+
+
+def test_state_files_are_listed() -> None:
+    """The page of the format has each file in `.git/gitcp`, as it is declared."""
+    rows = table(section("docs/format.md", "The directory gitcp"))[1:]
+    assert rows == [
+        [f"`{file.name}`", file.holds, "yes" if file.is_cache else ""] for file in STATE_FILES
+    ]

@@ -207,7 +207,7 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
             # the working tree
             "worktree/directories worktree/writer",
             # a file that has its bytes already; one that is deleted when it was read
-            "state/rename_state sharing/importing",
+            "sharing/importing",
             # a log to which hooks append, before anything is loaded
             "state/tool_log",
             # a socket, and an empty file for a moment; a cache of the first stage's
@@ -235,7 +235,7 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
         r"(?m)^TYPE_CHECKING = False",
         (
             "__init__",
-            "agents clock fingerprint regular trusted_cache user_state",
+            "agents clock fingerprint regular state_files trusted_cache user_state",
             "fastpath/answer fastpath/hook_memo fastpath/nodes fastpath/stat_check",
             "fastpath/watch_ipc fastpath/watched",
             "policy/edited policy/events policy/outcome policy/patterns policy/risk",
@@ -409,7 +409,7 @@ def test_guard_lets_pass(project: Project) -> None:
 
     with project.guard():
         project.git("update-ref", "refs/gitcp/sessions/s", commit)
-        project.write(project.git_dir / "gitcp/state", "anything")
+        project.write(project.git_dir / "gitcp/current", "anything")
         project.write("file", "two")
         project.git("hash-object", "-w", "file")
 

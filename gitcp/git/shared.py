@@ -19,6 +19,8 @@ import os
 import stat
 from contextlib import suppress
 
+from gitcp import state_files
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,26 +31,8 @@ NAMED = {"umask": 0, "group": GROUP, "all": EVERYBODY, "world": EVERYBODY, "ever
 NUMBERED = {0: 0, 1: GROUP, 2: EVERYBODY}
 """The values that old versions of git wrote, and `git init --shared` still writes."""
 
-PRIVATE = frozenset(
-    {
-        "worktree-state",
-        "unchanged",
-        "verified",
-        "config",
-        "policy",
-        "index",
-        "scan",
-        "incoming",
-        "view",
-        "watch",
-        "watch-cookie",
-        "watched",
-    }
-)
-"""Files in gitcp's directory for one user only, by the part of the name before the first dot."""
-
-EACH = frozenset({"hooked", "aside", "push"})
-"""Directories with private files of every user; the directory itself is shared."""
+PRIVATE = frozenset(state_files.named(is_private=True))
+EACH = frozenset(state_files.named(has_private=True))
 
 _settings: dict[str, int] = {}
 """The setting of each repository that this process opened, by its common git directory. Learned
@@ -300,7 +284,7 @@ def _is_private(path: str) -> bool:
     """Return whether a path is a cache of one user, which another one's takes the place of."""
     directory, name = os.path.split(path)
     inside = os.path.basename(directory)
-    return inside in EACH or (inside == "gitcp" and name.partition(".")[0] in PRIVATE)
+    return inside in EACH or (inside == "gitcp" and state_files.of(name) in PRIVATE)
 
 
 def _is_foreign_in_ours(directory: str) -> bool:

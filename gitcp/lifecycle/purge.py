@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from gitcp import wire
+from gitcp import state_files, wire
 from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound, StoreDamaged
 from gitcp.git import held, partial_clone, refs, repack, shared, trees
 from gitcp.git.fsync import replace_file
@@ -27,21 +27,8 @@ from gitcp.value import EMPTY, Value
 
 Text = Callable[[bytes], bytes]
 
-CACHES = frozenset(
-    {
-        "worktree-state",
-        "unchanged",
-        "config",
-        "policy",
-        "scanned",
-        "verified",
-        "limits.json",
-        "hooked",
-        "search",
-        "view.html",
-    }
-)
-"""Files that can be rebuilt. A page may contain the text in an encoding that is not searched."""
+CACHES = frozenset(state_files.named(is_cache=True))
+"""Files that can be made again. A page may have the text in an encoding that is not searched."""
 
 MARK = b"[PURGED]"
 ESCAPED = (r"[^\x00-\x7f]", r"[<>&]", r"[<>&]|[^\x00-\x7f]", r"[<>&'+`]", r"[<>&'+`]|[^\x00-\x7f]")
@@ -377,7 +364,8 @@ def _clean_files(repo: Repository, text: Text) -> None:
 
 
 def _is_cache(path: Path) -> bool:
-    return bool(CACHES & set(path.parts[-2:]))
+    directory, name = path.parts[-2:]
+    return directory in CACHES or (directory == "gitcp" and state_files.of(name) in CACHES)
 
 
 def _has(path: Path, text: Text) -> bool:

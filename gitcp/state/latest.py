@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from gitcp import wire
+from gitcp.fastpath.hook_memo import LATEST
 from gitcp.git.fsync import read_own, replace_file
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId, Oid
-from gitcp.state.rename_state import LATEST as NAME
 from gitcp.store import Store
 
 
@@ -27,7 +27,9 @@ class Latest(NamedTuple):
 def read(repo: Repository) -> Latest | None:
     """Return the last checkpoint made here, None if it is not known."""
     try:
-        id_text, _, scanned = read_own(repo.git_dir / "gitcp" / NAME).decode("ascii").partition(" ")
+        id_text, _, scanned = (
+            read_own(repo.git_dir / "gitcp" / LATEST).decode("ascii").partition(" ")
+        )
         id = wire.parse_id(id_text)
         return Latest(id, int(scanned)) if id is not None else None
     except (OSError, ValueError):
@@ -38,7 +40,7 @@ def write(repo: Repository, latest: Latest) -> None:
     """Record the last checkpoint made here. Ignores write errors. The caller holds the lock."""
     text = f"{latest.id} {latest.scanned}\n"
     with suppress(OSError):
-        replace_file(repo.state_dir / NAME, text.encode("ascii"), durable=False)
+        replace_file(repo.state_dir / LATEST, text.encode("ascii"), durable=False)
 
 
 def commit_of(store: Store, id: CheckpointId) -> Oid | None:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from gitcp import state_files
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.fsync import read_own, replace_file
 from gitcp.git.repo import Repository
 from gitcp.state import journal
-
-TEXTS = ("current", "manual")
-DOCUMENTS = ("untold", "note")
-LATEST = "latest"
-COMPENSATIONS = "compensations"
 
 
 def session_of(ref: str) -> str:
@@ -51,28 +46,25 @@ def follow(repo: Repository, old: str, new: str) -> None:
     Unreadable or unwritable files are skipped: they concern the past, and no checkpoint needs them.
     """
     for directory in places(repo):
-        for name in TEXTS:
+        for name in state_files.named(names_sessions="text"):
             with suppress(OSError, ValueError):
                 if read_own(directory / name).decode("utf-8").strip() == old:
                     replace_file(directory / name, f"{new}\n".encode())
-        with suppress(OSError, ValueError):
-            text = read_own(directory / LATEST).decode("ascii")
-            if text.startswith(f"{old}@"):
-                replace_file(directory / LATEST, (new + text.removeprefix(old)).encode("ascii"))
-        for name in DOCUMENTS:
+        for name in state_files.named(names_sessions="head"):
+            with suppress(OSError, ValueError):
+                text = read_own(directory / name).decode("ascii")
+                if text.startswith(f"{old}@"):
+                    replace_file(directory / name, (new + text.removeprefix(old)).encode("ascii"))
+        for name in state_files.named(names_sessions="json"):
             with suppress(OSError, StoreDamaged):
                 _follow_document(directory / name, old, new)
     for path in repo.common_dir.glob("gitcp/push/*.deleted"):
         with suppress(OSError, GitcpError):
             _follow_deleted(path, old, new)
-    with suppress(OSError):
-        directory_of_compensations = repo.common_dir / "gitcp" / COMPENSATIONS
-        for name in os.listdir(directory_of_compensations):
-            if name.startswith(f"{old}@"):
-                os.rename(
-                    directory_of_compensations / name,
-                    directory_of_compensations / (new + name.removeprefix(old)),
-                )
+    for kind in state_files.named(names_sessions="names"):
+        with suppress(OSError):
+            for path in (repo.common_dir / "gitcp" / kind).glob(f"{old}@*"):
+                path.rename(path.with_name(new + path.name.removeprefix(old)))
 
 
 def _follow_deleted(path: Path, old: str, new: str) -> None:
