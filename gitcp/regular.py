@@ -23,6 +23,7 @@ def opened(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> BinaryI
     """Open a file for reading, following links. Never waits. Raises OSError, also if it is not a
     regular file.
     """
+    # A pipe in the place of a transcript or of settings was waited for without end.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         # A pipe in the place of a transcript was waited for without end.

@@ -49,6 +49,7 @@ def is_joiner(text: str, at: int) -> bool:
 
     Between ASCII letters, or one after the other, joiners only hide that two names differ.
     """
+    # Escaped everywhere, they broke Persian and Hindi words and family emoji in two.
     around = text[max(at - 1, 0) : at + 2]
     return text[at] in "\u200c\u200d" and any(
         not each.isascii() and each.isprintable() for each in around

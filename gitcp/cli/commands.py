@@ -186,6 +186,7 @@ def unknown(name: str, words: Sequence[str]) -> BadValue:
         return BadValue(f"{problem}: use {MEANT[name]!r}", hint=_typed(MEANT[name], words))
     from difflib import get_close_matches  # only on the way to an error
 
+    # "lst" is near "list", which is an alias and no command: an internal error once.
     close = get_close_matches(name, [*NAMES, *ALIASES], n=1)
     if not close:
         return BadValue(problem, hint="gitcp help --all")

@@ -220,6 +220,7 @@ class Line:
         """
         if step.after.trigger is not Trigger.RESTORE:
             return step.claims()
+        # After a restore and an undo, `why` named the undo as the author of every line.
         source = restored_source(self._store, step.after)
         if source is None:
             return {}

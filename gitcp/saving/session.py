@@ -342,6 +342,7 @@ def name_among(sessions: Collection[str], agent_session: str) -> str:
     that differ only late.
     """
     plain = re.sub(r"[^A-Za-z0-9]", "", agent_session) or "session"
+    # Of two ids with the same first 64 characters, only the first was saved.
     lengths = (plain[:length] for length in (SHORTEST, 12, 20, 64))
     numbered = (f"{plain[:SHORTEST]}-{number}" for number in count(2))
     return next(name for name in chain(lengths, numbered) if name not in sessions)
@@ -499,6 +500,8 @@ def _recent(conversations: Sequence[Found]) -> list[_Recent]:
         written = adapters.last_message(f)
         if written is not None:
             recent.append(_Recent(f, written))
+    # After /clear, the old transcript could be touched later than the new one was written to, and
+    # the cleared conversation was stored with the new one's files.
     recent.sort(key=lambda each: (-each.written, -each.found.modified))
     return recent or [_Recent(f, f.modified) for f in conversations[:1]]
 
