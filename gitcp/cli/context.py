@@ -348,10 +348,36 @@ class Context:
 
     def is_path(self, word: str, session: str | None) -> bool:
         """Return whether a word is a path: not a revision, but a path here or in the last
-        checkpoint.
+        checkpoint. Raises BadValue if it is a path and a name of a checkpoint: `restore docs`
+        restored all files, since a checkpoint had that label.
         """
-        if word == "@" or word.isdecimal() or self._is_revision(word, session):
+        if word == "@" or word.isdecimal():
             return False
+        is_revision = self._is_revision(word, session)
+        if is_revision and "@" in word:
+            return False
+        is_path = self._is_path(word, session)
+        if is_path and is_revision:
+            raise self._ambiguous(word, session)
+        return is_path
+
+    def _ambiguous(self, word: str, session: str | None) -> BadValue:
+        import shlex  # only where something went wrong
+
+        given = list(self.arguments)
+        at = len(given) - 1 - given[::-1].index(word) if word in given else len(given)
+        before, after = given[:at], given[at + 1 :]
+        id = self.ends(word, session)[1]
+        checkpoint = self.id_of(id, self.store.summary(id).id)
+        # at the end: what is after `--` is no option any more
+        dashes = [] if "--" in after else ["--"]
+        path = shlex.join(["gitcp", *before, *after, *dashes, word])
+        named = shlex.join(["gitcp", *before, checkpoint, *after])
+        error = BadValue(f"{word!r} is a path, and a name of checkpoint {checkpoint}", hint=path)
+        error.candidates = (f"{path}   (the path)", f"{named}   (the checkpoint)")
+        return error
+
+    def _is_path(self, word: str, session: str | None) -> bool:
         if os.path.lexists(self.cwd / word):
             return True
         from gitcp.git import trees

@@ -132,7 +132,13 @@ def command(context: Context, /, **values: Any) -> None:
       gitcp save --decided "one file per change" --next "write the tests"
     """
     given = Options(**values)
-    saved = save(context.store, _request(context, given))
+    request = _request(context, given)
+    label = request.note.label
+    if label and os.path.lexists(context.cwd / label):
+        context.output.say(
+            f"note: {label} is a path; it became the label of a checkpoint of all files"
+        )
+    saved = save(context.store, request)
     if saved.damage:
         context.output.say(f"note: {saved.damage}; gitcp check lists the damaged objects")
     rendering.say_unread(context.output, saved.unread)

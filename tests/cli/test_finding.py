@@ -189,3 +189,28 @@ def test_a_message_that_is_shown_can_be_named(project: Project) -> None:
     ]
     for head in heads[::2]:
         project.gitcp("restore", "--message", head[2], "--dry-run", check=0)
+
+
+@pytest.mark.parametrize("command", ["show", "restore --dry-run", "diff", "log"])
+def test_a_name_that_is_a_path(shop: Project, command: str) -> None:
+    """A word that is a path and a label, a tag or a session is refused with both meanings, which
+    work as they are printed; `restore docs` restored everything, since a label was `docs`.
+    """
+    shop.write("docs/page", "one\n")
+    said = shop.gitcp("save", "docs", "--session", "shop", check=0).err
+    assert "note: docs is a path; it became the label of a checkpoint of all files\n" in said
+    shop.gitcp("tag", "app.py", "shop@1", check=0)
+    for word, id in (("docs", "shop@5"), ("app.py", "shop@1")):
+        refused = shop.gitcp(*command.split(), word)
+        assert refused.code == 2
+        assert f"'{word}' is a path, and a name of checkpoint {id}" in refused.err
+        assert f"gitcp {command} -- {word}" in refused.err
+        assert f"gitcp {command} {id}" in refused.err
+        assert pasted(shop, refused).code == 0
+        shop.gitcp(*command.split(), id, check=0)
+        shop.gitcp(*command.split(), "--", word, check=0)
+    first, *options = (*command.split(), "--session", "shop")
+    refused = shop.gitcp(first, "docs", *options)
+    assert f"hint: gitcp {shlex.join((first, *options))} -- docs\n" in refused.err
+    assert pasted(shop, refused).code == 0
+    assert shop.files()[b"docs/page"].data == b"one\n"

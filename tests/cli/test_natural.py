@@ -167,14 +167,14 @@ def test_there_are_sixty() -> None:
     assert len(lines) == len(set(lines)) >= 60
 
 
-@pytest.mark.parametrize(("word", "label"), [("two", "two"), ("@~1", "three"), ("@^", "three")])
-def test_a_revision_comes_before_a_path(worked: Project, word: str, label: str) -> None:
-    """A word that is both is the revision; after `--` it is the path."""
+@pytest.mark.parametrize("word", ["@~1", "@^"])
+def test_a_place_in_a_session_comes_before_a_path(worked: Project, word: str) -> None:
+    """A word with `@` that is both is the revision; after `--` it is the path."""
     worked.write(word, "a file\n")
     worked.gitcp("save", check=0)
 
     shown = worked.gitcp("restore", word, "--dry-run", check=0).out
-    assert f'"{label}"' in shown.splitlines()[0]
+    assert '"three"' in shown.splitlines()[0]
     assert "would be" not in worked.gitcp("restore", "--dry-run", "--", word, check=0).out
 
 
