@@ -27,7 +27,8 @@ def command(context: Context) -> None:
     try:
         from gitcp.mcp.server import serve  # half a second, and an extra
     except ImportError as error:
-        if error.name is None or not error.name.startswith(("mcp", "pydantic")):
+        # Without the extra, the first one that is missing is anyio: an internal error once.
+        if error.name is None or error.name.partition(".")[0] == "gitcp":
             raise
         raise GitcpError(MISSING, hint=INSTALL) from None
     serve(str(context.cwd))

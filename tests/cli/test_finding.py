@@ -209,8 +209,8 @@ def test_a_name_that_is_a_path(shop: Project, command: str) -> None:
         assert pasted(shop, refused).code == 0
         shop.gitcp(*command.split(), id, check=0)
         shop.gitcp(*command.split(), "--", word, check=0)
-    first, *options = (*command.split(), "--session", "shop")
-    refused = shop.gitcp(first, "docs", *options)
-    assert f"hint: gitcp {shlex.join((first, *options))} -- docs\n" in refused.err
+    words = [*command.split(), "--session", "shop"]
+    refused = shop.gitcp(words[0], "docs", *words[1:])
+    assert f"hint: gitcp {shlex.join(words)} -- docs\n" in refused.err
     assert pasted(shop, refused).code == 0
     assert shop.files()[b"docs/page"].data == b"one\n"

@@ -672,3 +672,23 @@ def test_not_installed(project: Project, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "gitcp mcp needs the package mcp" in done.stderr
     assert "hint: pip install 'gitcp-checkpoints[mcp]'" in done.stderr
+
+
+@pytest.mark.parametrize("missing", ["anyio", "mcp", "pydantic"])
+def test_without_the_extra(project: Project, missing: str) -> None:
+    """It is said which one is missing, and how to install it, whichever package is looked for
+    first.
+    """
+    program = f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['gitcp', 'mcp']\n"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program + "from gitcp.__main__ import main; main()"],
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: gitcp mcp needs the package mcp, which is not installed\n"
+        "hint: pip install 'gitcp-checkpoints[mcp]'\n"
+    )
