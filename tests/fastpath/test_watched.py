@@ -194,6 +194,17 @@ def test_slow_answer(project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPa
     assert saved(project_).checkpoint.changed == 1
 
 
+def test_doctor_asks_who_watches(project_: Project) -> None:
+    """It says that something watches only as long as it answers, whatever is remembered of it."""
+    fake = Fake(project_.git_dir)
+    saved(project_)
+    saved(project_)
+    assert known(project_).token
+    assert "the files are watched by gitcp watch\n" in project_.gitcp("doctor").out
+    fake.close()
+    assert "are watched" not in project_.gitcp("doctor").out
+
+
 def test_another_scan(project_: Project, fake: Fake) -> None:
     """A token is worth something for the scan that was stored with it, and no other."""
     saved(project_)
@@ -222,6 +233,7 @@ def test_who_does_not_tell(
     assert known(project_).missed == b"d3/s/deep"
     assert project_.json("status")["watched"] == {"by": "gitcp watch", "trusted": False}
     assert "not trusted: it did not report a change in d3/s/deep" in project_.gitcp("status").out
+    assert "gitcp watch, not trusted: it did not report a change" in project_.gitcp("doctor").out
     note = "gitcp watch is not trusted: it did not report a change in d3/s/deep"
     assert note in project_.gitcp("save", "x", "--force").err
     assert "trusted" not in project_.gitcp("save", "y", "--force").err

@@ -242,9 +242,16 @@ def _only_here(store: Store) -> Iterator[str]:
 
 def _watched(store: Store) -> Iterator[str]:
     """Yield what watches the working tree, and whether `gitcp watch` could watch all of it."""
-    known = watched.load(str(store.repo.git_dir))
-    if known is not None:
-        trust = "" if known.missed is None else ", not trusted: it did not report a change"
+    git_dir = str(store.repo.git_dir)
+    # What is remembered of a watcher outlives it: `doctor` said days later that it watches.
+    known, answer = watched.load(git_dir), watched.ask(git_dir, watched.NO_TOKEN)
+    if answer is not None:
+        is_doubted = (
+            known is not None
+            and known.missed is not None
+            and watched.instance(known.token) == watched.instance(answer.token)
+        )
+        trust = ", not trusted: it did not report a change" if is_doubted else ""
         yield f"the files are watched by {watched.WATCHER}{trust}"
     most = inotify.most_watches()
     tracked = store.repo.git("ls-files", "-z").split(b"\0") if most is not None else []
