@@ -108,20 +108,23 @@ MEANT = {
     "commit": "save",
     "commits": "log",
     "continue": "resume",
+    "conversations": "sessions",
     "create": "save",
+    "difftool": "diff",
     "drop": "prune",
     "du": "stats",
     "fsck": "check",
     "goto": "restore",
     "grep": "find",
     "history": "log",
+    "hooks": "enable",
     "info": "show",
     "install": "enable",
-    "label": "tag",
     "labels": "log",
     "ls": "log --table",
     "mv": "rename",
     "op": "oplog",
+    "operations": "oplog",
     "pull": "fetch",
     "reflog": "oplog",
     "reset": "restore",
@@ -143,6 +146,9 @@ MEANT = {
 
 _DROPPED = "prune drops old checkpoints, delete one of them or a whole session"
 
+SIMILAR = 0.75
+"""The share of letters, by difflib, from which on a word is a misspelled command."""
+
 EXPLAINED = {
     "add": ("a save includes all files that git would track", "gitcp save"),
     "clean": (_DROPPED, "gitcp prune --dry-run"),
@@ -156,9 +162,20 @@ EXPLAINED = {
         "sessions are never merged; gitcp restore REV PATH copies files",
         "gitcp restore -h",
     ),
+    "label": ("a label is given with a save; later, a tag names a checkpoint", "gitcp tag -h"),
     "rebase": ("checkpoints cannot be edited", "gitcp log"),
+    "cherry-pick": (
+        "gitcp restore REV PATH copies files of a checkpoint",
+        "gitcp restore -h",
+    ),
     "remove": (_DROPPED, "gitcp prune --dry-run"),
+    "reword": ("checkpoints cannot be edited; a tag names one", "gitcp tag -h"),
     "rm": (_DROPPED, "gitcp prune --dry-run"),
+    "settings": (
+        "settings are git's: git config gitcp.NAME VALUE",
+        "git config --get-regexp gitcp",
+    ),
+    "squash": ("checkpoints cannot be edited", "gitcp log"),
     "stash": ("a save keeps your files unchanged, and a restore returns to it", "gitcp save"),
 }
 """Commands of other tools that have no counterpart: why, and what to type next."""
@@ -184,13 +201,22 @@ def unknown(name: str, words: Sequence[str]) -> BadValue:
         return BadValue(f"{problem}: {why}", hint=hint)
     if name in MEANT:
         return BadValue(f"{problem}: use {MEANT[name]!r}", hint=_typed(MEANT[name], words))
+    # "lst" is near "list", which is an alias and no command: an internal error once.
+    close = _closest(name, (*NAMES, *ALIASES))
+    if close is None:
+        return BadValue(problem, hint="gitcp help --all")
+    return BadValue(f"{problem}; did you mean {close!r}?", hint=_typed(close, words))
+
+
+def _closest(name: str, known: Sequence[str]) -> str | None:
+    """Return the command that was meant by a misspelled one: the same letters in another order, or
+    else nearly the same. For less, "settings" was taken for stats, and "operations" for completion.
+    """
     from difflib import get_close_matches  # only on the way to an error
 
-    # "lst" is near "list", which is an alias and no command: an internal error once.
-    close = get_close_matches(name, [*NAMES, *ALIASES], n=1)
-    if not close:
-        return BadValue(problem, hint="gitcp help --all")
-    return BadValue(f"{problem}; did you mean {close[0]!r}?", hint=_typed(close[0], words))
+    same = (each for each in known if sorted(each) == sorted(name))
+    near = get_close_matches(name, known, 1, SIMILAR)
+    return next(iter((*same, *near)), None)
 
 
 def _typed(name: str, words: Sequence[str]) -> str:

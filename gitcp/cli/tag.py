@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -28,6 +29,18 @@ class Options(Value):
     listing: bool
     session: str | None
     as_json: bool
+
+
+OTHER_TOOLS = {
+    "add": (),
+    "create": (),
+    "delete": ("--delete",),
+    "list": ("--list",),
+    "ls": ("--list",),
+    "remove": ("--delete",),
+    "rm": ("--delete",),
+}
+"""Commands of `tag` in other tools, with gitcp's options: `tag list` made a tag called list."""
 
 
 @click.command(cls=Command)
@@ -73,6 +86,12 @@ def command(context: Context, /, **values: Any) -> None:
 
 
 def _create(context: Context, given: Options, name: str) -> None:
+    if name in OTHER_TOOLS:
+        words = (*OTHER_TOOLS[name], *((given.revision,) if given.revision else ()))
+        raise BadValue(
+            f"{name} would be the name of a tag; nothing was tagged",
+            hint=shlex.join(("gitcp", "tag", *words)),
+        )
     checkpoint = context.checkpoint(given.revision or "@", given.session)
     try:
         op.create(

@@ -259,6 +259,16 @@ def test_a_directory_that_is_gone(project: Project) -> None:
     ("args", "said", "hint"),
     [
         (("sav",), "there is no command 'sav'; did you mean 'save'?", "gitcp save"),
+        (("stauts",), "there is no command 'stauts'; did you mean 'status'?", "gitcp status"),
+        (("hooks",), "there is no command 'hooks': use 'enable'", "gitcp enable"),
+        (("settings",), "settings are git's", "git config --get-regexp gitcp"),
+        (("unlock",), "there is no command 'unlock'", "gitcp help --all"),
+        (
+            ("tag", "list"),
+            "list would be the name of a tag; nothing was tagged",
+            "gitcp tag --list",
+        ),
+        (("tag", "rm", "v1"), "rm would be the name of a tag", "gitcp tag --delete v1"),
         (("lst",), "there is no command 'lst'; did you mean 'list'?", "gitcp log --table"),
         (("versoin",), "there is no command 'versoin'; did you mean 'version'?", "gitcp --version"),
         (("zzz",), "there is no command 'zzz'", "gitcp help --all"),
