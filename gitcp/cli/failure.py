@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp import errors, wire
 from gitcp.git.fsync import FULL
@@ -145,6 +145,8 @@ def describe(error: Exception) -> Failure:
     if _is_click(error, "ClickException"):
         context = getattr(error, "ctx", None)
         hint = f"{context.command_path} -h" if context else "gitcp -h"
+        if _is_click(error, "NoSuchOption"):
+            _leave_nearly_the_same(error)
         message: str = error.format_message()  # type: ignore[attr-defined]
         return Failure(CODES[errors.BadValue], message.rstrip("."), hint)
     if isinstance(error, NotWritten):
@@ -164,6 +166,19 @@ def describe(error: Exception) -> Failure:
         return Failure(1, "out of memory: no checkpoint was made")
     shown = f"{type(error).__name__}: {error}".rstrip(": ")
     return Failure(1, f"internal error: {shown}", "set GITCP_DEBUG=1 and run it again to see where")
+
+
+def _leave_nearly_the_same(error: Any) -> None:
+    """Remove what click suggests for an option that does not exist, unless it is a misspelled one:
+    "--author" was said to mean "--patch".
+    """
+    from difflib import get_close_matches  # only on the way to an error
+
+    from gitcp.cli.commands import SIMILAR
+
+    known = {each.lstrip("-"): each for each in error.possibilities or ()}
+    close = get_close_matches(error.option_name.lstrip("-"), known, cutoff=SIMILAR)
+    error.possibilities = [known[each] for each in close]
 
 
 def _not_written(error: OSError) -> Failure:

@@ -271,6 +271,8 @@ def test_a_directory_that_is_gone(project: Project) -> None:
         (("tag", "rm", "v1"), "rm would be the name of a tag", "gitcp tag --delete v1"),
         (("lst",), "there is no command 'lst'; did you mean 'list'?", "gitcp log --table"),
         (("versoin",), "there is no command 'versoin'; did you mean 'version'?", "gitcp --version"),
+        (("log", "--author", "nora"), "No such option '--author'\n", "gitcp log -h"),
+        (("log", "--reverze"), "Did you mean '--reverse'?", "gitcp log -h"),
         (("zzz",), "there is no command 'zzz'", "gitcp help --all"),
         (("checkout", "-h"), "there is no command 'checkout': use 'restore'", "gitcp restore"),
         (("commit", "--help"), "there is no command 'commit': use 'save'", "gitcp save"),
