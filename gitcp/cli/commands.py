@@ -228,6 +228,8 @@ def _typed(name: str, words: Sequence[str]) -> str:
     command, *own = ALIASES.get(name) or name.split()
     if command not in NAMES:
         return f"gitcp {command}"
+    if not {"-h", "--help"}.isdisjoint(words):
+        return f"gitcp {command} -h"  # `help savee` proposed a save
     words = [re.sub(r"^HEAD\b", "@", word) for word in words]
     for accepted in (words, [word for word in words if not word.startswith("-")], []):
         if _is_accepted(load(command), [*own, *accepted]):
