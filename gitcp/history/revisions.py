@@ -553,6 +553,9 @@ def _not_found(store: Store, text: str, name: str, current: str | None) -> Revis
     message = f"no checkpoint matches {_quoted(text)}"
     if "/" in name:
         remote, _, session = name.partition("/")
+        if not _is_remote(store, remote):  # a path, most likely one that was deleted
+            hint = f"gitcp log -- {shlex.quote(text)}" if text.isprintable() else "gitcp log"
+            return RevisionNotFound(message, hint=hint)
         return RevisionNotFound(message, hint=_fetch_hint(store, remote, session.partition("@")[0]))
     number = NUMBER.fullmatch(name)
     if number and current is not None and (hint := _undo_hint(store, current, int(number[1]))):
@@ -581,6 +584,16 @@ def _suggestion(
     error = RevisionNotFound(message, hint=hint)
     error.argument, error.suggestion = typed, instead
     return error
+
+
+def _is_remote(store: Store, name: str) -> bool:
+    """Return whether git knows a remote of this name, or something was fetched from one."""
+    if any(fetched.startswith(f"{name}/") for fetched in store.fetched()):
+        return True
+    known = refs.NAME.match(name) is not None
+    return known and bool(
+        store.repo.git("config", "--get-all", f"remote.{name}.url", accept=(0, 1))
+    )
 
 
 def _fetch_hint(store: Store, name: str, session: str) -> str:

@@ -214,3 +214,16 @@ def test_a_name_that_is_a_path(shop: Project, command: str) -> None:
     assert f"hint: gitcp {shlex.join(words)} -- docs\n" in refused.err
     assert pasted(shop, refused).code == 0
     assert shop.files()[b"docs/page"].data == b"one\n"
+
+
+def test_a_path_that_was_deleted(shop: Project) -> None:
+    """A word with a slash that is no remote's is a path: its history is proposed, not a fetch."""
+    shop.write("docs/page", "one\n")
+    shop.gitcp("save", "--session", "shop", check=0)
+    shop.remove("docs/page")
+    shop.gitcp("save", "--session", "shop", check=0)
+    refused = shop.gitcp("restore", "docs/page", "--dry-run")
+    assert refused.err.splitlines()[-1] == "hint: gitcp log -- docs/page"
+    assert [line[0] for line in pasted(shop, refused).out.splitlines()[::2]] == ["6", "5"]
+    shop.git("remote", "add", "docs", "../nowhere")
+    assert shop.gitcp("restore", "docs/page").err.splitlines()[-1] == "hint: gitcp fetch"
