@@ -92,7 +92,7 @@ def test_what_is_loaded() -> None:
     packages = {name.removeprefix("gitcp.") for name in loaded if name.startswith("gitcp.")}
     assert not {"re", "socket", "struct", "subprocess", "typing"} & loaded
     assert {name for name in packages if not name.startswith(("fastpath", "policy"))} == {
-        *("clock", "discovery", "fingerprint", "regular", "trusted_cache", "user_state"),
+        *("agents", "clock", "discovery", "fingerprint", "regular", "trusted_cache", "user_state"),
     }
     assert not {"fastpath.mounts", "fastpath.watch_ipc"} & packages
 

@@ -16,7 +16,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from gitcp import adapters, trusted_cache, wire
@@ -39,7 +38,7 @@ from gitcp.sharing import transcript_import
 from gitcp.state import journal, note, oplog, rewrite, settings
 from gitcp.state.extent import Extent, encode_extent
 from gitcp.state.oplog import Operation
-from gitcp.store import Store
+from gitcp.store import parse_summary
 from gitcp.worktree import attributes
 from gitcp.worktree.ignore import Ignore
 from gitcp.worktree.state import docket as docket_of
@@ -223,8 +222,7 @@ def _metadata(data: bytes) -> object:
 
 
 def _commit(data: bytes) -> object:
-    objects = SimpleNamespace(read_commit=lambda _: data)
-    return Store.summary(SimpleNamespace(reader=objects, _summaries={}), OID)  # type: ignore[arg-type]
+    return parse_summary(OID, data)
 
 
 def _transcript(agent: str) -> Callable[[bytes], object]:
