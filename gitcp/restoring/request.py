@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.errors import BadValue
+from gitcp.git import trees
 from gitcp.model import Agent, Checkpoint, Conversation, Snapshot, Span
 from gitcp.restoring.plan import ALONE, Side
-from gitcp.store import Store, require_files
+from gitcp.store import Store, Summary, require_files
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 from gitcp.worktree.snapshot import Limits
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
     from gitcp.history.authors import Transition
     from gitcp.restoring.merge import Conflict
     from gitcp.restoring.message import Rewound
+
+
+SEARCHED = 2000
+"""Checkpoints in which a path is looked for that the target does not have."""
 
 
 class Undoing(NamedTuple):
@@ -140,11 +147,25 @@ def check_paths(store: Store, request: RestoreRequest) -> None:
     existing = existing_paths(store, request)
     unknown = next((path for path in request.paths if path not in existing), None)
     if unknown is not None and not request.mine:
+        where = f"{display(unknown)} is neither in {request.target.id} nor on disk"
+        had = None if request.reverted else _newest_with(store, request.target, unknown)
+        if had is not None:
+            path = shlex.quote(display(unknown))
+            raise BadValue(
+                f"{where}, but in {had.id}: nothing was changed",
+                hint=f"gitcp restore {had.id} -- {path}",
+            )
         raise BadValue(
-            f"{display(unknown)} is neither in {request.target.id} nor on disk: "
-            "nothing was changed",
-            hint=f"gitcp show --files {request.target.id}",
+            f"{where}: nothing was changed", hint=f"gitcp show --files {request.target.id}"
         )
+
+
+def _newest_with(store: Store, target: Checkpoint, path: bytes) -> Summary | None:
+    """Return the newest checkpoint before the target that has a path, None if none of the nearest
+    has.
+    """
+    earlier = islice(store.readable(target.parent), SEARCHED)
+    return next((s for s in earlier if trees.lookup(store.reader, s.root, path)), None)
 
 
 def existing_paths(store: Store, request: RestoreRequest) -> tuple[bytes, ...]:
