@@ -225,11 +225,10 @@ def test_a_path_that_was_deleted(shop: Project) -> None:
     refused = shop.gitcp("restore", "docs/page", "--dry-run")
     assert refused.err.splitlines()[-1] == "hint: gitcp log -- docs/page"
     assert [line[0] for line in pasted(shop, refused).out.splitlines()[::2]] == ["6", "5"]
+    shop.git("remote", "add", "docs", "../nowhere")
+    assert shop.gitcp("restore", "docs/page").err.splitlines()[-1] == "hint: gitcp fetch"
     refused = shop.gitcp("restore", "--dry-run", "--", "docs/page")
     assert "docs/page is neither in shop@6 nor on disk, but in shop@5" in refused.err
     assert refused.err.splitlines()[-1] == "hint: gitcp restore shop@5 -- docs/page"
     assert pasted(shop, pasted(shop, refused)).code == 0
     assert shop.read("docs/page") == b"one\n"
-    shop.remove("docs/page")
-    shop.git("remote", "add", "docs", "../nowhere")
-    assert shop.gitcp("restore", "docs/page").err.splitlines()[-1] == "hint: gitcp fetch"
