@@ -86,13 +86,18 @@ class Fake:
         with watch_ipc.Address(str(self.path)) as address:
             self.socket.bind(address)
         self.socket.listen()
-        threading.Thread(target=self.run, daemon=True).start()
+        self.is_closing = False
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
 
     def run(self) -> None:
         while True:
             try:
                 connection, _ = self.socket.accept()
             except OSError:
+                return
+            if self.is_closing:
+                connection.close()
                 return
             with connection, suppress(OSError):  # a client that waited no longer
                 token = watch_ipc.receive(connection, time.monotonic() + 5)
@@ -102,7 +107,15 @@ class Fake:
                     connection.sendall(b"".join(watch_ipc.lines(answer)))
 
     def close(self) -> None:
-        self.socket.shutdown(2)
+        """End the thread first: one that still accepts on a closed descriptor took the connections
+        of another test's server, which had got its number.
+        """
+        import socket
+
+        self.is_closing = True
+        with socket.socket(socket.AF_UNIX) as last, watch_ipc.Address(str(self.path)) as address:
+            last.connect(address)
+        self.thread.join()
         self.socket.close()
         self.path.unlink()
 
