@@ -352,6 +352,7 @@ def main() -> int:
     given = parser.parse_args()
     modules = given.modules or list(TESTS)
     with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o755)  # tests of shared repositories import gitcp as other users
         places = [Workplace(Path(directory, str(number))) for number in range(given.jobs)]
         if not places[0].passes(sorted({test for module in modules for test in TESTS[module]})):
             print("the tests fail on the code as it is", file=sys.stderr)
