@@ -392,7 +392,7 @@ KNOWN = (
         pieces=(Piece("snippets/AGENTS.md", "AGENTS.md", "section"),),
     ),
 )
-"""In the order in which `enable --list` has them."""
+"""In the order in which `enable` names them."""
 
 SAVED = {
     agent.name: agent

@@ -1,7 +1,7 @@
 """Every file and directory in `<git dir>/gitcp`, declared once: what it holds, who may read it, and
 what a purge or a new name of a session does to it.
 
-`docs/operate.md` lists them from here. A hook loads this module, so it imports nothing.
+docs/format.md has the same table. A hook loads this module, so it imports nothing.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ STATE_FILES = (
     StateFile("appends", "the files that programs only append to"),
     StateFile("aside", "sessions that were fetched without files", has_private=True),
     StateFile("catalogues", "which list of each remote's sessions was seen last"),
-    StateFile("changed", "what to tell an agent of files that a restore changed"),
+    StateFile("changed", "notices of files that a restore changed, for agents"),
     StateFile("compensations", "how compensations ended", names_sessions="names"),
     StateFile("config", "git's settings", is_cache=True, is_private=True),
     StateFile("conversions", "which conversation was converted into which session"),
     StateFile("current", "the session that saves go to", names_sessions="text"),
     StateFile("damaged", "objects that could not be read, to be stored again"),
-    StateFile("dropped", "what automatic retention dropped, until it is told"),
+    StateFile("dropped", "what automatic retention moved to the trash, until that is reported"),
     StateFile("failing", "saves of hooks that failed: since when, and why"),
-    StateFile("faults", "what was broken of git's when it was told last"),
+    StateFile("faults", "which fault of git's files was reported last"),
     StateFile("hook", "the log of hooks, and the mark of one at work"),
     StateFile("hooked", "the last save of each agent's session", is_cache=True, has_private=True),
     StateFile("incoming", "a bundle while it is checked", is_private=True),
@@ -72,7 +72,7 @@ STATE_FILES = (
     StateFile(
         "note", "the note for the next save, and a copy while it is edited", names_sessions="json"
     ),
-    StateFile("notice", "what else to tell the agent"),
+    StateFile("notice", "other notices for the agent"),
     StateFile("oplog", "the operation log, which undo and redo follow"),
     StateFile("outputs", "the files that programs named as their own"),
     StateFile("packs", "which packs are gitcp's"),
@@ -89,11 +89,9 @@ STATE_FILES = (
     StateFile("stand-in", "a git directory for when git refuses the repository's"),
     StateFile("steps", "one lock for each step, and each thread of a framework"),
     StateFile("tools", "which agent's session ran which tool, and the paths it changed"),
-    StateFile(
-        "unchanged", "how everything looked at the last save", is_cache=True, is_private=True
-    ),
-    StateFile("unread", "which conversation could not be read when it was told last"),
-    StateFile("untold", "what to tell the agent of a restore", names_sessions="json"),
+    StateFile("unchanged", "the state at the last save", is_cache=True, is_private=True),
+    StateFile("unread", "which unreadable conversation was reported last"),
+    StateFile("untold", "the notice of a restore, for the agent", names_sessions="json"),
     StateFile("verified", "which objects check has read", is_cache=True, is_private=True),
     StateFile("view", "the page that view wrote", is_cache=True, is_private=True),
     StateFile("watch", "where watch listens", is_private=True),

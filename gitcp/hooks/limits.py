@@ -19,6 +19,8 @@ from _signal import (  # type: ignore[import-not-found]  # `signal` itself loads
     signal,
 )
 
+from gitcp import agents
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +48,8 @@ LIFETIME = 3600.0
 pile up.
 """
 
-BEFORE_TOOL = frozenset(("BeforeTool", "PreToolUse", "preToolUse", "tool.execute.before"))
-AT_END = frozenset(("Interrupt", "SessionEnd", "dispose", "sessionEnd"))
+KINDS = {name: kind for agent in agents.KNOWN for name, kind in agent.hooks.events.items()}
+"""What each event is, by any agent's name for it: no two agents mean different ones by a name."""
 
 LARGEST = 4 << 20
 """Bytes of a payload that are kept. The rest is read and dropped: the agent may insist on writing
@@ -65,10 +67,8 @@ def begin(arguments: Sequence[str]) -> float:
     Also sets a timer in the kernel, a little later: a Python handler would not run in a stuck
     process. The signal ends it, and the shell of an agent's hook turns that into 0 (`|| true`).
     """
-    event = arguments[1] if len(arguments) > 1 else ""
-    seconds = (
-        LIMIT_AT_END if event in AT_END else LIMIT_BEFORE_TOOL if event in BEFORE_TOOL else LIMIT
-    )
+    kind = KINDS.get(arguments[1], "") if len(arguments) > 1 else ""
+    seconds = {agents.END: LIMIT_AT_END, agents.BEFORE_TOOL: LIMIT_BEFORE_TOOL}.get(kind, LIMIT)
     _end_after(seconds + GRACE)
     return time.monotonic() + seconds
 

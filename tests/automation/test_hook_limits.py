@@ -146,8 +146,7 @@ def test_every_event_has_the_limit_that_is_documented() -> None:
     """
     for kinds in (known.hooks.events for known in agents.KNOWN):
         for name, kind in kinds.items():
-            assert (kind == agents.BEFORE_TOOL) == (name in limits.BEFORE_TOOL), name
-            assert (kind == agents.END) == (name in limits.AT_END), name
+            assert limits.KINDS[name] == kind, name
     for source, unit in (
         ("claude/hooks/hooks.json", 1),
         ("codex/hooks.json", 1),
@@ -169,8 +168,8 @@ def allowed(name: str, unit: int) -> range:
     """The time limits that an agent may be given for the hook of an event: it ends by itself
     before, but not long.
     """
-    own = limits.LIMIT_AT_END if name in limits.AT_END else limits.LIMIT
-    own = limits.LIMIT_BEFORE_TOOL if name in limits.BEFORE_TOOL else own
+    own = limits.LIMIT_AT_END if limits.KINDS[name] == agents.END else limits.LIMIT
+    own = limits.LIMIT_BEFORE_TOOL if limits.KINDS[name] == agents.BEFORE_TOOL else own
     return range(int(own + limits.GRACE) * unit + 1, int(own + limits.GRACE + 3) * unit + 1)
 
 

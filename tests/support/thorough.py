@@ -16,7 +16,7 @@ FULL = bool(os.environ.get("GITCP_FULL"))
 
 
 def sample(items: Iterable[T], most: int) -> list[T]:
-    """At most so many of the items, evenly spread, among them the first and the last; all with
+    """Return `most` of the items, two or more, evenly spread, with the first and the last; all with
     GITCP_FULL.
     """
     every = list(items)
