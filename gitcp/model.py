@@ -214,7 +214,7 @@ class Snapshot(Value):
 
     tree: Oid
     base: Base
-    total: int
+    total: int = 0
     skipped: tuple[Skip, ...] = ()
     raw: tuple[bytes, ...] = ()
     converted: tuple[Conversion, ...] = ()
@@ -282,8 +282,8 @@ class Capture(Value):
 class LastMessage(Value):
     """The last message of a conversation; `text` is truncated."""
 
-    role: str
-    text: str
+    role: str = ""
+    text: str = ""
     id: str | None = None
 
 

@@ -10,57 +10,67 @@ from __future__ import annotations
 
 import binascii
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
+from gitcp.codec import (
+    ALWAYS,
+    INLINE,
+    NOT_STORED,
+    Codec,
+    Form,
+    Invalid,
+    Rule,
+    array,
+    number,
+    text,
+)
 from gitcp.errors import BadValue, FormatTooNew, StoreDamaged
 from gitcp.model import (
     Agent,
+    AtPath,
     Authors,
     Base,
     Checkpoint,
     CheckpointId,
     Claim,
     Conversation,
-    Conversion,
     Digest,
     Handoff,
     IndexEntry,
-    LastMessage,
-    NestedRepository,
     Note,
     Oid,
     Run,
-    Skip,
-    SkipReason,
     Snapshot,
     Span,
     State,
-    StepName,
-    Stream,
-    Submodule,
-    Trigger,
 )
-from gitcp.schema import CHECKPOINT, ID, misfit
+from gitcp.value import EMPTY, Value, replace
 
 FORMAT = 2
 """The newest format. It differs from the first in files stored as segments alone."""
 
 READABLE = range(1, FORMAT + 1)
-KNOWN = frozenset(CHECKPOINT)
-LISTS = ("decisions", "failed", "next", "active")
-NO_HANDOFF = Handoff()
-MARKS = ("intent_to_add", "skip_worktree", "assume_unchanged")
+
+SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+ID = re.compile(rf"{SESSION.pattern}@[1-9][0-9]{{0,17}}")
+SPAN = re.compile(rf"{ID.pattern}\.\.{ID.pattern}")
+OID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+MODE = re.compile(r"[0-7]{1,6}")
 
 NESTED, DEEPEST = 200, 250
 """How often lists and dicts may be nested in a value that is given, and in a document around it:
 whoever walks through one may call itself.
 """
 
+NO_BASE = Base(None, None)
+
 Json = dict[str, Any]
+V = TypeVar("V", bound=Value)
 
 
 # ---------------------------------------------------------------- JSON itself
@@ -185,7 +195,183 @@ def decode_time(text: str) -> datetime:
     return time
 
 
+# ---------------------------------------------------------------- values
+
+
+def parse_id(text: str | None) -> CheckpointId | None:
+    """Parse `SESSION@NUMBER`; None for None. Raises ValueError and TypeError."""
+    if text is None:
+        return None
+    if not ID.fullmatch(text):
+        raise ValueError(f"invalid id {text!r}")
+    session, _, number = text.rpartition("@")
+    return CheckpointId(session, int(number))
+
+
+def encode_claim(claim: Claim) -> Json:
+    """Encode who changed a path: two lists of session names, "" for nobody known."""
+    return {"sessions": sorted(claim.sessions), "possible": sorted(claim.possible)}
+
+
+def position_texts(position: Mapping[str, Any]) -> dict[str, str]:
+    """Return a position as text: what is no text is JSON."""
+    return {
+        key: value if isinstance(value, str) else dumps(value, small=True).decode("ascii")
+        for key, value in position.items()
+    }
+
+
+class _Position(Value):
+    position: Mapping[str, str] = EMPTY
+    position_json: tuple[str, ...] = ()
+
+
+def _encode_position(position: Mapping[str, Any]) -> Json:
+    others = sorted(name for name, value in position.items() if not isinstance(value, str))
+    return encode(_Position(position_texts(position), tuple(others)))
+
+
+def _decode_position(fields: Json) -> Json:
+    """Return a position as it was given. A value that was redacted may be JSON no longer."""
+    stored = decode(_Position, fields)
+    position: Json = dict(stored.position)
+    for key in stored.position_json:
+        with suppress(KeyError, ValueError):
+            position[key] = loads(position[key].encode("utf-8"))
+    return position
+
+
+class _Mode(AtPath):
+    mode: int
+
+
+def _encode_modes(modes: Mapping[bytes, int]) -> list[Json]:
+    return [encode(_Mode(path, mode)) for path, mode in sorted(modes.items())]
+
+
+def _decode_modes(values: Any) -> dict[bytes, int]:
+    modes: tuple[_Mode, ...] = STORED.form(tuple[_Mode, ...]).decode(values)
+    return {each.path: each.mode for each in modes}
+
+
+class _Claimed(Value):
+    """Paths with the same claim."""
+
+    sessions: frozenset[str]
+    possible: frozenset[str]
+    paths: tuple[bytes, ...]
+
+
+def _encode_claims(claims: Mapping[bytes, Claim]) -> list[Json]:
+    paths: dict[Claim, list[bytes]] = {}
+    for path, claim in sorted(claims.items()):
+        paths.setdefault(claim, []).append(path)
+    return [encode(_Claimed(*claim, tuple(those))) for claim, those in paths.items()]
+
+
+def _decode_claims(values: Any) -> dict[bytes, Claim]:
+    groups: tuple[_Claimed, ...] = STORED.form(tuple[_Claimed, ...]).decode(values)
+    return {path: Claim(each.sessions, each.possible) for each in groups for path in each.paths}
+
+
+def _encode_directory(path: bytes) -> str | dict[str, str]:
+    return encode_path(path or b".")
+
+
+def _decode_directory(value: Any) -> bytes:
+    path = decode_path(value)
+    return b"" if path == b"." else path
+
+
+def _octal(digits: int) -> Rule:
+    form = text(MODE.fullmatch)
+    return Rule(
+        form=Form(lambda mode: f"{mode:0{digits}o}", lambda value: int(form.decode(value), 8))
+    )
+
+
+def _printed(form: Form, parse: Callable[[Any], Any]) -> Form:
+    """Return the form of values that are written as `str` prints them."""
+    return Form(lambda value: form.encode(str(value)), lambda value: parse(form.decode(value)))
+
+
+_SESSIONS = array(text(re.compile(rf"(?:{SESSION.pattern})?").fullmatch), frozenset, sorted)
+
+STORED = Codec(
+    {
+        Oid: text(OID.fullmatch),
+        bytes: Form(encode_path, decode_path),
+        datetime: Form(encode_time, decode_time),
+        CheckpointId: _printed(text(ID.fullmatch), parse_id),
+        Span: _printed(text(SPAN.fullmatch), Span.parse),
+    },
+    {
+        Checkpoint: {
+            "id": INLINE,
+            "note": INLINE,
+            "snapshot": Rule("files"),
+            **dict.fromkeys(("commit", "root", "parent", "steps", "extra"), NOT_STORED),
+        },
+        CheckpointId: {
+            "session": Rule(form=text(SESSION.fullmatch)),
+            "number": Rule(form=number(range(1, 10**18))),
+        },
+        Snapshot: {
+            "tree": NOT_STORED,
+            "base": NOT_STORED,
+            "modes": Rule(form=Form(_encode_modes, _decode_modes)),
+        },
+        _Mode: {"mode": _octal(4)},
+        IndexEntry: {"mode": _octal(6)},
+        Conversation: {
+            "tree": NOT_STORED,
+            "digest": INLINE,
+            "directory": Rule(form=Form(_encode_directory, _decode_directory)),
+        },
+        Digest: {"messages": ALWAYS, "version": NOT_STORED, "model": NOT_STORED},
+        Note: {
+            "position": Rule(
+                form=Form(_encode_position, _decode_position),
+                inline=True,
+                keys=tuple(_Position.fields),
+            )
+        },
+        Handoff: {"task": ALWAYS},
+        Run: {"code": Rule("exit_code", number(range(-1 << 31, 1 << 32)))},
+        State: {"tree": NOT_STORED},
+        Authors: {"own": ALWAYS, "claims": Rule("others", Form(_encode_claims, _decode_claims))},
+        _Claimed: dict.fromkeys(("sessions", "possible"), Rule(form=_SESSIONS)),
+    },
+)
+"""The form of what is stored. A field that is not named here is written by its type hint."""
+
+
+def encode(value: Value) -> Json:
+    """Return a value as it is stored. Raises codec.Invalid for one that could not be read back."""
+    fields: Json = STORED.encode(value)
+    return fields
+
+
+def decode(kind: type[V], fields: Any) -> V:
+    """Return the value that `encode` wrote. Raises codec.Invalid."""
+    return STORED.decode(kind, fields)
+
+
+def decode_snapshot(fields: Any, tree: Oid, base: Base = NO_BASE) -> Snapshot:
+    """Return a snapshot with this tree and base. Raises codec.Invalid."""
+    return Snapshot(tree=tree, base=base, **STORED.decode_fields(Snapshot, fields))
+
+
 # ---------------------------------------------------------------- checkpoint.json
+
+
+class _Head(Value):
+    """What stands beside the files."""
+
+    base: Base = NO_BASE
+
+
+KNOWN = STORED.keys(Checkpoint) | {"format", "base"}
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
@@ -193,30 +379,11 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
     Raises BadValue for a value that could not be decoded again.
     """
-    fields = _present(
-        {
-            "session": checkpoint.id.session,
-            "number": checkpoint.id.number,
-            "created": encode_time(checkpoint.created),
-            "trigger": checkpoint.trigger.value,
-            "agent": _encode_agent(checkpoint.agent),
-            "base": _encode_base(checkpoint.snapshot.base),
-            "files": encode_snapshot(checkpoint.snapshot),
-            "changed": checkpoint.changed,
-            "conversation": _encode_conversation(checkpoint.conversation),
-            "restored_from": str(checkpoint.restored_from) if checkpoint.restored_from else None,
-            "forked_from": str(checkpoint.forked_from) if checkpoint.forked_from else None,
-            "run": _encode_run(checkpoint.run),
-            "step": _present(checkpoint.step._asdict()) if checkpoint.step else None,
-            "compensated": dict(checkpoint.compensated),
-            "reverted": str(checkpoint.reverted) if checkpoint.reverted else None,
-            "authors": _encode_authors(checkpoint.authors),
-            **encode_note(checkpoint.note),
-            "state": {"key": checkpoint.state.key} if checkpoint.state else None,
-        }
-    )
-    if field := misfit(fields):
-        raise BadValue(f"invalid {field} in {checkpoint.id}; no checkpoint was made")
+    try:
+        fields = {**encode(checkpoint), **encode(_Head(checkpoint.snapshot.base))}
+    except Invalid as error:
+        problem = f"invalid metadata{error} in {checkpoint.id}; no checkpoint was made"
+        raise BadValue(problem) from None
     text = json.dumps({**checkpoint.extra, **fields}, indent=2, sort_keys=True, ensure_ascii=False)
     body = text.encode("utf-8", "backslashreplace")
     return b'{\n  "format": %d,%s\n' % (format_of(checkpoint), body[1:])
@@ -243,385 +410,45 @@ def decode_checkpoint(
     checkpoint.
     """
     try:
-        fields = _checkpoint_fields(data, commit)
+        document = loads(data)
+        _check_format(document, commit)
+        fields = STORED.decode_fields(Checkpoint, document)
+        snapshot = Snapshot(tree=tree, base=decode(_Head, document).base, **fields.pop("snapshot"))
+        conversation, state = fields.pop("conversation"), fields.pop("state")
         return Checkpoint(
-            id=CheckpointId(fields["session"], fields["number"]),
             commit=commit,
             root=root,
             parent=parent,
-            created=decode_time(fields["created"]),
-            trigger=Trigger(fields["trigger"]),
-            agent=_decode_agent(fields.get("agent")),
-            note=decode_note(fields),
-            snapshot=decode_snapshot(fields.get("files", {}), fields.get("base", {}), tree),
-            conversation=_decode_conversation(fields, reserved.get(b"conversation")),
-            changed=fields["changed"],
-            restored_from=parse_id(fields.get("restored_from")),
-            forked_from=parse_id(fields.get("forked_from")),
-            run=_decode_run(fields.get("run")),
-            step=_decode_step(fields.get("step")),
-            state=State(reserved[b"state"], fields["state"]["key"]) if "state" in fields else None,
+            snapshot=snapshot,
+            conversation=conversation
+            and _conversation(conversation, reserved[b"conversation"], fields["agent"]),
+            state=state and State(tree=reserved[b"state"], **state),
             steps=reserved.get(b"steps"),
-            compensated=fields.get("compensated", {}),
-            reverted=Span.parse(fields.get("reverted")),
-            authors=_decode_authors(fields.get("authors")),
-            extra={key: value for key, value in fields.items() if key not in KNOWN},
+            extra={key: value for key, value in document.items() if key not in KNOWN},
+            **fields,
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        problem = f"the metadata of checkpoint {commit[:10]} is damaged: {error!r}"
+    except (KeyError, ValueError) as error:
+        what = f"invalid metadata{error}" if isinstance(error, Invalid) else repr(error)
+        problem = f"the metadata of checkpoint {commit[:10]} is damaged: {what}"
         raise StoreDamaged(problem, hint="gitcp check") from None
 
 
-def _checkpoint_fields(data: bytes, commit: Oid) -> dict[str, Any]:
-    """Parse `checkpoint.json`. Raises FormatTooNew, ValueError if it does not fit the schema."""
-    fields: dict[str, Any] = loads(data)
-    field = misfit(fields)
-    has_format = not field or not misfit(fields, {"format": CHECKPOINT["format"]})
-    if has_format and fields["format"] not in READABLE:
+def _check_format(document: Any, commit: Oid) -> None:
+    if type(document) is not dict:
+        raise Invalid
+    number = document.get("format")
+    if type(number) is not int or number < 1:
+        raise Invalid(".format")
+    if number not in READABLE:
         raise FormatTooNew(
-            f"checkpoint {commit[:10]} has format {fields['format']}; this gitcp reads up to "
-            f"{FORMAT}",
+            f"checkpoint {commit[:10]} has format {number}; this gitcp reads up to {FORMAT}",
             hint="pip install --upgrade gitcp-checkpoints",
         )
-    if field:
-        raise ValueError(f"invalid {field}")
-    return fields
 
 
-def parse_id(text: str | None) -> CheckpointId | None:
-    """Parse `SESSION@NUMBER`; None for None. Raises ValueError and TypeError."""
-    if text is None:
-        return None
-    if not ID.fullmatch(text):
-        raise ValueError(f"invalid id {text!r}")
-    session, _, number = text.rpartition("@")
-    return CheckpointId(session, int(number))
-
-
-def _present(fields: Json) -> Json:
-    return {key: value for key, value in fields.items() if value or value == 0}
-
-
-def _encode_agent(agent: Agent | None) -> Json | None:
-    if agent is None:
-        return None
-    return _present(
-        {
-            "name": agent.name,
-            "session_id": agent.session_id,
-            "version": agent.version,
-            "model": agent.model,
-        }
-    )
-
-
-def _decode_agent(fields: Json | None) -> Agent | None:
-    if fields is None:
-        return None
-    return Agent(
-        fields["name"], fields.get("session_id"), fields.get("version"), fields.get("model")
-    )
-
-
-def _encode_base(base: Base) -> Json:
-    return _present({name: getattr(base, name) for name in Base.fields})
-
-
-def _encode_run(run: Run | None) -> Json | None:
-    if run is None:
-        return None
-    fields = {"command": list(run.command), "milliseconds": run.milliseconds, "output": run.output}
-    return _present({**fields, "exit_code": run.code})
-
-
-def _decode_run(fields: Json | None) -> Run | None:
-    if fields is None:
-        return None
-    command, code = tuple(fields.get("command", ())), fields.get("exit_code")
-    return Run(command, code, fields.get("milliseconds", 0), fields.get("output", ""))
-
-
-def _decode_step(fields: Json | None) -> StepName | None:
-    return StepName(fields.get("name", ""), fields.get("key", "")) if fields is not None else None
-
-
-def _encode_authors(authors: Authors | None) -> Json | None:
-    """Encode the claims, those of equal content together."""
-    if authors is None:
-        return None
-    paths: dict[Claim, list[bytes]] = {}
-    for path, claim in sorted(authors.claims.items()):
-        paths.setdefault(claim, []).append(path)
-    others = [
-        _present({**encode_claim(claim), "paths": _paths(those)}) for claim, those in paths.items()
-    ]
-    previous = str(authors.previous) if authors.previous else None
-    return _present({"own": authors.own, "others": others, "previous": previous})
-
-
-def encode_claim(claim: Claim) -> Json:
-    """Encode who changed a path: two lists of session names, "" for nobody known."""
-    return {"sessions": sorted(claim.sessions), "possible": sorted(claim.possible)}
-
-
-def _decode_authors(fields: Json | None) -> Authors | None:
-    if fields is None:
-        return None
-    claims = {
-        decode_path(path): Claim(
-            frozenset(group.get("sessions", ())), frozenset(group.get("possible", ()))
-        )
-        for group in fields.get("others", ())
-        for path in group.get("paths", ())
-    }
-    return Authors(fields.get("own", 0), claims, parse_id(fields.get("previous")))
-
-
-def encode_note(note: Note) -> Json:
-    handoff = note.handoff
-    return {
-        "label": note.label,
-        "phase": note.phase,
-        "objective": note.objective,
-        "facts": dict(note.facts),
-        "position": position_texts(note.position),
-        "position_json": sorted(k for k, v in note.position.items() if not isinstance(v, str)),
-        "position_from": str(note.position_from) if note.position_from else None,
-        "compensations": list(note.compensations),
-        "handoff": {
-            **({} if handoff.task is None else {"task": handoff.task}),
-            **_present({name: list(getattr(handoff, name)) for name in LISTS}),
-        },
-    }
-
-
-def position_texts(position: Mapping[str, Any]) -> dict[str, str]:
-    """Return a position as text: what is no text is JSON."""
-    return {
-        key: value if isinstance(value, str) else dumps(value, small=True).decode("ascii")
-        for key, value in position.items()
-    }
-
-
-def _decode_position(fields: Json) -> Json:
-    """Return a position as it was given. A value that was redacted may be JSON no longer."""
-    position: Json = dict(fields.get("position", {}))
-    for key in fields.get("position_json", ()):
-        with suppress(KeyError, ValueError):
-            position[key] = loads(position[key].encode("utf-8"))
-    return position
-
-
-def decode_note(fields: Json) -> Note:
-    handoff = fields.get("handoff")
-    return Note(
-        label=fields.get("label"),
-        phase=fields.get("phase"),
-        objective=fields.get("objective"),
-        facts=fields.get("facts", {}),
-        handoff=_decode_handoff(handoff) if handoff else NO_HANDOFF,
-        position=_decode_position(fields),
-        position_from=parse_id(fields.get("position_from")),
-        compensations=tuple(fields.get("compensations", ())),
-    )
-
-
-def _decode_handoff(fields: Json) -> Handoff:
-    return Handoff(fields.get("task"), *(tuple(fields.get(name, ())) for name in LISTS))
-
-
-def _paths(paths: Iterable[bytes]) -> list[str | dict[str, str]]:
-    return [encode_path(path) for path in paths]
-
-
-def encode_skip(skip: Skip) -> Json:
-    """Encode a skipped path with its reason."""
-    return _present(
-        {"path": encode_path(skip.path), "reason": skip.reason.value, "detail": skip.detail}
-    )
-
-
-def _decode_skip(fields: Json) -> Skip:
-    return Skip(decode_path(fields["path"]), SkipReason(fields["reason"]), fields.get("detail", ""))
-
-
-def encode_snapshot(snapshot: Snapshot) -> Json:
-    """Encode a snapshot without its tree and base."""
-    return _present(
-        {
-            "total": snapshot.total or None,
-            "skipped": [encode_skip(skip) for skip in snapshot.skipped],
-            "raw": _paths(snapshot.raw),
-            "converted": [_encode_conversion(c) for c in snapshot.converted],
-            "empty_directories": _paths(snapshot.empty_directories),
-            "modes": [
-                {"path": encode_path(p), "mode": f"{m:04o}"}
-                for p, m in sorted(snapshot.modes.items())
-            ],
-            "submodules": [
-                {"path": encode_path(s.path), "commit": s.commit} for s in snapshot.submodules
-            ],
-            "nested": [
-                _present({"path": encode_path(n.path), "head": n.head}) for n in snapshot.nested
-            ],
-            "absent": _paths(snapshot.absent),
-            "staged": [_encode_index_entry(e) for e in snapshot.staged],
-            "untracked": _paths(snapshot.untracked),
-            "conflicts": [_encode_index_entry(e) for e in snapshot.conflicts],
-            "outputs": _paths(snapshot.outputs),
-        }
-    )
-
-
-def decode_snapshot(fields: Json, base: Json, tree: Oid) -> Snapshot:
-    """Decode a snapshot with this tree and base. Raises KeyError, TypeError or ValueError."""
-    known = Base(*(base.get(name) for name in Base.fields))
-    lists = {name: LISTINGS[name](value) for name, value in fields.items() if name in LISTINGS}
-    return Snapshot(tree=tree, base=known, total=fields.get("total", 0), **lists)
-
-
-def _encode_conversion(conversion: Conversion) -> Json:
-    fields = {
-        "path": encode_path(conversion.path),
-        "eol": conversion.eol,
-        "encoding": conversion.encoding,
-    }
-    flags = {name: getattr(conversion, name) or None for name in ("ident", "lfs", "segments")}
-    return _present({**fields, **flags})
-
-
-def _decode_conversion(fields: Json) -> Conversion:
-    return Conversion(
-        decode_path(fields["path"]),
-        fields.get("eol", ""),
-        fields.get("ident", False),
-        fields.get("encoding", ""),
-        fields.get("lfs", False),
-        fields.get("segments", False),
-    )
-
-
-def _encode_index_entry(entry: IndexEntry) -> Json:
-    return _present(
-        {
-            "path": encode_path(entry.path),
-            "mode": f"{entry.mode:06o}",
-            "oid": entry.oid,
-            "stage": entry.stage or None,
-            **{name: getattr(entry, name) or None for name in MARKS},
-        }
-    )
-
-
-def _decode_submodule(fields: Json) -> Submodule:
-    return Submodule(decode_path(fields["path"]), fields["commit"])
-
-
-def _decode_nested(fields: Json) -> NestedRepository:
-    return NestedRepository(decode_path(fields["path"]), fields.get("head"))
-
-
-def _decode_modes(values: Iterable[Json]) -> dict[bytes, int]:
-    return {decode_path(each["path"]): int(each["mode"], 8) for each in values}
-
-
-def _decode_index_entry(fields: Json) -> IndexEntry:
-    marks = {name: fields.get(name, False) for name in MARKS}
-    entry = (
-        decode_path(fields["path"]),
-        int(fields["mode"], 8),
-        fields["oid"],
-        fields.get("stage", 0),
-    )
-    return IndexEntry(*entry, **marks)
-
-
-def _each(decode: Callable[[Any], Any]) -> Callable[[Iterable[Any]], tuple[Any, ...]]:
-    """Return a function that decodes the items of a list."""
-    return lambda values: tuple(map(decode, values))
-
-
-LISTINGS: dict[str, Callable[[Any], Any]] = {
-    "skipped": _each(_decode_skip),
-    "raw": _each(decode_path),
-    "converted": _each(_decode_conversion),
-    "empty_directories": _each(decode_path),
-    "modes": _decode_modes,
-    "submodules": _each(_decode_submodule),
-    "nested": _each(_decode_nested),
-    "absent": _each(decode_path),
-    "staged": _each(_decode_index_entry),
-    "untracked": _each(decode_path),
-    "conflicts": _each(_decode_index_entry),
-    "outputs": _each(decode_path),
-}
-"""How the fields of a snapshot are decoded that most checkpoints do not have."""
-
-
-def _encode_conversation(conversation: Conversation | None) -> Json | None:
-    if conversation is None:
-        return None
-    digest = conversation.digest
-    last = digest.last_message
-    return _present(
-        {
-            "format": conversation.format,
-            "messages": digest.messages,
-            "last_message": _present({"role": last.role, "text": last.text, "id": last.id})
-            if last
-            else None,
-            "last_prompt": digest.last_prompt,
-            "title": digest.title,
-            "directory": None
-            if conversation.directory is None
-            else encode_path(conversation.directory or b"."),
-            "worktree": conversation.worktree,
-            "streams": [
-                _present(
-                    {
-                        "name": s.name,
-                        "bytes": s.bytes,
-                        "sha256": s.sha256,
-                        "place": s.place,
-                        "torn": s.torn or None,
-                    }
-                )
-                for s in conversation.streams
-            ],
-        }
-    )
-
-
-def _decode_conversation(whole: Json, tree: Oid | None) -> Conversation | None:
-    fields = whole.get("conversation")
-    if fields is None:
-        return None
-    agent = _decode_agent(whole.get("agent"))
-    if tree is None:
-        raise ValueError("the conversation's tree is missing")
-    last = fields.get("last_message")
-    return Conversation(
-        format=fields["format"],
-        tree=tree,
-        streams=tuple(
-            Stream(s["name"], s.get("bytes", 0), s["sha256"], s.get("place", ""), s.get("torn", 0))
-            for s in fields.get("streams", ())
-        ),
-        digest=Digest(
-            messages=fields.get("messages", 0),
-            last_message=LastMessage(last.get("role", ""), last.get("text", ""), last.get("id"))
-            if last
-            else None,
-            last_prompt=fields.get("last_prompt"),
-            title=fields.get("title"),
-            version=agent.version if agent else None,
-            model=agent.model if agent else None,
-        ),
-        directory=_decode_directory(fields.get("directory")),
-        worktree=fields.get("worktree"),
-    )
-
-
-def _decode_directory(value: str | Mapping[str, str] | None) -> bytes | None:
-    path = None if value is None else decode_path(value)
-    return b"" if path == b"." else path
+def _conversation(fields: Json, tree: Oid, agent: Agent | None) -> Conversation:
+    """Return a conversation. The version and the model are in the agent's record alone."""
+    digest = fields.pop("digest")
+    if agent is not None:
+        digest = replace(digest, version=agent.version, model=agent.model)
+    return Conversation(tree=tree, digest=digest, **fields)

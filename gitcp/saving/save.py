@@ -538,7 +538,7 @@ def _is_saved(
     noted = draft.note
     if noted.position_from == parent.id:  # its files are those of the parent
         noted = replace(noted, position_from=None)
-    if wire.encode_note(noted) != wire.encode_note(inherited):
+    if wire.encode(noted) != wire.encode(inherited):
         return False
     return change_scope is ChangeScope.FILES or _same_conversation(draft, parent, change_scope)
 

@@ -159,11 +159,11 @@ def unfinished(repo: Repository) -> Unfinished | None:
 
 
 def _encode_merged(snapshot: Snapshot | None) -> object:
-    return snapshot and {"tree": snapshot.tree, **wire.encode_snapshot(snapshot)}
+    return snapshot and {"tree": snapshot.tree, **wire.encode(snapshot)}
 
 
 def _decode_merged(fields: Any) -> Snapshot | None:
-    return None if fields is None else wire.decode_snapshot(fields, {}, Oid(str(fields["tree"])))
+    return None if fields is None else wire.decode_snapshot(fields, Oid(str(fields["tree"])))
 
 
 def _is_logged(repo: Repository, key: str) -> bool:

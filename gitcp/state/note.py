@@ -88,7 +88,7 @@ def pending(repo: Repository) -> tuple[PendingNote, ...]:
     fields = journal.read_fields(path) or {"notes": ()}
     try:
         return tuple(
-            PendingNote(entry["session"], wire.decode_note(entry)) for entry in fields["notes"]
+            PendingNote(entry["session"], wire.decode(Note, entry)) for entry in fields["notes"]
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise journal.damaged(path, repr(error)) from None
@@ -167,7 +167,7 @@ def _write(repo: Repository, pending_notes: tuple[PendingNote, ...]) -> None:
     if not pending_notes:
         path.unlink(missing_ok=True)
         return
-    notes = [{"session": entry.session, **wire.encode_note(entry.note)} for entry in pending_notes]
+    notes = [{"session": entry.session, **wire.encode(entry.note)} for entry in pending_notes]
     journal.write_fields(path, {"schema": "gitcp.waiting/1", "notes": notes})
 
 

@@ -1,0 +1,301 @@
+"""Values to JSON and back, by the type hints of their fields.
+
+A record (a `Value` or a `NamedTuple`) is an object with a key for each field, a tuple an array, a
+mapping an object, an enumeration its value. A `Codec` is told how other types are written, and of
+the fields that are written in another way. Empty fields are left out, and zeros that are the
+default. Whatever does not fit its type is refused, in both directions.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
+
+from gitcp.value import EMPTY, Value
+
+T = TypeVar("T")
+
+NATURAL = range(1 << 63)
+"""The whole numbers that a field may have unless its rule says otherwise."""
+
+OPTIONAL = (UnionType, Union)  # of a class and of a NewType
+_REQUIRED = object()
+
+
+class Invalid(ValueError):
+    """A value that does not fit its type, and where it is: `.files.raw[2]`."""
+
+
+class Form(NamedTuple):
+    """How the values of a type are written. For any other value both functions raise ValueError,
+    TypeError, KeyError or AttributeError.
+    """
+
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+
+
+class Rule(NamedTuple):
+    """How a field is written that is not written under its name, in the form of its type.
+
+    `key` is another name. `inline`: its own fields stand beside the record's, or with a `form`
+    the `keys` that this reads and writes. `always`: also if it is empty. `stored` is false for a
+    field that is not in the JSON: a record with one that has no default is decoded to its other
+    fields.
+    """
+
+    key: str = ""
+    form: Form | None = None
+    inline: bool = False
+    keys: tuple[str, ...] = ()
+    always: bool = False
+    stored: bool = True
+
+
+NOT_STORED = Rule(stored=False)
+INLINE = Rule(inline=True)
+ALWAYS = Rule(always=True)
+
+
+def number(allowed: range = NATURAL) -> Form:
+    """Return the form of whole numbers in a range."""
+
+    def checked(value: Any) -> int:
+        if type(value) is not int or value not in allowed:
+            raise Invalid
+        return value
+
+    return Form(checked, checked)
+
+
+def text(fits: Callable[[str], object] = lambda _: True) -> Form:
+    """Return the form of strings for which `fits` is true, as with `re.Pattern.fullmatch`."""
+
+    def checked(value: Any) -> str:
+        if not isinstance(value, str) or not fits(value):
+            raise Invalid
+        return value
+
+    return Form(checked, checked)
+
+
+def _boolean(value: Any) -> bool:
+    if type(value) is not bool:
+        raise Invalid
+    return value
+
+
+BASIC: Mapping[Any, Form] = {str: text(), int: number(), bool: Form(_boolean, _boolean)}
+
+
+class _Field(NamedTuple):
+    name: str
+    form: Form
+    absent: Any  # its value where the key is missing; _REQUIRED if it has to be there
+    rule: Rule
+
+    @property
+    def key(self) -> str:
+        return self.rule.key or self.name
+
+    def is_left_out(self, value: object, encoded: object) -> bool:
+        if encoded or self.rule.always:
+            return False
+        return encoded != 0 or bool(value == self.absent)
+
+
+class Codec:
+    """`forms` has how types are written, `rules` how fields are, by record."""
+
+    def __init__(
+        self, forms: Mapping[Any, Form], rules: Mapping[type, Mapping[str, Rule]] = EMPTY
+    ) -> None:
+        self._forms = {**BASIC, **forms}
+        self._rules = rules
+        self._records: dict[type, tuple[_Field, ...]] = {}
+
+    def encode(self, value: Any) -> Any:
+        """Return a value as JSON has it. Raises Invalid if a part does not fit its type."""
+        return self.form(type(value)).encode(value)
+
+    def decode(self, kind: type[T], value: Any) -> T:
+        """Return the record that `encode` wrote. Unknown keys are ignored. Raises Invalid."""
+        return kind(**self.decode_fields(kind, value))
+
+    def decode_fields(self, kind: type, value: Any) -> dict[str, Any]:
+        """Return the fields of a record, except those that are not stored. Raises Invalid."""
+        if type(value) is not dict:
+            raise Invalid
+        fields = {}
+        for field in self._fields(kind):
+            if field.rule.inline:
+                fields[field.name] = field.form.decode(value)
+            elif field.key in value:
+                fields[field.name] = _at(f".{field.key}", field.form.decode, value[field.key])
+            elif field.absent is _REQUIRED:
+                raise Invalid(f".{field.key}")
+            else:
+                fields[field.name] = field.absent
+        return fields
+
+    def keys(self, kind: type) -> frozenset[str]:
+        """Return the keys of a record."""
+        keys: set[str] = set()
+        for field in self._fields(kind):
+            if not field.rule.inline:
+                keys.add(field.key)
+            else:
+                keys.update(field.rule.keys or self.keys(_hints(kind)[field.name]))
+        return frozenset(keys)
+
+    def form(self, hint: Any) -> Form:
+        """Return how values with a type hint are written."""
+        form = self._forms.get(hint)
+        if form is None:
+            form = self._forms[hint] = self._form(hint)
+        return form
+
+    def _form(self, hint: Any) -> Form:
+        origin, inner = get_origin(hint), get_args(hint)
+        if origin in OPTIONAL:  # a field that is None is left out
+            return self.form(next(each for each in inner if each is not NoneType))
+        if origin is tuple:
+            return array(self.form(inner[0]))
+        if origin is frozenset:
+            return array(self.form(inner[0]), frozenset, sorted)
+        if origin is not None and issubclass(origin, Mapping):
+            return _object(self.form(inner[1]))
+        if issubclass(hint, Enum):
+            return Form(
+                lambda value: hint(value).value, lambda value: hint(BASIC[str].decode(value))
+            )
+        return self._record(hint)
+
+    def _record(self, kind: type) -> Form:
+        self._fields(kind)  # not while a value is read: what is wrong with a hint is no bad value
+        rules = self._rules.get(kind, EMPTY)
+        is_whole = all(rules[name].stored or name in _defaults(kind) for name in rules)
+        return Form(
+            lambda value: self._encode_record(kind, value),
+            lambda value: (self.decode if is_whole else self.decode_fields)(kind, value),
+        )
+
+    def _encode_record(self, kind: type, value: Any) -> dict[str, Any]:
+        if type(value) is not kind:
+            raise Invalid
+        fields: dict[str, Any] = {}
+        for field in self._fields(kind):
+            part = getattr(value, field.name)
+            if part is None:
+                continue
+            if field.rule.inline:
+                fields |= field.form.encode(part)
+                continue
+            encoded = _at(f".{field.key}", field.form.encode, part)
+            if not field.is_left_out(part, encoded):
+                fields[field.key] = encoded
+        return fields
+
+    def _fields(self, kind: type) -> tuple[_Field, ...]:
+        fields = self._records.get(kind)
+        if fields is None:
+            rules = self._rules.get(kind, EMPTY)
+            fields = self._records[kind] = tuple(
+                self._field(kind, name, hint, rules.get(name, Rule()))
+                for name, hint in _hints(kind).items()
+                if rules.get(name, Rule()).stored
+            )
+        return fields
+
+    def _field(self, kind: type, name: str, hint: Any, rule: Rule) -> _Field:
+        form = rule.form or (self._record(hint) if rule.inline else self.form(hint))
+        defaults = _defaults(kind)
+        absent = defaults[name] if name in defaults else self._absent(hint)
+        return _Field(name, form, absent, rule)
+
+    def _absent(self, hint: Any) -> Any:
+        """Return the value of a field that is not there and has no default."""
+        origin = get_origin(hint)
+        if origin in OPTIONAL:
+            return None
+        if origin in (tuple, frozenset):
+            return origin()
+        if origin is not None:
+            return EMPTY
+        if not isinstance(hint, type) or not issubclass(hint, Value):
+            return _REQUIRED
+        try:
+            return self.form(hint).decode({})
+        except Invalid:
+            return _REQUIRED
+
+
+def _defaults(kind: Any) -> Mapping[str, Any]:
+    defaults: Mapping[str, Any] = kind.defaults if issubclass(kind, Value) else kind._field_defaults
+    return defaults
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    """Return the type hints of a record's fields."""
+    fields = kind.fields if issubclass(kind, Value) else kind._fields
+    hints = {}
+    for each in reversed(kind.__mro__):
+        for name, hint in each.__dict__.get("__annotations__", {}).items():  # noqa: RUF063
+            if name in fields:
+                text = getattr(hint, "__forward_arg__", hint)  # as a NamedTuple has them
+                hints[name] = _evaluated(each.__module__, text) if isinstance(text, str) else text
+    return {name: hints[name] for name in fields}
+
+
+@cache
+def _evaluated(module: str, hint: str) -> Any:
+    """Evaluate a hint among a module's names alone: some classes have a field `bytes`. Remembered,
+    since one costs 20 µs, and a hundred fields have a dozen hints.
+    """
+    return eval(hint, vars(sys.modules[module]))  # noqa: S307
+
+
+def _at(location: str, convert: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return convert(value)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        inner = error if isinstance(error, Invalid) else ""
+        raise Invalid(f"{location}{inner}") from None
+
+
+def array(
+    item: Form,
+    collect: Callable[[Iterable[Any]], Any] = tuple,
+    ordered: Callable[[Any], Iterable[Any]] = iter,
+) -> Form:
+    """Return the form of arrays that are read into a collection, and written in its order."""
+
+    def encode(values: Any) -> list[Any]:
+        if not isinstance(values, tuple | list | frozenset):
+            raise Invalid
+        items = enumerate(ordered(values))
+        return [_at(f"[{index}]", item.encode, value) for index, value in items]
+
+    def decode(values: Any) -> Any:
+        if type(values) is not list:
+            raise Invalid
+        return collect(
+            [_at(f"[{index}]", item.decode, value) for index, value in enumerate(values)]
+        )
+
+    return Form(encode, decode)
+
+
+def _object(item: Form) -> Form:
+    def converted(values: Any, convert: Callable[[Any], Any]) -> dict[str, Any]:
+        if not isinstance(values, Mapping) or not all(type(key) is str for key in values):
+            raise Invalid
+        return {key: _at(f".{key}", convert, value) for key, value in values.items()}
+
+    return Form(
+        lambda values: converted(values, item.encode), lambda values: converted(values, item.decode)
+    )
