@@ -34,7 +34,18 @@ from gitcp.git.object_format import FULL_NAME
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.git.trees import PartOfTree, TreeEntry
-from gitcp.model import FILE, RESERVED, TREE, Base, Checkpoint, CheckpointId, Entry, Oid, Snapshot
+from gitcp.model import (
+    FILE,
+    RESERVED,
+    TREE,
+    Base,
+    Checkpoint,
+    CheckpointId,
+    Entry,
+    Oid,
+    Snapshot,
+    Trigger,
+)
 from gitcp.value import Value, replace
 
 if TYPE_CHECKING:
@@ -67,6 +78,9 @@ HEAD = re.compile(rb"tree (%s)\n(?:parent (%s)\n)?author ([^\n]*)" % (_OID, _OID
 OBJECT = re.compile(rb"object (%s)\n" % _OID)
 NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 TRAILER = re.compile(r"^(Gitcp-[A-Za-z-]+): (.*)$", re.MULTILINE)
+NO_LABEL = "(no label)"
+BEFORE_PROMPTS = "(before the first prompt)"
+"""Subjects of checkpoints that have neither a label nor a prompt."""
 GENERATED = (
     ("restored ", "Gitcp-Restored-From"),
     ("forked from ", "Gitcp-Forked-From"),
@@ -720,19 +734,20 @@ def subject(checkpoint: Checkpoint) -> str:
     if checkpoint.reverted is not None:
         return f"reverted {checkpoint.reverted}"
     prompt = checkpoint.conversation.digest.last_prompt if checkpoint.conversation else None
-    text = one_line(prompt or "", 60)
-    return (
-        f"{checkpoint.trigger.value}: {text}"
-        if text
-        else f"{checkpoint.trigger.value} {checkpoint.id}"
-    )
+    if text := one_line(prompt or "", 60):
+        return f"{checkpoint.trigger.value}: {text}"
+    is_first = checkpoint.trigger is Trigger.PROMPT and checkpoint.conversation is None
+    return BEFORE_PROMPTS if is_first else NO_LABEL
 
 
 def is_generated(summary: Summary) -> bool:
     """Return whether gitcp generated a checkpoint's subject, as opposed to a label."""
     subject, trailers = summary.subject, summary.trailers
     trigger = trailers.get("Gitcp-Trigger", "")
-    if subject.startswith(f"{trigger}: ") or subject == f"{trigger} {summary.id}":
+    # Checkpoints of earlier versions have the trigger and the id instead of NO_LABEL.
+    if subject in (BEFORE_PROMPTS, NO_LABEL, f"{trigger} {summary.id}"):
+        return True
+    if subject.startswith(f"{trigger}: "):
         return True
     return any(
         subject.startswith(words) and subject.removeprefix(words) == trailers.get(name)

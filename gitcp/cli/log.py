@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -27,14 +27,14 @@ from gitcp.cli.options import (
     session_option,
 )
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Part, Styled
-from gitcp.errors import BadValue
+from gitcp.errors import BadValue, GitcpError
 from gitcp.history import rows as rows_of
-from gitcp.history.diff import compare, tree_before_commit
+from gitcp.history.diff import compare, files_of, tree_before_commit
 from gitcp.history.folding import Row, fold
 from gitcp.history.log import Line, Selection, graph, line, lines, select
-from gitcp.history.rows import NO_LABEL, Counted, changed_in, title
+from gitcp.history.rows import Counted, title
 from gitcp.model import Oid, Trigger
-from gitcp.store import Summary, is_generated
+from gitcp.store import BEFORE_PROMPTS, NO_LABEL, Summary, is_generated
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
@@ -50,6 +50,9 @@ ORIGINS = (
 CHUNK = 500
 TABLE_ROWS = 20
 HELP = "gitcp log -h"
+HERE = "  = files here"
+"""Marks the newest checkpoint whose files are those of the working tree."""
+
 UNDRAWN = ("table", "reverse", "stat", "patch", "as_json")
 
 T = TypeVar("T")
@@ -258,7 +261,7 @@ def _print(context: Context, tips: Sequence[Oid], selection: Selection, given: O
             _print_lines(context, [line(row.newest)])
             _print_texts(context, row, given)
         return
-    view = View(context, current)
+    view = View(context, current, _tree_here(context, given))
     for number, page in enumerate(rows_of.pages(context.store, shown)):
         if given.stat or given.patch:
             _print_changes(context, view, page, given, first=not number)
@@ -266,6 +269,20 @@ def _print(context: Context, tips: Sequence[Oid], selection: Selection, given: O
             view.show(page)
         folded += sum(len(counted.row.folded) for counted in page)
     _mention_folded(context, folded)
+
+
+def _tree_here(context: Context, given: Options) -> Oid | None:
+    """Return the tree of the current files. None for a program, which need not wait for a scan, and
+    if they cannot be read.
+    """
+    session = context.viewed(given.session) if context.output.terminal else None
+    if session is None:
+        return None
+    from gitcp.history import diff_now
+
+    with suppress(GitcpError):
+        return diff_now.current_tree(context.store, session, context.limits())
+    return None
 
 
 def _print_changes(
@@ -374,11 +391,14 @@ def _print_table(
 
 
 class View:
-    """Prints rows of two lines. Checkpoints of the session `current` are shown by number only."""
+    """Prints rows of two lines. Checkpoints of the session `current` are shown by number only. The
+    newest one with the tree `here` is marked.
+    """
 
-    def __init__(self, context: Context, current: str | None) -> None:
+    def __init__(self, context: Context, current: str | None, here: Oid | None = None) -> None:
         self._context = context
         self._current = current
+        self._here = here
         self._now = context.host.now()
         self._width = context.output.width or UNLIMITED
         self._indent = 0
@@ -393,11 +413,18 @@ class View:
         id = self._id(summary)
         self._indent = max(self._indent, len(id) + 2)
         tags = rendering.decoration(context.shown_tags.get(summary.commit, ()))
-        room = self._width - self._indent - len(tags.text)
+        mark = self._mark(summary)
+        room = self._width - self._indent - len(tags.text) - len(mark.text)
         title = _title(summary, room)
-        head = context.output.joined((Styled(id.ljust(self._indent), YELLOW), title, tags))
+        head = context.output.joined((Styled(id.ljust(self._indent), YELLOW), title, tags, mark))
         details = context.output.joined([*_details(counted, self._now)])
         return f"{head}\n{' ' * self._indent}{details}\n"
+
+    def _mark(self, summary: Summary) -> Styled:
+        if self._here is None or files_of(self._context.store, summary.root) != self._here:
+            return Styled("", CYAN)
+        self._here = None
+        return Styled(HERE, CYAN)
 
     def _id(self, summary: Summary) -> str:
         id = self._context.id_of(summary.commit, summary.id)
@@ -408,7 +435,7 @@ class View:
 def _title(summary: Summary, room: int) -> Styled:
     """The title, cut to fit; a label is bold."""
     text = title(summary)
-    if text == NO_LABEL:
+    if text in (NO_LABEL, BEFORE_PROMPTS):
         return Styled(text, DIM)
     return Styled(humanize.cut(text, room), PLAIN if is_generated(summary) else BOLD)
 
@@ -433,11 +460,7 @@ def _details(counted: Counted, now: datetime) -> Iterator[Part]:
 def _extent(counted: Counted) -> Iterator[Part]:
     """Yield `3 files +12 -4`, without line counts if they are unknown."""
     total = counted.total
-    files = total.files if total else changed_in(counted.row)
-    if not files:
-        yield "no files changed"
-        return
-    yield humanize.count(files, "file")
+    yield counted.extent
     if total and total.added:
         yield Styled(f" +{total.added:,}", GREEN)
     if total and total.removed:

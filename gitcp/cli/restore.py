@@ -30,15 +30,16 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import DIM, YELLOW, Styled
 from gitcp.errors import BadValue, RevisionNotFound
-from gitcp.history.folding import RESTORES
-from gitcp.history.rows import changed_files, title
+from gitcp.history.folding import RESTORES, fold
+from gitcp.history.rows import Counted, counted, title
 from gitcp.model import Checkpoint
 from gitcp.restoring import restore as op
 from gitcp.restoring.plan import FilePlan
 from gitcp.restoring.restore import RestorePlan, RestoreRequest
-from gitcp.store import Summary
 from gitcp.value import Value, replace
 
+LONGEST_PATH = 28
+"""Characters of the only file of a checkpoint, in the list to choose from."""
 MOST_OFFERED = 10
 DIFF = re.compile(r"d(?: +(.+)|([0-9]+))?")
 
@@ -331,7 +332,7 @@ def _pick(context: Context, session: str | None) -> Checkpoint | None:
 
     Any revision can be typed. `d REV` shows what differs between it and the files as they are.
     """
-    _print_offered(context, _last_checkpoints(context, session))
+    _print_offered(context, _last_rows(context, session))
     while answer := context.output.prompt("Restore which? (number; d NUMBER: diff; Enter: none) "):
         diff = DIFF.fullmatch(answer)
         revision = (diff[1] or diff[2]) if diff else answer
@@ -351,23 +352,24 @@ def _pick(context: Context, session: str | None) -> Checkpoint | None:
     return None
 
 
-def _last_checkpoints(context: Context, session: str | None) -> list[Summary]:
-    """Return the newest checkpoints, oldest first, without those that restores made."""
+def _last_rows(context: Context, session: str | None) -> list[Counted]:
+    """Return the newest rows of `log`, oldest first, without checkpoints that restores made."""
     chain = context.store.readable(context.viewed_tip(session))
     own = (s for s in chain if s.trailers.get("Gitcp-Trigger") not in RESTORES)
-    return list(islice(own, MOST_OFFERED))[::-1]
+    rows = list(islice(fold(own, context.shown_tags), MOST_OFFERED))
+    return list(counted(context.store, rows[::-1]))
 
 
-def _print_offered(context: Context, offered: list[Summary]) -> None:
+def _print_offered(context: Context, offered: list[Counted]) -> None:
     now = context.host.now()
     rows = [
         (
-            str(summary.id.number),
-            title(summary),
-            humanize.ago(summary.created, now),
-            humanize.count(changed_files(summary), "file"),
+            str(each.row.newest.id.number),
+            title(each.row.newest),
+            humanize.ago(each.row.newest.created, now),
+            humanize.cut(each.extent, LONGEST_PATH),
         )
-        for summary in offered
+        for each in offered
     ]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
     room = max((context.output.width or 80) - widths[0] - widths[2] - widths[3] - 8, 12)

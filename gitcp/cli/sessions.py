@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +13,7 @@ from gitcp.cli import filters, objects
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.options import NUMBER, WORDS, Command, json_option, session_option
-from gitcp.cli.output import DIM, YELLOW
+from gitcp.cli.output import DIM, YELLOW, Styled
 from gitcp.errors import BadValue
 from gitcp.history import sessions as op
 from gitcp.history.sessions import Selection, Session
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
     from gitcp.history.worktrees import Worktree
 
 HELP = "gitcp sessions -h"
+
+WIDE = 120
+"""Columns of a terminal from which times are also shown as dates."""
 
 
 @click.command(cls=Command)
@@ -72,7 +74,8 @@ def command(
     sessions, damaged = op.listing(context.store, tips)
     for name, error in damaged:
         context.output.say(f"note: session {name} cannot be read: {error}")
-    chosen = tuple(islice(filter(wanted.matches, sessions), limit))
+    matching = tuple(filter(wanted.matches, sessions))
+    chosen = matching[:limit]
     if agent and not any(each.last.agent and each.last.agent.name == agent for each in sessions):
         _note_agents(context, agent, sessions)
     current = context.viewed(session)
@@ -81,6 +84,7 @@ def command(
             context.output.document(objects.document("session", _fields(each, current)))
     else:
         _print(context, chosen, current)
+        _print_total(context, chosen, len(matching))
 
 
 def _worktrees(
@@ -128,12 +132,14 @@ def _print(context: Context, sessions: tuple[Session, ...], current: str | None)
         Column("agent", DIM),
         Column("checkpoints", right=True),
         Column("last saved"),
+        Column("", DIM),
         Column("forked from"),
         Column("tags", YELLOW, cut=True),
         Column("about", cut=True),
         Column("last prompt", cut=True),
     )
     now = context.host.now()
+    is_wide = (context.output.width or 0) >= WIDE
     rows = (
         (
             "*" if session.name == current else "",
@@ -141,6 +147,7 @@ def _print(context: Context, sessions: tuple[Session, ...], current: str | None)
             session.last.agent.name if session.last.agent else "",
             str(session.count),
             humanize.ago(session.last.created, now),
+            f"{session.last.created.astimezone():%Y-%m-%d %H:%M}" if is_wide else "",
             session.forked_from or "",
             ", ".join(session.tags),
             session.title,
@@ -149,6 +156,15 @@ def _print(context: Context, sessions: tuple[Session, ...], current: str | None)
         for session in sessions
     )
     show(context.output, columns, rows)
+
+
+def _print_total(context: Context, shown: tuple[Session, ...], matching: int) -> None:
+    if not shown:
+        return
+    of = f"{len(shown):,} of " if len(shown) < matching else ""
+    checkpoints = humanize.count(sum(session.count for session in shown), "checkpoint")
+    total = f"{of}{humanize.count(matching, 'session')}, {checkpoints}"
+    context.output.line(Styled(total, DIM))
 
 
 def _worktree_document(context: Context, tree: Worktree) -> wire.Json:

@@ -33,6 +33,7 @@ SHORTEST_LABEL = 12
 """Characters of a label that are shown however narrow the terminal is."""
 
 MOST = 20
+ENABLE = "gitcp enable"
 
 
 @click.command(cls=Command)
@@ -52,12 +53,10 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:
     if as_json:
         context.output.document(objects.document("status", _fields(context, current)))
     else:
-        _print(context, current)
-        if on := _enabled(context):
-            titles = ", ".join(target.title for target in on)
-            context.output.line(Styled("Hooks         ", BOLD), f"installed for {titles}")
+        silent = _silent(context)
+        _print(context, current, is_silent=bool(silent))
         _print_failing(context)
-        for each in _silent(context):
+        for each in silent:
             context.output.line(Styled("Hooks         ", BOLD), each.what)
             context.output.line("  to repair it: ", Styled(each.hint, BOLD))
         for number, line in enumerate(_push_lines(_pushes(context), context.host.now())):
@@ -65,6 +64,25 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:
             context.output.line(Styled(f"{title:14}", BOLD), line)
         for line in deletions.lines(_due(context), context.host.now()):
             context.output.line(Styled("Not stored    ", BOLD), line)
+
+
+def _print_automatic(context: Context, current: Status, *, is_silent: bool) -> None:
+    """Print whether something saves by itself, and when that was done last in this session. Agents
+    that are set up but run no hooks are named below it.
+    """
+    by = [agent.title for agent in _enabled(context)]
+    by += [current.watcher] if current.watcher else []
+    if not by:
+        context.output.line(
+            Styled("Auto-save     ", BOLD), "off; to set up your agents: ", Styled(ENABLE, BOLD)
+        )
+        return
+    state = "set up for" if is_silent else "on for"
+    last = "no automatic save in this session yet"
+    if current.automatic is not None:
+        when = humanize.ago(current.automatic.created, context.host.now())
+        last = f"last {when} ({current.automatic.id})"
+    context.output.line(Styled("Auto-save     ", BOLD), f"{state} {', '.join(by)}; {last}")
 
 
 def _print_failing(context: Context) -> None:
@@ -111,8 +129,6 @@ def _awaiting(context: Context, current: Status) -> Placed | None:
 
 def _fields(context: Context, current: Status) -> wire.Json:
     last = current.last
-    growth = current.conversation
-    awaiting = _awaiting(context, current)
     return {
         "session": current.session,
         "why": current.why,
@@ -124,19 +140,17 @@ def _fields(context: Context, current: Status) -> wire.Json:
         "operation": current.base.operation,
         "faults": objects.faults(current.faults),
         "failing": objects.failing(hook_failures.of(context.store.repo)),
+        "last_automatic": {
+            "id": str(current.automatic.id),
+            "created": wire.encode_time(current.automatic.created),
+        }
+        if current.automatic
+        else None,
         "enabled": [target.command for target in _enabled(context)],
         "silent": [{"what": each.what, "hint": each.hint} for each in _silent(context)],
         "changes": [objects.change(change) for change in current.changes],
         "skipped": objects.skipped(current.skipped),
-        "conversation": {
-            "agent": growth.agent,
-            "session_id": growth.session_id,
-            "stored": growth.stored,
-            "now": growth.now,
-            "prepare": [list(command) for command in awaiting.prepare] if awaiting else [],
-        }
-        if growth
-        else None,
+        "conversation": _conversation_fields(context, current),
         "unfinished": str(current.unfinished.target) if current.unfinished else None,
         "undo": str(current.undo) if current.undo else None,
         "redo": str(current.redo) if current.redo else None,
@@ -148,7 +162,22 @@ def _fields(context: Context, current: Status) -> wire.Json:
     }
 
 
-def _print(context: Context, current: Status) -> None:
+def _conversation_fields(context: Context, current: Status) -> wire.Json | None:
+    growth = current.conversation
+    if growth is None:
+        return None
+    awaiting = _awaiting(context, current)
+    return {
+        "agent": growth.agent,
+        "session_id": growth.session_id,
+        "stored": growth.stored,
+        "now": growth.now,
+        "new_messages": growth.messages,
+        "prepare": [list(command) for command in awaiting.prepare] if awaiting else [],
+    }
+
+
+def _print(context: Context, current: Status, *, is_silent: bool) -> None:
     output = context.output
     output.line(
         Styled("Session       ", BOLD), current.session or _unnamed(current), f"  ({current.why})"
@@ -159,6 +188,7 @@ def _print(context: Context, current: Status) -> None:
         _print_last(context, current.last)
     else:
         output.line(Styled("Last saved    ", BOLD), "never")
+    _print_automatic(context, current, is_silent=is_silent)
     if current.conversation is not None:
         _print_conversation(context, current, current.conversation)
     if current.noted:
@@ -252,8 +282,12 @@ def _growth(growth: Growth) -> str:
         change = "saved"
     elif more < 0:
         change = f"{humanize.size(-more)} shorter than what was saved"
+    elif growth.messages is None:
+        change = f"changed since it was saved, {humanize.size(more)} more"
+    elif growth.messages:
+        change = humanize.count(growth.messages, "new message")
     else:
-        change = f"{humanize.size(more)} more than was saved"
+        change = f"no new messages, {humanize.size(more)} more"
     return f"{who}: {change}" if who else change
 
 

@@ -37,11 +37,14 @@ class FileStat(Value):
 
 
 class Total(NamedTuple):
-    """The number of changed files, and of lines added and removed in text files."""
+    """The number of changed files, and of lines added and removed in text files. `path` is that of
+    the only file; b"" if there are more.
+    """
 
     files: int
     added: int
     removed: int
+    path: bytes = b""
 
 
 Counts = dict[bytes, tuple[bytes, bytes]]
@@ -164,6 +167,7 @@ def _parse_totals(output: bytes, lines: Mapping[Pair, appended.Counts]) -> dict[
             added, removed = (int(n) if n.isdigit() else 0 for n in (count[1], count[2]))
             if count[3] in of_pair:
                 added, removed = of_pair[count[3]] or (0, 0)
-            total = Total(total.files + 1, total.added + added, total.removed + removed)
+            path = b"" if total.files else count[3]
+            total = Total(total.files + 1, total.added + added, total.removed + removed, path)
             totals[pair] = total
     return totals

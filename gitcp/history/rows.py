@@ -7,21 +7,21 @@ from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
+from gitcp import humanize
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.history import folding
 from gitcp.history.diff import tree_before_commit
 from gitcp.history.diffstat import Pair, Total, totals, with_segments
 from gitcp.history.folding import Row
-from gitcp.model import Oid, Trigger
-from gitcp.store import Store, Summary
+from gitcp.model import Oid
+from gitcp.store import NO_LABEL, Store, Summary
+from gitcp.worktree.paths import display
 
 PAGE = 20
 """Rows whose changed lines are counted together: the first page appears before the rest is read."""
 
 LARGEST_PAGE = 2560
 """So many of them at most; a log of 10,000 checkpoints then starts 10 processes instead of 500."""
-
-NO_LABEL = "(no label)"
 
 MOST_FILES = 1000
 """Rows with more changed files than this have no line counts: git would read every file."""
@@ -33,15 +33,28 @@ class Counted(NamedTuple):
     row: Row
     total: Total | None
 
+    @property
+    def files(self) -> int:
+        """The number of files that the row changed."""
+        return self.total.files if self.total else changed_in(self.row)
+
+    @property
+    def extent(self) -> str:
+        """`3 files`, or the path of the only one; "no files changed"."""
+        if not self.files:
+            return "no files changed"
+        if self.total and self.total.path:
+            return display(self.total.path)
+        return humanize.count(self.files, "file")
+
 
 def title(summary: Summary) -> str:
     """Return the label, the prompt or the generated subject."""
     prompt = folding.prompt(summary)
     if prompt is not None:
         return prompt
-    return (
-        NO_LABEL if summary.subject == f"{Trigger.MANUAL.value} {summary.id}" else summary.subject
-    )
+    trigger = summary.trailers.get("Gitcp-Trigger", "")
+    return NO_LABEL if summary.subject == f"{trigger} {summary.id}" else summary.subject
 
 
 def changed_files(summary: Summary) -> int:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container
+from datetime import datetime
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
+from gitcp import adapters
+from gitcp.adapters import long_lines
 from gitcp.errors import ConversationUnreadable, FormatTooNew, GitcpError, StoreDamaged
 from gitcp.fastpath import watched
 from gitcp.git.objects import Objects
@@ -15,12 +20,16 @@ from gitcp.model import (
     Capture,
     Checkpoint,
     CheckpointId,
+    Digest,
     Fault,
     FileChange,
     Note,
     Oid,
     Skip,
+    Source,
+    Stream,
 )
+from gitcp.policy.settings import AUTOMATIC
 from gitcp.saving import quarantine
 from gitcp.saving import session as session_op
 from gitcp.saving.live_trees import live_trees
@@ -31,14 +40,26 @@ from gitcp.value import Value
 from gitcp.worktree.snapshot import Limits, take
 from gitcp.worktree.uncommitted import uncommitted
 
+BLOCK = 1 << 20
+
 
 class Growth(Value):
-    """An unsaved conversation: the bytes stored, and the current number of bytes."""
+    """An unsaved conversation: the bytes stored, and the current number of bytes. `messages` is the
+    number of new ones; None if the conversation does not begin with what was stored.
+    """
 
     agent: str | None
     session_id: str | None
     stored: int
     now: int
+    messages: int | None = None
+
+
+class LastSave(Value):
+    """The last automatic save of a session."""
+
+    id: CheckpointId
+    created: datetime
 
 
 class Status(Value):
@@ -48,7 +69,7 @@ class Status(Value):
     `why` is the reason. `noted`: a note is pending for that save. `damage` are lines about sessions
     that cannot be read. `watcher` is what watches the working tree (None: nothing); `missed` is a
     directory in which it did not report a change, so that it is not trusted. `faults` is what is
-    broken of git's.
+    broken of git's. `automatic` is the last save that nobody asked for.
     """
 
     session: str | None
@@ -67,6 +88,7 @@ class Status(Value):
     watcher: str | None = None
     missed: bytes | None = None
     faults: tuple[Fault, ...] = ()
+    automatic: LastSave | None = None
 
 
 def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Status:
@@ -100,6 +122,19 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
         watcher=watched.WATCHER if taken.watch else None,
         missed=taken.watch.missed if taken.watch else None,
         faults=store.repo.faults,
+        automatic=_automatic(store, tip),
+    )
+
+
+def _automatic(store: Store, tip: Oid | None) -> LastSave | None:
+    summaries = store.readable(tip) if tip else ()
+    return next(
+        (
+            LastSave(each.id, each.created)
+            for each in summaries
+            if each.trailers.get("Gitcp-Trigger") in AUTOMATIC
+        ),
+        None,
     )
 
 
@@ -131,19 +166,47 @@ def _choice(
 
 def _growth(capture: Capture, last: Checkpoint | None) -> Growth:
     streams = last.conversation.streams if last and last.conversation else ()
+    stored = next((stream for stream in streams if stream.name == MAIN), None)
+    main = next((source for source in capture.sources if source.name == MAIN), None)
+    try:
+        with _opened(main) as file:
+            now = file.seek(0, os.SEEK_END)
+            messages = _new_messages(capture, last, stored, file)
+    except OSError as error:
+        raise ConversationUnreadable(
+            f"{main.path if main else ''} cannot be read: {error.strerror}"
+        ) from None
     return Growth(
         agent=capture.agent.name if capture.agent else None,
         session_id=capture.agent.session_id if capture.agent else None,
-        stored=next((s.bytes for s in streams if s.name == MAIN), 0),
-        now=_size(capture),
+        stored=stored.bytes if stored else 0,
+        now=now,
+        messages=messages,
     )
 
 
-def _size(capture: Capture) -> int:
-    main = next((source for source in capture.sources if source.name == MAIN), None)
+def _opened(main: Source | None) -> BinaryIO:
     if main is None or main.path is None:
-        return len(main.data or b"") if main else 0
-    try:
-        return os.stat(main.path).st_size
-    except OSError as error:
-        raise ConversationUnreadable(f"{main.path} cannot be read: {error.strerror}") from None
+        return BytesIO((main.data if main else None) or b"")
+    return main.path.open("rb")
+
+
+def _new_messages(
+    capture: Capture, last: Checkpoint | None, stored: Stream | None, file: BinaryIO
+) -> int | None:
+    """Return how many messages a save would add; None if `file` does not begin with `stored`."""
+    file.seek(0)
+    old = Digest()
+    if stored is not None and last is not None and last.conversation is not None:
+        from hashlib import sha256  # loads OpenSSL
+
+        old, left, seen = last.conversation.digest, stored.bytes, sha256()
+        while left > 0 and (block := file.read(min(BLOCK, left))):
+            seen.update(block)
+            left -= len(block)
+        if last.conversation.format != capture.format or seen.hexdigest() != stored.sha256:
+            return None
+    lines = (
+        line.removesuffix(b"\n") for line in long_lines.lines(iter(lambda: file.read(BLOCK), b""))
+    )
+    return adapters.for_format(capture.format).digest(old, lines).messages - old.messages

@@ -21,7 +21,7 @@ from gitcp.state.journal import Unfinished
 from gitcp.state.oplog import Operation
 from gitcp.state.rewrite import Forest
 from gitcp.state.undo_stack import UndoState
-from gitcp.store import Store, Summary
+from gitcp.store import Store, Summary, is_generated
 from gitcp.value import Value, replace
 
 Judge = Callable[[tuple[Candidate, ...]], tuple[Verdict, ...]]
@@ -352,10 +352,8 @@ def _is_labelled(store: Store, node: Summary) -> bool:
     """Return whether the user labeled it. A subject that gitcp did not generate is a label;
     otherwise the metadata decides.
     """
-    trigger = node.trailers.get("Gitcp-Trigger", "")
-    generated = node.subject.startswith((f"{trigger}: ", f"{trigger} {node.id}", "restored "))
     try:
-        return not generated or bool(store.read(node.commit).note.label)
+        return not is_generated(node) or bool(store.read(node.commit).note.label)
     except StoreDamaged:
         return False
 

@@ -22,7 +22,7 @@ from gitcp.restoring import restore
 from gitcp.restoring.request import RestoreRequest
 from gitcp.saving.live_trees import live_trees
 from gitcp.state import turn_start
-from gitcp.store import Store, Summary
+from gitcp.store import NO_LABEL, Store, Summary
 from gitcp.worktree.snapshot import Limits, take
 
 BEFORE_PROMPT = "the state before the last prompt that changed files"
@@ -99,7 +99,7 @@ def _is_by_hand(point: Point) -> bool:
     """Return whether a person asked for a checkpoint: `gitcp save`, or `gitcp run`, which sets a
     label.
     """
-    labelled = not point.subject.startswith(point.trigger)
+    labelled = point.subject != NO_LABEL and not point.subject.startswith(point.trigger)
     return point.trigger == Trigger.MANUAL.value or (
         point.trigger == Trigger.BEFORE_RISKY_CHANGE.value and labelled
     )

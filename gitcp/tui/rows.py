@@ -19,6 +19,7 @@ from gitcp.humanize import age
 from gitcp.model import Oid, Trigger
 from gitcp.store import Summary, is_generated
 from gitcp.tui.lines import Line, Part
+from gitcp.worktree.paths import display
 
 SIGNS = {
     Trigger.MANUAL.value: "◆",
@@ -301,6 +302,8 @@ class Timeline:
         own = ((" │ ", "dim"),) if entry.kind == "step" else ()
         mark = (("▪ ", "tag"),) if summary.commit == self.marked else ()
         left = (*own, *self._sign(row), *mark, *self._title(row), *self._marks(row))
+        total = self.totals.get(span(row))
+        left = (*left, (f"  {display(total.path)}", "dim")) if total and total.path else left
         return Line(left, self._right(row, width))
 
     def _sign(self, row: Row) -> tuple[Part, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from terminal import SGR, on_terminal
 
@@ -29,7 +31,7 @@ def test_pick_by_number(shop: Project) -> None:
     done = typed(shop, "d 1\n1\ny\n")
 
     assert done.code == 0
-    rows = [line for line in done.out.splitlines() if line.startswith("  ") and " file" in line]
+    rows = [line for line in done.out.splitlines() if re.match(r"  \d  ", line)]
     assert [row.split()[0] for row in rows[:3]] == ["1", "2", "3"]
     assert rows[0].split("  ")[2] == "before migration"
     assert "ago" in rows[0] or "just now" in rows[0]

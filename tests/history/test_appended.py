@@ -115,7 +115,7 @@ def test_totals(work: Work) -> None:
     assert tip is not None
     summaries = [*store.history(tip)][::-1]
     (row,) = rows.counted(store, [Row(summaries[-1])])
-    assert row.total == (2, 3, 1)
+    assert row.total == diffstat.Total(2, 3, 1)
 
     changes = diff.compare(store, *pair).changes
     stats = diffstat.file_stats(store, [(summaries[-1], changes)], None)
@@ -193,7 +193,7 @@ def test_commands(project: Project) -> None:
         more.write(b"more\n" * 20)
 
     logged = project.gitcp("log", check=0).out
-    assert "1 file +300" in logged
+    assert "out.log +300" in logged
     assert "-2" not in logged
     told = "stored as segments, 2,200,000 -> 2,201,500 bytes, 300 lines appended\n"
     assert project.gitcp("diff", "1", "2", check=0).out.endswith(told)

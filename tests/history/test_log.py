@@ -178,9 +178,9 @@ def test_log(worked: Project) -> None:
     assert lines[0] == "3  third"
     assert lines[2:] == [
         "2  add a column",
-        "   1 file +1 -1, WHEN, claude-code, phase schema",
+        "   app.py +1 -1, WHEN, claude-code, phase schema",
         "1  first [31mred (tag: v1)",
-        "   1 file +1, WHEN, claude-code, phase schema",
+        "   app.py +1, WHEN, claude-code, phase schema",
     ]
     assert "\x1b" not in done.out
 
@@ -235,6 +235,38 @@ def test_table(worked: Project) -> None:
     assert [line.split()[0] for line in every[1:]] == ["1", "2", "3", "4", "5"]
     assert "1 step not shown: gitcp log --all-steps" in narrow
     assert "older checkpoints: gitcp log --table -n 10" in narrow
+
+
+def test_a_single_file_is_named(worked: Project) -> None:
+    """A row that changed one file has its path, others the number."""
+    worked.write("a \x1b.py", "new\n")
+    worked.gitcp("save", "one", check=0)
+    worked.write("b.py", "new\n")
+    worked.write("c.py", "new\n")
+    worked.gitcp("save", "two", check=0)
+    said = worked.gitcp("log", "-n", "2", check=0).out.splitlines()
+
+    assert said[1].strip().startswith("2 files +2, ")
+    assert said[3].strip().startswith("a \\x1b.py +1, ")
+
+
+def test_which_one_has_the_files(worked: Project) -> None:
+    """On a terminal the newest checkpoint with the files of the working tree is marked; a program
+    gets no mark.
+    """
+
+    def marked() -> list[str]:
+        out = SGR.sub("", on_terminal(worked, "--no-pager", "log", "--all-steps").out)
+        return [line.split()[0] for line in out.splitlines() if line.endswith("  = files here")]
+
+    worked.gitcp("save", check=0)
+    tip = marked()
+    assert len(tip) == 1
+    worked.gitcp("save", "again", check=0)
+    assert marked() == [str(int(tip[0]) + 1)]
+    assert "= files here" not in worked.gitcp("log", check=0).out
+    worked.write("a.py", "unsaved\n")
+    assert marked() == []
 
 
 def test_log_fits(worked: Project) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from kinds import in_files
 from talk import Talk
@@ -33,7 +35,7 @@ def test_shown(three: Project) -> None:
     how old it is.
     """
     found = three.gitcp("sessions", check=0).out
-    heading, *rows = found.splitlines()
+    heading, *rows, total = found.splitlines()
 
     assert all(
         word in heading for word in ("session", "agent", "checkpoints", "last saved", "about")
@@ -42,6 +44,19 @@ def test_shown(three: Project) -> None:
     assert "claude-code" in row
     assert "And now test it!" in row
     assert "ago" in row or "just now" in row
+    assert total == "3 sessions, 3 checkpoints"
+    assert three.gitcp("sessions", "-n", "1", check=0).out.splitlines()[-1] == (
+        "1 of 3 sessions, 1 checkpoint"
+    )
+
+
+def test_dates_where_there_is_room(three: Project) -> None:
+    """A wide terminal shows when a session was saved last, and not only how long ago."""
+    wide = three.gitcp("sessions", env={"COLUMNS": "140"}, check=0).out
+    assert len(re.findall(r" \d{4}-\d\d-\d\d \d\d:\d\d ", wide)) == 3
+    for env in ({"COLUMNS": "100"}, None):
+        narrow = three.gitcp("sessions", env=env, check=0).out
+        assert not re.search(r"\d{4}-\d\d-\d\d", narrow)
 
 
 def test_last_prompt(three: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 from talk import SESSION, Talk
@@ -33,8 +34,9 @@ def test_before_the_first_save(project: Project, talk: Talk) -> None:
         == "Session       e7baae82  (the newest conversation of claude-code in this directory)"
     )
     assert said[1] == "Last saved    never"
-    assert said[2].startswith(f"Conversation  claude-code {SESSION}: ")
-    assert said[3:] == [
+    assert said[2] == "Auto-save     off; to set up your agents: gitcp enable"
+    assert said[3] == f"Conversation  claude-code {SESSION}: 2 new messages"
+    assert said[4:] == [
         "Files         1 file changed since the last commit: 1 added",
         "  A  new \\x1b.py",
     ]
@@ -59,8 +61,47 @@ def test_since_the_last_save(project: Project, talk: Talk) -> None:
     assert '"the label"' in said
     assert "3 files changed since then: 1 added, 1 deleted, 1 modified" in said
     assert "\n  M  app.py\n  A  new.py\n  D  old.py\n" in said
-    assert "bytes more than was saved" in said
+    assert f"{SESSION}: 2 new messages\n" in said
     assert "Not captured  1 path\n  pipe  (special, a FIFO)\n" in said
+
+
+def test_automatic_saves(project: Project, talk: Talk) -> None:
+    """Whether agents are set up, and which save was the last one that nobody asked for."""
+    off = "Auto-save     off; to set up your agents: gitcp enable\n"
+    assert off in project.gitcp("status", check=0).out
+    project.gitcp("enable", "claude", "--yes", check=0)
+    project.gitcp("save", "by hand", check=0)
+    none = "Auto-save     on for Claude Code; no automatic save in this session yet\n"
+    assert none in project.gitcp("status", check=0).out
+    assert project.json("status")["last_automatic"] is None
+
+    talk.say("and now", "yes")
+    project.gitcp("save", "--trigger", "turn", check=0)
+    project.write("app.py", "two\n")
+    project.gitcp("save", "by hand", check=0)
+    said = project.gitcp("status", check=0).out
+    assert re.search(r"\nAuto-save     on for Claude Code; last .* \(e7baae82@2\)\n", said)
+    assert project.json("status")["last_automatic"]["id"] == "e7baae82@2"
+
+    project.write(".claude/settings.local.json", '{"disableAllHooks": true}')
+    said = project.gitcp("status", check=0).out
+    assert re.search(r"\nAuto-save     set up for Claude Code; last ", said)
+    assert "\nHooks         Claude Code " in said
+
+
+def test_how_a_conversation_grew(project: Project, talk: Talk) -> None:
+    """In messages; lines that are no message are no new one; and what does not begin with what was
+    saved is not counted.
+    """
+    project.gitcp("save", check=0)
+    with talk.path.open("a") as file:
+        file.write('{"type":"file-history-snapshot","messageId":"m","snapshot":{}}\n')
+    assert f"{SESSION}: no new messages, 63 bytes more\n" in project.gitcp("status").out
+    talk.say("a", "b")
+    assert project.json("status")["conversation"]["new_messages"] == 2
+    talk.path.write_bytes(b"{}\n" + talk.path.read_bytes())
+    assert project.json("status")["conversation"]["new_messages"] is None
+    assert f"{SESSION}: changed since it was saved, " in project.gitcp("status").out
 
 
 def test_it_is_what_a_save_takes(project: Project, talk: Talk) -> None:

@@ -362,7 +362,7 @@ def test_an_interrupted_prune_is_finished_by_any_command(project: Project) -> No
     with project.guard():
         told = project.gitcp("log", "--oneline", "--session", "delta", check=0)
 
-    assert told.out.splitlines() == ["delta@2 manual delta@2"]
+    assert told.out.splitlines() == ["delta@2 (no label)"]
     assert "an interrupted prune was finished: dropped alpha@1-2,4-6" in told.err
     assert not rewrite.is_unfinished(open_store(project))
     assert project.gitcp("log", check=0).err == ""

@@ -46,7 +46,7 @@ def test_stays(enabled: Project, *, is_saved: bool) -> None:
     assert again.startswith("nothing was restored: everything else already matches ")
     hooked = [target for target in KNOWN if target.hooks.events]
     titles = ", ".join(target.title for target in hooked)
-    assert f"Hooks         installed for {titles}\n" in enabled.gitcp("status", check=0).out
+    assert f"Auto-save     set up for {titles}; " in enabled.gitcp("status", check=0).out
     assert enabled.json("status")["enabled"] == [target.command for target in hooked]
     enabled.gitcp("undo", "--yes", check=0)
     assert enabled.files() == before

@@ -198,7 +198,7 @@ To go back: `gitcp restore e7baae82@12`
 def test_a_bare_one() -> None:
     """What there is nothing to say about is not there."""
     assert readme.render(plain("s", 1), ()) == (
-        "# `manual s@1`\n\nCheckpoint `s@1`, 2026-11-02T09:01:00Z, manual, on `main`\n\n"
+        "# `(no label)`\n\nCheckpoint `s@1`, 2026-11-02T09:01:00Z, manual, on `main`\n\n"
         "## Files\n\n0 changed of 0.\n\nTo go back: `gitcp restore s@1`\n"
     )
 

@@ -280,7 +280,7 @@ def test_any_name_gives_a_sound_commit(project: Project, name: str) -> None:
         (Note("two\nlines\tand\x1b[31m more"), None, "two lines and [31m more"),
         (Note("x" * 300), None, "x" * 199 + "…"),
         (Note(" \n "), "what the user asked\nfor", "turn: what the user asked for"),
-        (Note(), None, "turn alpha@1"),
+        (Note(), None, "(no label)"),
         (Note(), "x" * 99, "turn: " + "x" * 59 + "…"),
         (Note("é✓漢字🙂"), None, "é✓漢字🙂"),
     ],
@@ -612,7 +612,7 @@ def test_eight_processes_save_into_one_session(project: Project) -> None:
 def test_the_message_of_a_bare_checkpoint() -> None:
     """What there is nothing to say about has no trailer."""
     assert message(plain()) == (
-        "manual alpha@1\n\nGitcp-Format: 1\nGitcp-Session: alpha\nGitcp-Number: 1\nGitcp-Trigger: "
+        "(no label)\n\nGitcp-Format: 1\nGitcp-Session: alpha\nGitcp-Number: 1\nGitcp-Trigger: "
         "manual\n"
         "Gitcp-Files: 0 (0 changed)\n"
     )
