@@ -215,7 +215,7 @@ class Store:
             return oid
         target = OBJECT.match(data)
         if target is None:
-            raise StoreDamaged(f"tag object {oid} has no object", hint="gitcp check")
+            raise StoreDamaged(f"tag object {oid} has no object", hint="gitcp doctor --store")
         return Oid(target[1].decode("ascii"))
 
     @contextmanager
@@ -502,7 +502,7 @@ class Store:
         entries = {e.name: e for e in reserved}
         if METADATA not in entries:
             raise StoreDamaged(
-                f"commit {commit[:10]} has no {METADATA.decode()}", hint="gitcp check"
+                f"commit {commit[:10]} has no {METADATA.decode()}", hint="gitcp doctor --store"
             )
         return wire.decode_checkpoint(
             self.reader.read_blob(entries[METADATA].oid),
@@ -797,7 +797,7 @@ def _summary(commit: Oid, tree: str, parents: str, created: datetime, body: str)
 
 
 def _not_a_checkpoint(commit: Oid) -> StoreDamaged:
-    return StoreDamaged(f"commit {commit[:10]} is not a checkpoint", hint="gitcp check")
+    return StoreDamaged(f"commit {commit[:10]} is not a checkpoint", hint="gitcp doctor --store")
 
 
 def signature(repo: Repository, time: datetime) -> str:

@@ -430,7 +430,7 @@ def decode_checkpoint(
     except (KeyError, ValueError) as error:
         what = f"invalid metadata{error}" if isinstance(error, Invalid) else repr(error)
         problem = f"the metadata of checkpoint {commit[:10]} is damaged: {what}"
-        raise StoreDamaged(problem, hint="gitcp check") from None
+        raise StoreDamaged(problem, hint="gitcp doctor --store") from None
 
 
 def _check_format(document: Any, commit: Oid) -> None:

@@ -31,7 +31,7 @@ import gitcp
 from gitcp import errors, store, wire
 from gitcp.automation.watching.watcher import Stop, watcher
 from gitcp.cli import failure
-from gitcp.cli.commands import COMMANDS
+from gitcp.cli.commands import COMMANDS, FORMS, LINES, MORE
 from gitcp.cli.context import Context
 from gitcp.cli.main import root
 from gitcp.history import dates
@@ -350,9 +350,12 @@ def test_architecture_names_functions() -> None:
 def helps() -> str:
     """The help of every command, as cli.md has it."""
     parts = ["```text\n" + _help() + "```\n"]
-    for group, commands in COMMANDS.items():
+    for group, commands in {**COMMANDS, "For setup and programs": MORE}.items():
         parts.append(f"## {group}\n")
-        parts += [f"### gitcp {name}\n\n```text\n{_help(name)}```\n" for name in commands]
+        for name in commands:
+            forms = [form for form in FORMS if form.split()[0] == name]
+            for each in (name, *forms):
+                parts.append(f"### gitcp {each}\n\n```text\n{_help(*each.split())}```\n")
     return "\n".join(parts)
 
 
@@ -376,7 +379,7 @@ def test_help_pages() -> None:
     assert text.split() == made.split()
 
 
-@pytest.mark.parametrize("command", [name for commands in COMMANDS.values() for name in commands])
+@pytest.mark.parametrize("command", [*LINES, *FORMS])
 def test_every_command_says_what_it_does(command: str) -> None:
     """A command's help begins with its line of the table, says every option, and shows how it is
     typed.
@@ -384,8 +387,8 @@ def test_every_command_says_what_it_does(command: str) -> None:
     found = root.get_command(click.Context(root), command)
 
     assert found is not None
-    line = next(commands[command] for commands in COMMANDS.values() if command in commands)
-    assert line in " ".join(_help(command).split())
+    line = FORMS[command].summary if command in FORMS else LINES[command]
+    assert line in " ".join(_help(*command.split()).split())
     assert f"gitcp {command}" in (found.help or "") + (found.callback.__doc__ or "")
     assert [
         option.name

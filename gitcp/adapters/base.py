@@ -47,7 +47,7 @@ MOST_ATTEMPTS = 50
 NOTHING = "nothing was written"
 """The end of each error of a placement."""
 
-CHECK = "gitcp check"
+CHECK = "gitcp doctor --store"
 
 How = Literal["create", "append", "same"]
 Reader = Callable[[], Iterator[bytes]]

@@ -177,5 +177,5 @@ def _refused(there: Store, last: Checkpoint, lost: tuple[Unsaved, ...]) -> Gitcp
         f"all else is saved as {last.id}, but this is in no checkpoint: {there.repo.root} was not "
         "removed",
         (*lines[:SHOWN], *more),
-        hint=f"gitcp worktree remove --force {shlex.quote(str(there.repo.root))}",
+        hint=f"gitcp fork --remove --force {shlex.quote(str(there.repo.root))}",
     )

@@ -1,13 +1,10 @@
-"""`gitcp adopt`."""
+"""`gitcp import` without a file: the conversations that agents keep on this machine."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
-
-import click
 
 from gitcp import clock, discovery, humanize
 from gitcp.adopting import personal
@@ -15,10 +12,8 @@ from gitcp.adopting.apply import Adopted, apply
 from gitcp.adopting.memory import Memory
 from gitcp.adopting.plan import AdoptPlan, AdoptRequest, Item, Share, pending, plan
 from gitcp.cli import confirm, deletions, objects
-from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
-from gitcp.cli.options import PATH, WORDS, Command, dry_run_option, json_option, yes_option
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.conversation.segments import LARGEST
 from gitcp.history.text_index import MANY
@@ -44,39 +39,8 @@ class Options(Value):
     as_json: bool
 
 
-@click.command(cls=Command)
-@click.option(
-    "--all", "everywhere", is_flag=True, help="adopt for every repository on this machine"
-)
-@click.option("--agent", type=RECORDED_NAME, metavar="NAME", help="only this agent's conversations")
-@click.option(
-    "--since", type=WORDS, metavar="TIME", help="only conversations written since then (7 days ago)"
-)
-@click.option(
-    "--from",
-    "former",
-    type=PATH,
-    metavar="DIR",
-    multiple=True,
-    help="a former directory of this repository (repeatable)",
-)
-@dry_run_option
-@yes_option
-@json_option
-@click.pass_obj
-def command(context: Context, /, **values: Any) -> None:
-    """Store the conversations that agents keep
-
-    Agents delete their history: after 30 days, with an update, when a directory moves. This stores
-    every conversation about this repository, also from its moved and removed working trees, as
-    sessions that find, view and resume know. Files are not stored: only the conversation can be
-    restored. A later run stores what is new.
-
-      gitcp adopt --dry-run
-      gitcp adopt --all --yes
-      gitcp adopt --agent codex --since "7 days ago"
-    """
-    given = Options(**values)
+def adopt(context: Context, given: Options) -> None:
+    """Import the conversations that agents keep, after the plan and a question."""
     memory = Memory(context.host)
     request = _request(context, given)
     store = None if request.everywhere and not _is_inside(context) else context.store
@@ -237,7 +201,7 @@ def _remarks(plan: AdoptPlan) -> list[str]:
     for directory, number in sorted(plan.possible.items()):
         what = humanize.count(number, "conversation")
         remarks.append(f"{what} ran in {directory}, which is gone. If that was this repository:")
-        remarks.append(f"  gitcp adopt --from {directory}")
+        remarks.append(f"  gitcp import --from {directory}")
     return remarks
 
 

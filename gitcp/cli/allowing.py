@@ -22,7 +22,7 @@ def answered(context: Context, allow: Sequence[str], *, dry_run: bool = False) -
             for id in allowed.allow(repo, named):
                 context.output.say(
                     f"allowed {id} in this repository from now on; to ask again: "
-                    f"gitcp secrets --revoke {id}"
+                    f"gitcp push --scan --revoke {id}"
                 )
         except BadValue:
             raise

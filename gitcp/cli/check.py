@@ -1,4 +1,4 @@
-"""`gitcp check`."""
+"""`gitcp doctor --store`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from gitcp.restoring import placing
 
 
 @click.command(cls=Command)
-@click.option(
-    "--all", "everything", is_flag=True, help="read also what has not changed since the last check"
-)
+@click.option("--all", "everything", is_flag=True, help="re-read what was already verified")
 @session_option
 @json_option
 @click.pass_obj
@@ -37,8 +35,8 @@ def command(
     that has not changed since, is not read again without --all. With --all, also names damaged
     transcripts: their agent wrote them so, and a restore repairs its copy.
 
-      gitcp check
-      gitcp check --all
+      gitcp doctor --store
+      gitcp doctor --store --all
     """
     report = check(context.store, everything=everything)
     conversations = _damaged_conversations(context) if everything else {}

@@ -1,61 +1,46 @@
-"""The commands: names by task, summaries, and loading.
+"""The commands: names by task, summaries, spellings, and loading.
 
 `gitcp -h` imports no command, and running one imports only that one.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import NamedTuple
 
 import click
-
-from gitcp.errors import BadValue, GitcpError
 
 COMMANDS = {
     "Save": {
         "save": "Save files and conversation as a checkpoint",
-        "adopt": "Store the conversations that agents keep",
+        "note": "Add a note to the next checkpoint",
+        "tag": "Name a checkpoint, or list tags",
+        "watch": "Save automatically while files change",
+        "run": "Run a command between two checkpoints",
     },
     "Look": {
-        "ui": "Show sessions and checkpoints in the terminal",
-        "log": "Show checkpoints, newest first",
+        "status": "Show unsaved changes and what can be undone",
+        "log": "Show checkpoints or operations, newest first",
         "show": "Show a checkpoint, or a file or the conversation in it",
         "diff": "Compare a checkpoint with your files, or with another one",
-        "status": "Show unsaved changes and what can be undone",
-        "sessions": "List sessions",
+        "sessions": "List sessions, their size, or worktrees; rename one",
         "why": "Show which checkpoint and prompt changed a line or path",
         "find": "Search conversations, notes and files of all checkpoints",
-        "oplog": "List operations other than saves",
-        "stats": "Show the disk usage of checkpoints",
+        "ui": "Show sessions and checkpoints in the terminal",
         "view": "Show a session in the browser",
     },
     "Go back": {
         "restore": "Restore files and conversation from a checkpoint",
         "rollback": "Restore the state before the last prompt",
-        "undo": "Undo the last restore, prune or delete",
+        "undo": "Undo the last restore or delete",
         "redo": "Redo what was undone",
         "revert": "Undo the changes of one checkpoint, keeping later ones",
         "resume": "Resume the agent from a checkpoint",
-    },
-    "Branch off": {
         "fork": "Start a new session from a checkpoint",
-        "worktree": "Remove a worktree after saving what is in it",
     },
-    "Name": {
-        "tag": "Name a checkpoint, or list tags",
-        "rename": "Rename a session",
-        "note": "Add a note to the next checkpoint",
-    },
-    "Run": {
-        "watch": "Save automatically while files change",
-        "run": "Run a command between two checkpoints",
-        "compensate": "Run compensations for effects outside the files",
-    },
-    "Tidy": {
-        "prune": "Drop checkpoints that no rule keeps",
-        "delete": "Delete a session or a checkpoint",
+    "Delete": {
+        "delete": "Delete a session, a checkpoint, or old checkpoints",
         "purge": "Remove a text or a path from every checkpoint",
     },
     "Share": {
@@ -63,194 +48,169 @@ COMMANDS = {
         "push": "Send a session and its tags to a remote",
         "fetch": "Fetch sessions from a remote",
         "export": "Write a session or a conversation to a file",
+        "import": "Import agents' conversations, or a file",
         "review": "Explain how commits were made: prompts, attempts, tests",
-        "import": "Import a bundle, JSON messages or a transcript",
         "publish": "Make a branch from a session, for a pull request",
-        "secrets": "List secrets in checkpoints: tokens, keys, passwords",
-    },
-    "Check": {
-        "check": "Verify that every checkpoint is intact",
     },
     "Set up": {
         "enable": "Set up agents to save automatically",
         "disable": "Remove what enable installed",
-        "init": "Prepare a directory without git for checkpoints",
-        "doctor": "Check the installation",
-        "hook": "Handle an event from an agent (agents call this)",
-        "mcp": "Serve checkpoints to MCP clients on stdin and stdout",
-        "completion": "Print the completion script for a shell",
-        "demo": "Show gitcp at work in a scratch repository",
+        "doctor": "Check the installation, or every checkpoint",
         "help": "Show all commands, or how to use one",
     },
 }
+MORE = {
+    "init": "Prepare a directory without git for checkpoints",
+    "demo": "Show gitcp at work in a scratch repository",
+    "completion": "Print the completion script for a shell",
+    "mcp": "Serve checkpoints to MCP clients on stdin and stdout",
+    "hook": "Handle an event from an agent (agents call this)",
+}
+"""Commands that are typed once, or by programs: `gitcp help --all` has their names on one line."""
+
 EVERYDAY = (
     *("enable", "save", "status", "log", "show", "diff"),
     *("restore", "undo", "find", "sessions", "tag", "push"),
 )
 """The commands that `gitcp -h` shows."""
 
-ALIASES = {"list": ("log", "--table"), "version": ("--version",)}
-"""Other ways to type a command."""
 
-MEANT = {
+class Form(NamedTuple):
+    """A form of a command, chosen by its second word, with options of its own."""
+
+    module: str
+    summary: str
+
+
+FORMS = {
+    "delete --old": Form("gitcp.cli.prune", "Delete old checkpoints by retention rules"),
+    "doctor --store": Form("gitcp.cli.check", "Verify that every checkpoint is intact"),
+    "fork --remove": Form("gitcp.cli.worktree", "Remove a worktree after saving what is in it"),
+    "log --operations": Form("gitcp.cli.oplog", "List restores, undos and other operations"),
+    "push --scan": Form("gitcp.cli.secrets", "List secrets in checkpoints, and send nothing"),
+    "run --compensations": Form(
+        "gitcp.cli.compensate", "Run compensations for effects outside the files"
+    ),
+    "sessions --size": Form("gitcp.cli.stats", "Show the disk usage of checkpoints"),
+    "sessions rename": Form("gitcp.cli.rename", "Rename a session"),
+}
+"""Each is a command by itself: its options are those of no other form."""
+
+SPELLINGS = {
+    # of gitcp, until there were forms
+    "adopt": "import",
+    "check": "doctor --store",
+    "compensate": "run --compensations",
+    "list": "log --table",
+    "oplog": "log --operations",
+    "prune": "delete --old",
+    "rename": "sessions rename",
+    "secrets": "push --scan",
+    "stats": "sessions --size",
+    "version": "--version",
+    "worktree remove": "fork --remove",
+    # of other tools, where it only looks, and means the same
     "annotate": "why",
-    "back": "restore",
-    "backup": "save",
     "blame": "why",
-    "branch": "fork --name",
-    "bundle": "export",
+    "bookmark list": "tag --list",
     "cat": "show",
-    "checkout": "restore",
-    "checkpoint": "save",
+    "cat-file": "show",
+    "cat-file -p": "show",
     "checkpoints": "log",
-    "ci": "save",
-    "clone": "fetch",
-    "commit": "save",
     "commits": "log",
-    "continue": "resume",
     "conversations": "sessions",
-    "create": "save",
-    "difftool": "diff",
-    "drop": "prune",
-    "du": "stats",
-    "fsck": "check",
-    "goto": "restore",
+    "du": "sessions --size",
+    "dump": "show",
+    "file annotate": "why",
+    "file list": "show --files",
+    "file show": "show",
+    "fsck": "doctor --store",
     "grep": "find",
+    "grep -n": "find",
     "history": "log",
-    "hooks": "enable",
-    "info": "show",
-    "install": "enable",
-    "labels": "log",
+    "l": "log",
+    "lg": "log",
     "ls": "log --table",
-    "mv": "rename",
-    "op": "oplog",
-    "operations": "oplog",
-    "pull": "fetch",
-    "reflog": "oplog",
-    "reset": "restore",
-    "rewind": "restore",
+    "ls REV": "show --files",
+    "ls-files": "show --files",
+    "ls-tree": "show --files",
+    "op log": "log --operations",
+    "operation log": "log --operations",
+    "operations": "log --operations",
+    "reflog": "log --operations",
+    "reflog show": "log --operations",
     "search": "find",
     "session": "sessions",
-    "setup": "enable",
-    "snapshot": "save",
+    "session list": "sessions",
+    "sessions list": "sessions",
     "snapshots": "log",
     "st": "status",
+    "stash list": "log",
     "stat": "status",
-    "switch": "restore",
-    "tags": "tag",
-    "uninstall": "disable",
-    "verify": "check",
-    "web": "view",
+    "tags": "tag --list",
+    "verify": "doctor --store",
+    "whatchanged": "log --stat",
+    "workspace list": "sessions --worktrees",
+    "worktree list": "sessions --worktrees",
 }
-"""Commands of other tools, and gitcp's equivalent."""
-
-_DROPPED = "prune drops old checkpoints, delete one of them or a whole session"
-
-SIMILAR = 0.75
-"""The share of letters, by difflib, from which on a word is a misspelled command."""
-
-EXPLAINED = {
-    "add": ("a save includes all files that git would track", "gitcp save"),
-    "clean": (_DROPPED, "gitcp prune --dry-run"),
-    "config": (
-        "settings are git's: git config gitcp.NAME VALUE",
-        "git config --get-regexp gitcp",
-    ),
-    "forget": (_DROPPED, "gitcp prune --dry-run"),
-    "gc": (_DROPPED, "gitcp prune --dry-run"),
-    "merge": (
-        "sessions are never merged; gitcp restore REV PATH copies files",
-        "gitcp restore -h",
-    ),
-    "label": ("a label is given with a save; later, a tag names a checkpoint", "gitcp tag -h"),
-    "rebase": ("checkpoints cannot be edited", "gitcp log"),
-    "cherry-pick": (
-        "gitcp restore REV PATH copies files of a checkpoint",
-        "gitcp restore -h",
-    ),
-    "remove": (_DROPPED, "gitcp prune --dry-run"),
-    "reword": ("checkpoints cannot be edited; a tag names one", "gitcp tag -h"),
-    "rm": (_DROPPED, "gitcp prune --dry-run"),
-    "settings": (
-        "settings are git's: git config gitcp.NAME VALUE",
-        "git config --get-regexp gitcp",
-    ),
-    "squash": ("checkpoints cannot be edited", "gitcp log"),
-    "stash": ("a save keeps your files unchanged, and a restore returns to it", "gitcp save"),
-}
-"""Commands of other tools that have no counterpart: why, and what to type next."""
+"""Other ways to type a command, which no help shows: by its first word, its first two, or its first
+and a second that is no option (REV).
+"""
 
 MODULES = {
     "hook": "gitcp.hooks.command",
     "import": "gitcp.cli.importing",
     "mcp": "gitcp.mcp.command",
+    **{name: form.module for name, form in FORMS.items()},
 }
 """Commands whose module is not `gitcp.cli.NAME`."""
 
-LINES = {name: line for commands in COMMANDS.values() for name, line in commands.items()}
+LINES: Mapping[str, str] = {
+    **{name: line for commands in COMMANDS.values() for name, line in commands.items()},
+    **MORE,
+}
 """One-line summary of each command."""
 
 NAMES = tuple(LINES)
 
 
-def unknown(name: str, words: Sequence[str]) -> BadValue:
-    """Return the error for an unknown command, with the likely intended one and its `words`."""
-    problem = f"there is no command {name!r}"
-    if name in EXPLAINED:
-        why, hint = EXPLAINED[name]
-        return BadValue(f"{problem}: {why}", hint=hint)
-    if name in MEANT:
-        return BadValue(f"{problem}: use {MEANT[name]!r}", hint=_typed(MEANT[name], words))
-    # "lst" is near "list", which is an alias and no command: an internal error once.
-    close = _closest(name, (*NAMES, *ALIASES))
-    if close is None:
-        return BadValue(problem, hint="gitcp help --all")
-    return BadValue(f"{problem}; did you mean {close!r}?", hint=_typed(close, words))
+def expanded(words: Sequence[str]) -> list[str]:
+    """Return a command line, beginning with its command, as gitcp spells it."""
+    first, second = words[0], words[1] if len(words) > 1 else ""
+    ways = [(f"{first} {second}", 2), (first, 1)]
+    if second and not second.startswith("-"):
+        ways.insert(1, (f"{first} REV", 1))
+    for spelled, count in ways:
+        if spelled in SPELLINGS:
+            return [*SPELLINGS[spelled].split(), *words[count:]]
+    return [*words]
 
 
-def _closest(name: str, known: Sequence[str]) -> str | None:
-    """Return the command that was meant by a misspelled one: the same letters in another order, or
-    else nearly the same. For less, "settings" was taken for stats, and "operations" for completion.
-    """
-    from difflib import get_close_matches  # only on the way to an error
-
-    same = (each for each in known if sorted(each) == sorted(name))
-    near = get_close_matches(name, known, 1, SIMILAR)
-    return next(iter((*same, *near)), None)
-
-
-def _typed(name: str, words: Sequence[str]) -> str:
-    """Return the command line `name` with `words` if it accepts them, else without the options
-    among them. git's HEAD becomes `@`.
-    """
-    import shlex
-
-    command, *own = ALIASES.get(name) or name.split()
-    if command not in NAMES:
-        return f"gitcp {command}"
-    if not {"-h", "--help"}.isdisjoint(words):
-        return f"gitcp {command} -h"  # `help savee` proposed a save
-    words = [re.sub(r"^HEAD\b", "@", word) for word in words]
-    for accepted in (words, [word for word in words if not word.startswith("-")], []):
-        if _is_accepted(load(command), [*own, *accepted]):
-            return shlex.join(["gitcp", command, *own, *accepted])
-    return f"gitcp {command} -h"
-
-
-def _is_accepted(command: click.Command, words: Sequence[str]) -> bool:
-    """Return whether a command takes these words, and does not only show its help."""
-    if not {"-h", "--help"}.isdisjoint(words):
-        return False
-    try:
-        command.make_context(str(command.name), [*words])
-    except (GitcpError, click.ClickException, click.exceptions.Exit):
-        return False
-    return True
+def form(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the command of a command line, as one of NAMES or FORMS, and the rest of its words."""
+    first, rest = words[0], [*words[1:]]
+    options = rest[: rest.index("--")] if "--" in rest else rest
+    for name in FORMS:
+        command, _, second = name.partition(" ")
+        if first == command and second in (options if second.startswith("-") else options[:1]):
+            rest.remove(second)
+            return name, rest
+    return first, rest
 
 
 def load(name: str) -> click.Command:
-    """Import and return the command `name`, one of NAMES."""
+    """Import and return the command `name`, one of NAMES or FORMS. What shows the options of a
+    command shows its forms, too.
+    """
     module = import_module(MODULES.get(name, f"gitcp.cli.{name}"))
     command: click.Command = module.command
     command.name = name
+    known = {spelled for param in command.params for spelled in param.opts}
+    for each, (_, summary) in FORMS.items():
+        first, _, second = each.partition(" ")
+        if first == name and second.startswith("-") and second not in known:
+            line = summary[0].lower() + summary[1:]
+            command.params.append(
+                click.Option([second], is_flag=True, expose_value=False, help=line)
+            )
     return command

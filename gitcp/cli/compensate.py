@@ -1,4 +1,4 @@
-"""`gitcp compensate`."""
+"""`gitcp run --compensations`."""
 
 from __future__ import annotations
 
@@ -63,13 +63,15 @@ def command(context: Context, /, revision: str | None, session: str | None, **va
     runs at most once, even if it fails. A restore never runs them.
 
       gitcp save "database created" --compensate "dropdb shop"
-      gitcp compensate --list
-      gitcp compensate before-migration
-      gitcp compensate --run e7baae82@4:0
+      gitcp run --compensations --list
+      gitcp run --compensations before-migration
+      gitcp run --compensations --run e7baae82@4:0
     """
     given = Options(**values)
     if given.listing and given.keys:
-        raise BadValue("--list and --run cannot be used together", hint="gitcp compensate -h")
+        raise BadValue(
+            "--list and --run cannot be used together", hint="gitcp run --compensations -h"
+        )
     target = context.checkpoint(revision, session) if revision else None
     if target is not None and not given.listing:
         trust.admit(context.store, target, trusted=given.trust)
@@ -107,12 +109,12 @@ def _chosen(
             if key not in by_key:
                 raise RevisionNotFound(
                     f"no compensation {key} in this session: nothing was run",
-                    hint="gitcp compensate -l",
+                    hint="gitcp run --compensations -l",
                 )
             if by_key[key].outcome is not None:
                 raise Refused(
                     f"compensation {key} has already run: nothing was run",
-                    hint="gitcp compensate -l",
+                    hint="gitcp run --compensations -l",
                 )
         yield from (by_key[key] for key in dict.fromkeys(given.keys))
         return
@@ -120,7 +122,7 @@ def _chosen(
         effects.tell(context.output.say, effect)
         agreed = context.output.ask("Run it?")
         if agreed is None:
-            hint = f"gitcp compensate --run {effect.key}"
+            hint = f"gitcp run --compensations --run {effect.key}"
             raise Refused("not a terminal: pass --run KEY to confirm; nothing was run", hint=hint)
         if agreed:
             yield effect

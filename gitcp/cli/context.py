@@ -131,8 +131,8 @@ class Context:
                 file = quoted(str(run_journal.file_of(store.repo, each)))
                 self.output.say(
                     f"note: the run of {each.label} was interrupted before this directory was "
-                    "moved or unpacked here; gitcp does not finish it. Look at gitcp compensate "
-                    f"--list, then: rm {file}"
+                    "moved or unpacked here; gitcp does not finish it. Look at gitcp run "
+                    f"--compensations --list, then: rm {file}"
                 )
                 continue
             self.output.say(
@@ -296,8 +296,8 @@ class Context:
                 tips.append(tip)
             else:
                 self.output.say(
-                    f"note: session {name} is damaged and not listed; gitcp check lists the "
-                    "damaged objects"
+                    f"note: session {name} is damaged and not listed; gitcp doctor --store lists "
+                    "the damaged objects"
                 )
         return tips
 

@@ -42,7 +42,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Delete a session or a checkpoint
+    """Delete a session, a checkpoint, or old checkpoints
 
     A session is deleted with its tags; checkpoints that a fork shares stay with the fork. A single
     checkpoint is not deleted if it has a tag, if it is the last of its session, or if a fork, undo
@@ -51,6 +51,7 @@ def command(
 
       gitcp delete e7ba
       gitcp delete e7ba@3 --dry-run
+      gitcp delete --old --keep-last 20 --dry-run
       gitcp delete origin/e7ba
     """
     if "@" in name:

@@ -18,10 +18,10 @@ def lines(sweeps: tuple[Sweep, ...], now: datetime) -> list[str]:
 
 def _line(sweep: Sweep, first: str) -> str:
     if sweep.conversations == 1:
-        return f"{sweep.agent} deletes 1 conversation {first}: gitcp adopt"
+        return f"{sweep.agent} deletes 1 conversation {first}: gitcp import"
     return (
         f"{sweep.agent} deletes {sweep.conversations:,} conversations, the first {first}: "
-        "gitcp adopt"
+        "gitcp import"
     )
 
 

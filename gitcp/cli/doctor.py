@@ -22,12 +22,13 @@ from gitcp.wire import Json
 @json_option
 @click.pass_obj
 def command(context: Context, *, as_json: bool) -> None:
-    """Check the installation
+    """Check the installation, or every checkpoint
 
     Shows which agents are installed, where they are enabled, when a hook last saved here, recent
     errors of hooks, and what to run next. Changes nothing. Exit code 1: there is a problem.
 
       gitcp doctor
+      gitcp doctor --store
     """
     context.shows_faults = True
     store, error = _opened(context)

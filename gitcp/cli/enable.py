@@ -41,7 +41,7 @@ def command(context: Context, /, **values: Any) -> None:
 
 
 def _offer(context: Context, given: enabling.Options) -> None:
-    """Offer to store the conversations that the agents have had here before."""
+    """Offer to import the conversations that the agents have had here before."""
     from gitcp import adapters
     from gitcp.adopting.sweeps import unstored
 
@@ -49,9 +49,18 @@ def _offer(context: Context, given: enabling.Options) -> None:
     if not number:
         return
     earlier = humanize.count(number, "earlier conversation")
-    if given.yes or not context.output.ask(f"Store {earlier} of this directory?"):
-        context.output.line(f"{earlier} can be stored: gitcp adopt")
+    if given.yes or not context.output.ask(f"Import {earlier} of this directory?"):
+        context.output.line(f"{earlier} can be imported: gitcp import")
         return
     from gitcp.cli import adopt
 
-    click.get_current_context().invoke(adopt.command, yes=True)
+    agreed = adopt.Options(
+        everywhere=False,
+        agent=None,
+        since=None,
+        former=(),
+        dry_run=False,
+        yes=True,
+        as_json=given.as_json,
+    )
+    adopt.adopt(context, agreed)

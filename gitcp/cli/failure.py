@@ -174,7 +174,7 @@ def _leave_nearly_the_same(error: Any) -> None:
     """
     from difflib import get_close_matches  # only on the way to an error
 
-    from gitcp.cli.commands import SIMILAR
+    from gitcp.cli.habits import SIMILAR
 
     known = {each.lstrip("-"): each for each in error.possibilities or ()}
     close = get_close_matches(error.option_name.lstrip("-"), known, cutoff=SIMILAR)

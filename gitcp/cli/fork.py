@@ -54,7 +54,7 @@ def command(context: Context, /, **values: Any) -> None:
       gitcp fork
       gitcp fork 12 --name postgres
       gitcp fork 12 --worktree ../postgres --branch postgres
-      gitcp log --graph --all
+      gitcp fork --remove ../postgres
     """
     given = Options(**values)
     forked = op.fork(context.store, _request(context, given))

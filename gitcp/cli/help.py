@@ -8,11 +8,11 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import Command
 
 
-@click.command(cls=Command)
-@click.argument("name", required=False, metavar="[COMMAND]")
+@click.command(cls=Command, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, metavar="[COMMAND]")
 @click.option("--all", "-a", "everything", is_flag=True, help="list all commands, by task")
 @click.pass_obj
-def command(context: Context, /, *, name: str | None, everything: bool) -> None:
+def command(context: Context, /, *, words: tuple[str, ...], everything: bool) -> None:
     """Show all commands, or how to use one
 
     Shows every option of COMMAND, including those that its `-h` omits.
@@ -20,8 +20,9 @@ def command(context: Context, /, *, name: str | None, everything: bool) -> None:
       gitcp help
       gitcp help --all
       gitcp help restore
+      gitcp help log --operations
     """
     from gitcp.cli import main
 
-    wanted = [name, "--help"] if name else ["--help" if everything else "-h"]
+    wanted = [*words, "--help"] if words else ["--help" if everything else "-h"]
     main.invoke(wanted, context)

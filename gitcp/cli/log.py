@@ -100,15 +100,20 @@ class Options(Value):
 @rare(click.option("--graph", is_flag=True, help="draw sessions and forks"))
 @rare(click.option("--table", is_flag=True, help="a table, newest last (the last 20, or -n)"))
 @click.option("--oneline", is_flag=True, help="one line for every checkpoint")
-@click.option(
-    "--all-steps", "steps", is_flag=True, help="a row for every automatic step and every restore"
+@rare(
+    click.option(
+        "--all-steps",
+        "steps",
+        is_flag=True,
+        help="a row for every automatic step and every restore",
+    )
 )
 @rare(click.option("--stat", is_flag=True, help="show the number of changed lines in each file"))
 @click.option("-p", "--patch", is_flag=True, help="show the changes as a patch")
 @json_option
 @click.pass_obj
 def command(context: Context, /, **values: Any) -> None:
-    """Show checkpoints, newest first
+    """Show checkpoints or operations, newest first
 
     Lists the current session, or the checkpoints up to REV, or those after A up to B. With PATH,
     only those that changed it. Automatic steps of one prompt are one row, and so are restores.

@@ -19,7 +19,7 @@ from click.shell_completion import (
 
 from gitcp import __version__
 from gitcp.cli import commands
-from gitcp.cli.commands import ALIASES, COMMANDS
+from gitcp.cli.commands import COMMANDS, MORE
 from gitcp.cli.context import Context
 from gitcp.cli.failure import guarded
 from gitcp.cli.options import COMPLETE, asked_for_help, verbatim
@@ -28,7 +28,8 @@ from gitcp.errors import RepositoryNotFound
 if TYPE_CHECKING:
     from gitcp.fastpath.stat_check import Look
 
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+HELP = ("-h", "--help")
+SETTINGS = {"help_option_names": [*HELP], "max_content_width": 100}
 
 ON_ONE_SCREEN = """\
 Usage: gitcp [-C DIR] [--no-pager] COMMAND ...
@@ -53,29 +54,45 @@ class LazyGroup(click.Group):
 
     # click's
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        return commands.load(cmd_name) if cmd_name in commands.NAMES else None
+        known = cmd_name in commands.NAMES or cmd_name in commands.FORMS
+        return commands.load(cmd_name) if known else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        self.whole = "--help" in args
-        return super().parse_args(ctx, self._expanded(args))
+        at = self._command_at(args)
+        options, words = args[:at], args[at:]
+        if words:
+            asked = [word for word in options if word in HELP]  # `gitcp --help log`
+            options = [word for word in options if word not in HELP]
+            words = [*commands.expanded(words), *asked[:1]]
+        self.whole = "--help" in options
+        try:
+            return super().parse_args(ctx, [*options, *words])
+        except click.NoSuchOption as error:
+            from gitcp.cli import habits  # only on the way to an error
 
-    def _expanded(self, args: list[str]) -> list[str]:
-        """Return the command line with aliases expanded."""
+            raise habits.unknown_root_option(error, args) from None
+
+    def _command_at(self, args: list[str]) -> int:
+        """Return the position of the command."""
         takes_value = {
             name for each in self.params if not getattr(each, "is_flag", True) for name in each.opts
         }
         at = 0
         while at < len(args) and args[at].startswith("-"):
             at += 2 if args[at] in takes_value else 1
-        alias = ALIASES.get(args[at]) if at < len(args) else None
-        return [*args[:at], *(alias or args[at : at + 1]), *args[at + 1 :]]
+        return at
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in commands.NAMES and not ctx.resilient_parsing:
-            raise commands.unknown(args[0], args[1:])
-        return super().resolve_command(ctx, args)
+        name, words = commands.form(args)
+        if name not in commands.NAMES and name not in commands.FORMS:
+            if ctx.resilient_parsing:
+                return super().resolve_command(ctx, args)
+            from gitcp.cli import habits  # only on the way to an error
+
+            raise habits.unknown_command(name, words)
+        return name, commands.load(name), words
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         return asked_for_help(super().get_help_option(ctx))
@@ -95,6 +112,8 @@ class LazyGroup(click.Group):
         for section, lines in COMMANDS.items():
             with formatter.section(section):
                 formatter.write_dl(list(lines.items()), col_max=12)
+        with formatter.section("For setup and programs"):
+            formatter.write_text(", ".join(MORE))
 
 
 @click.group(
@@ -105,8 +124,10 @@ class LazyGroup(click.Group):
     subcommand_metavar="COMMAND ...",
 )
 @click.option("-C", "directory", metavar="DIR", default="", help="run as if started in DIR")
-@click.option("--no-pager", is_flag=True, help="never send output through a pager")
-@click.version_option(__version__, message="gitcp %(version)s")
+@click.option("--no-pager", "-P", is_flag=True, help="never send output through a pager")
+@click.version_option(
+    __version__, "--version", "-v", "-V", message="gitcp %(version)s", help="show the version"
+)
 @click.pass_context
 def root(ctx: click.Context, directory: str, *, no_pager: bool) -> None:
     """Save points for coding agents: files and conversation, together.

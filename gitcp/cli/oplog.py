@@ -1,4 +1,4 @@
-"""`gitcp oplog`."""
+"""`gitcp log --operations`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gitcp.state.oplog import Operation
 @json_option
 @click.pass_obj
 def command(context: Context, limit: int | None, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001
-    """List operations other than saves
+    """List restores, undos and other operations
 
-    Shows restores, prunes and the like in all working trees, newest first.
+    Shows what changed files or checkpoints in all working trees, newest first, except saves.
 
-      gitcp oplog
-      gitcp oplog -n 5
+      gitcp log --operations
+      gitcp log --operations -n 5
     """
     operations = oplog.entries(context.store.repo)[::-1][:limit]
     if as_json:

@@ -236,7 +236,7 @@ class Command(click.Command):
         words = self._with_count_spelled_out(args)
         at = words.index("--") if self.rest is not None and "--" in words else len(words)
         self.whole = "--help" in words[:at]
-        bare = super().parse_args(ctx, words[:at])
+        bare = self._parsed(ctx, words[:at])
         if bare and not (self.rest and self.rest.bare):
             raise self._too_many(ctx, bare)
         if self.rest is not None:
@@ -245,6 +245,20 @@ class Command(click.Command):
             if self.rest.bare and at == len(words) and not ctx.resilient_parsing:
                 self._set_paths_apart(ctx)
         return []
+
+    def _parsed(self, ctx: click.Context, words: list[str]) -> list[str]:
+        """Parse options and arguments; an option of another tool as gitcp spells it. Return the
+        extra words.
+        """
+        try:
+            return super().parse_args(ctx, [*words])
+        except click.NoSuchOption:
+            from gitcp.cli import habits  # only on the way to an error
+
+            again = habits.rewritten(self, words)
+            if again is None:
+                raise
+        return super().parse_args(ctx, self._with_count_spelled_out(again))
 
     def _with_count_spelled_out(self, args: Sequence[str]) -> list[str]:
         """Return a command line with `-5` as `-n 5`, if the command has `-n N`."""
@@ -289,7 +303,7 @@ class Command(click.Command):
             return BadValue(f"unexpected argument {words[0]!r}", hint=f"{ctx.command_path} -h")
         (first,) = arguments
         text = " ".join((ctx.params[str(first.name)], *words))
-        hint = shlex.join(["gitcp", str(self.name), text])
+        hint = shlex.join(["gitcp", *str(self.name).split(), text])
         shown = first.make_metavar(ctx).strip("[]")
         return BadValue(f"{shown} with several words must be quoted", hint=hint)
 

@@ -1,4 +1,4 @@
-"""`gitcp prune`."""
+"""`gitcp delete --old`."""
 
 from __future__ import annotations
 
@@ -99,15 +99,15 @@ class Options(Value):
 @json_option
 @click.pass_obj
 def command(context: Context, /, **values: Any) -> None:
-    """Drop checkpoints that no rule keeps
+    """Delete old checkpoints by retention rules
 
-    Prunes all sessions, or the one given with --session. Tags, fork points, the last checkpoint of
-    a session and what restores saved in the last 7 days are always kept. Ids do not change. Dropped
+    In all sessions, or the one given with --session. Tags, fork points, the last checkpoint of
+    a session and what restores saved in the last 7 days are always kept. Ids do not change. Deleted
     checkpoints stay in the trash for 14 days; `gitcp undo` restores them.
 
-      gitcp prune --dry-run
-      gitcp prune --keep-last 20 --keep-daily 14
-      gitcp prune --keep-last 0 --keep-within 24h --session e7ba
+      gitcp delete --old --dry-run
+      gitcp delete --old --keep-last 20 --keep-daily 14
+      gitcp delete --old --keep-last 0 --keep-within 24h --session e7ba
     """
     given = Options(**values)
     request = PruneRequest(

@@ -91,7 +91,7 @@ def _summary(plan: PrunePlan) -> list[str]:
         for session, count in sorted(dropped.items())
     ]
     lines += [f"remove from the trash: dropped at {name}" for name in plan.expired]
-    lines += [f"{session}: damaged, skipped (gitcp check)" for session in plan.damaged]
+    lines += [f"{session}: damaged, skipped (gitcp doctor --store)" for session in plan.damaged]
     return lines or ["nothing would be dropped: every checkpoint is kept"]
 
 

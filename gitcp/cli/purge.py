@@ -47,7 +47,9 @@ class Options(Value):
 @click.option(
     "--text", type=WORDS, metavar="TEXT", help="the text to remove (- reads standard input)"
 )
-@click.option("--secret", type=WORDS, metavar="ID", help="a secret, by its ID in `gitcp secrets`")
+@click.option(
+    "--secret", type=WORDS, metavar="ID", help="a secret, by its ID in `gitcp push --scan`"
+)
 @click.option(
     "--path",
     "paths",

@@ -91,7 +91,6 @@ def command(context: Context, /, **values: Any) -> None:
 
       gitcp push
       gitcp push private --all
-      gitcp push --allow 3f0c9a1b22d4
       gitcp push origin --delete e7ba
     """
     given = Options(**values)

@@ -1,4 +1,4 @@
-"""`gitcp rename`."""
+"""`gitcp sessions rename`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def command(context: Context, name: str, new: str, *, as_json: bool) -> None:
     Numbers, forks, tags, undo and the agent's conversation are kept. Commit ids change, because
     each commit contains the session's name. Copies on remotes keep the old name.
 
-      gitcp rename e7ba postgres
+      gitcp sessions rename e7ba postgres
     """
     done = op.rename(context.store, session_op.expand(context.store.sessions(), name), new)
     if as_json:

@@ -353,7 +353,7 @@ def print_report(
     for command in undone:
         output.line(Styled("  not undone: ", BOLD), command)
     if undone:
-        output.line(f"  undo that with: gitcp compensate {target.id}")
+        output.line(f"  undo that with: gitcp run --compensations {target.id}")
     rendering.pairs(output, "Facts", target.note.facts.items())
     rendering.handoff(output, target.note.handoff)
     if report.checkpoint is not None:

@@ -81,7 +81,6 @@ def command(
       gitcp run migrate -- ./migrate.sh
       gitcp run deploy --rollback --compensate ./undeploy.sh -- ./deploy.sh
       gitcp run --step build --input @app.c --produces app -- cc -o app app.c
-      gitcp run --recover
     """
     given = Options(**values)
     steps.check_options(given, program)

@@ -140,7 +140,7 @@ def command(context: Context, /, **values: Any) -> None:
         )
     saved = save(context.store, request)
     if saved.damage:
-        context.output.say(f"note: {saved.damage}; gitcp check lists the damaged objects")
+        context.output.say(f"note: {saved.damage}; gitcp doctor --store lists the damaged objects")
     rendering.say_unread(context.output, saved.unread)
     if given.as_json:
         inner = _in_other_repositories(context, saved)

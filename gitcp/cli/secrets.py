@@ -1,4 +1,4 @@
-"""`gitcp secrets`."""
+"""`gitcp push --scan`."""
 
 from __future__ import annotations
 
@@ -60,21 +60,21 @@ class Options(Value):
 @json_option
 @click.pass_obj
 def command(context: Context, /, **values: Any) -> None:
-    """List secrets in checkpoints: tokens, keys, passwords
+    """List secrets in checkpoints, and send nothing
 
-    Scans the files, conversation, messages and names of one checkpoint, or of the whole session.
-    Push, export and publish scan again and stop at a secret. Secrets that all enabled remotes
-    already have are skipped. Exit code 15: secrets were found.
+    Tokens, keys and passwords. Scans the files, conversation, messages and names of one checkpoint,
+    or of the whole session. Push, export and publish scan again and stop at a secret. Secrets that
+    all enabled remotes already have are skipped. Exit code 15: secrets were found.
 
-      gitcp secrets
-      gitcp secrets 12
-      gitcp secrets --allow 3f0c9a1b22d4
+      gitcp push --scan
+      gitcp push --scan 12
+      gitcp push --scan --allow 3f0c9a1b22d4
     """
     given = Options(**values)
     if sum(map(bool, (given.allow, given.allowed, given.revoke))) > 1:
         raise BadValue(
             "--allow, --allowed and --revoke cannot be used together: nothing was changed",
-            hint="gitcp secrets -h",
+            hint="gitcp push --scan -h",
         )
     if given.allow or given.revoke:
         _answer(context, given)
@@ -100,7 +100,7 @@ def _scan(context: Context, given: Options) -> None:
         raise SecretsFound(
             f"{humanize.count(len({f.id for f in findings}), 'secret')} found. Nothing was sent, "
             "nothing was changed",
-            hint="gitcp secrets --allow ID",
+            hint="gitcp push --scan --allow ID",
         )
     if not given.as_json:
         context.output.line("no secrets found" if not known else "no other secrets found")
@@ -123,7 +123,7 @@ def _split(
 def _commits(context: Context, given: Options) -> list[Oid]:
     if given.revision is not None:
         if given.every:
-            raise BadValue("REV and --all cannot be used together", hint="gitcp secrets -h")
+            raise BadValue("REV and --all cannot be used together", hint="gitcp push --scan -h")
         return [context.checkpoint(given.revision, given.session).commit]
     store = context.store
     if not given.every:

@@ -54,16 +54,16 @@ def command(
     worktrees: bool,
     as_json: bool,
 ) -> None:
-    """List sessions
+    """List sessions, their size, or worktrees; rename one
 
     Most recently saved first; the current session is marked. Fetched sessions are named
     REMOTE/SESSION and not listed if you have all of their checkpoints.
 
       gitcp sessions
       gitcp sessions --agent codex --since yesterday
-      gitcp sessions --grep migration
       gitcp sessions --worktrees
-      gitcp log --session e7ba
+      gitcp sessions --size
+      gitcp sessions rename e7ba postgres
     """
     if worktrees:
         others = {"--agent": agent, "--since": since, "--grep": grep, "--fetched": fetched}

@@ -1,4 +1,4 @@
-"""`gitcp stats`."""
+"""`gitcp sessions --size`."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def command(context: Context, /, **values: Any) -> None:
     a session are counted with the data that no earlier checkpoint has. Sizes are as stored now;
     `git gc` reduces them.
 
-      gitcp stats
-      gitcp stats -o stats.html
-      gitcp stats --json
+      gitcp sessions --size
+      gitcp sessions --size -o stats.html
+      gitcp sessions --size --json
     """
     given = Options(**values)
     path = context.cwd / given.file if given.file is not None else None
@@ -107,7 +107,7 @@ def _rows(statistics: Stats) -> list[tuple[str, str]]:
         ("shared", f"{size(statistics.shared)} with the project's own history"),
         ("last 7 days", f"{recent}, {size(statistics.recent_bytes)}"),
         ("trash", f"{trash}, {size(statistics.trash_bytes)}"),
-        ("gitcp prune", f"{prune} when the trash expires"),
+        ("gitcp delete --old", f"{prune} when the trash expires"),
     ]
 
 

@@ -41,12 +41,12 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Undo the last restore, prune or delete
+    """Undo the last restore or delete
 
     Reverses what the restore changed and keeps what changed since, merged line by line. Changes
     that cannot be merged are listed, and nothing is changed; --whole-tree undoes them as well.
-    Repeat it to undo earlier restores; `gitcp redo` redoes. A prune or delete can also be undone by
-    its number in `gitcp oplog`.
+    Repeat it to undo earlier restores; `gitcp redo` redoes. A delete can also be undone by its
+    number in `gitcp log --operations`.
 
       gitcp undo
       gitcp undo --yes

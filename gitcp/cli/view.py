@@ -179,7 +179,9 @@ def _tell(
     if secrets and given.redact:
         context.output.say(f"{count} redacted")
     elif secrets:
-        context.output.say(Styled("note: ", YELLOW), f"it seems to contain {count}: gitcp secrets")
+        context.output.say(
+            Styled("note: ", YELLOW), f"it seems to contain {count}: gitcp push --scan"
+        )
 
 
 def _say_withheld(context: Context, story: Story) -> None:

@@ -1,4 +1,4 @@
-"""`gitcp worktree`."""
+"""`gitcp fork --remove`."""
 
 from __future__ import annotations
 
@@ -15,38 +15,23 @@ from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option
 from gitcp.cli.output import GREEN, Styled
-from gitcp.errors import BadValue
 from gitcp.worktree.paths import display
-
-ELSEWHERE = {
-    "add": "gitcp fork --worktree DIR",
-    "list": "gitcp sessions --worktrees",
-    "restore": "gitcp restore REV --worktree DIR",
-}
-"""What people look for here, and where it is."""
 
 
 @click.command(cls=Command)
-@click.argument("action", type=WORDS, metavar="remove")
-@click.argument("path", type=WORDS, required=False, metavar="PATH")
-@click.option(
-    "--force", is_flag=True, help="remove it although something in it is in no checkpoint"
-)
+@click.argument("path", type=WORDS, metavar="PATH")
+@click.option("--force", is_flag=True, help="remove it even if some files were not saved")
 @json_option
 @click.pass_obj
-def command(context: Context, action: str, path: str | None, *, force: bool, as_json: bool) -> None:
+def command(context: Context, path: str, *, force: bool, as_json: bool) -> None:
     """Remove a worktree after saving what is in it
 
     Saves files and conversations, then lets `git worktree remove` delete the worktree. Its branch
     stays. Refuses, with a list, if ignored files, files left out of checkpoints, or commits on no
     branch would be lost. To get it back: gitcp restore REV --worktree DIR.
 
-      gitcp worktree remove ../shop-login
+      gitcp fork --remove ../shop-login
     """
-    if action != "remove" or path is None:
-        hint = ELSEWHERE.get(action, "gitcp worktree -h")
-        what = "PATH is required" if action == "remove" else f"{action!r} is not `remove`"
-        raise BadValue(f"{what}: nothing was changed", hint=hint)
     removed = op.remove(context.store, Path(os.path.join(context.cwd, path)), force=force)
     if as_json:
         context.output.document(objects.document("worktree-remove", _fields(removed)))

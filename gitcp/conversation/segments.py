@@ -145,7 +145,7 @@ def content(reader: BlobReader, segments: Iterable[Segment], start: int = 0) -> 
         if len(data) != size:
             raise StoreDamaged(
                 f"segment {oid} of a conversation has {len(data)} bytes instead of {size}",
-                hint="gitcp check",
+                hint="gitcp doctor --store",
             )
         yield data[start - offset :] if offset < start else data
 
@@ -159,7 +159,7 @@ def _start(path: bytes, tree: Oid) -> int:
 
 def _damaged(tree: Oid) -> StoreDamaged:
     return StoreDamaged(
-        f"tree {tree} does not contain the segments of a conversation", hint="gitcp check"
+        f"tree {tree} does not contain the segments of a conversation", hint="gitcp doctor --store"
     )
 
 

@@ -199,7 +199,7 @@ class _Git:
             raise self._ended(oid)
         words = line.split()
         if words == [oid.encode(), b"missing"]:
-            raise StoreDamaged(f"object {oid} is missing", hint="gitcp check")
+            raise StoreDamaged(f"object {oid} is missing", hint="gitcp doctor --store")
         if len(words) != 3 or words[0] != oid.encode() or not words[2].isdigit():
             raise _damaged(oid)
         kind = KINDS.get(words[1])
@@ -317,7 +317,7 @@ def _chunks(git: _Git, oid: Oid, kind: str, size: int) -> Iterator[bytes]:
     at the latest.
     """
     if kind != "blob":
-        raise StoreDamaged(f"object {oid} is a {kind}, not a blob", hint="gitcp check")
+        raise StoreDamaged(f"object {oid} is a {kind}, not a blob", hint="gitcp doctor --store")
     if size <= MOST_WHOLE:
         data = git.content(oid, size)
         if not is_name_of(oid, "blob", data):
@@ -334,7 +334,7 @@ def _chunks(git: _Git, oid: Oid, kind: str, size: int) -> Iterator[bytes]:
 
 def _damaged(oid: Oid) -> StoreDamaged:
     return StoreDamaged(
-        f"object {oid} is damaged: its content does not match its name", hint="gitcp check"
+        f"object {oid} is damaged: its content does not match its name", hint="gitcp doctor --store"
     )
 
 

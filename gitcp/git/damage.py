@@ -95,7 +95,7 @@ def lacking(reader: TreeReader, freshener: Freshener, tree: Oid) -> StoreDamaged
                 queue.append(entry.oid)
             elif is_content(entry.mode) and not freshener.freshen(entry.oid):
                 error_of_blob = StoreDamaged(
-                    f"object {entry.oid} is missing or damaged", hint="gitcp check"
+                    f"object {entry.oid} is missing or damaged", hint="gitcp doctor --store"
                 )
                 error_of_blob.objects = (entry.oid,)
                 return error_of_blob

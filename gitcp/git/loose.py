@@ -160,7 +160,7 @@ def _is_filled(packed: bytes) -> bool:
 
 def _damaged(oid: Oid) -> StoreDamaged:
     return StoreDamaged(
-        f"object {oid} is damaged: its content does not match its name", hint="gitcp check"
+        f"object {oid} is damaged: its content does not match its name", hint="gitcp doctor --store"
     )
 
 
@@ -176,7 +176,7 @@ class _unreadable:  # noqa: N801 -- reads as a statement
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
             raise StoreDamaged(
-                f"object {self._oid} cannot be read: {error.strerror}", hint="gitcp check"
+                f"object {self._oid} cannot be read: {error.strerror}", hint="gitcp doctor --store"
             ) from None
 
 

@@ -98,7 +98,8 @@ class PackIndex:
         """
         if not self.is_usable:
             raise StoreDamaged(
-                f"{self._path.name} is not an index that gitcp can read", hint="gitcp check"
+                f"{self._path.name} is not an index that gitcp can read",
+                hint="gitcp doctor --store",
             )
         size, end = self._raw, NAMES + self._raw * self._counts[255]
         return (self._map[start : start + size] for start in range(NAMES, end, size))

@@ -81,7 +81,9 @@ class ObjectReader:
     def read_commit(self, oid: Oid) -> bytes:
         """Return the raw bytes of a commit. Raises StoreDamaged."""
         if oid == UNREADABLE_REF:
-            raise StoreDamaged("its ref does not contain an object name", hint="gitcp check")
+            raise StoreDamaged(
+                "its ref does not contain an object name", hint="gitcp doctor --store"
+            )
         return self._read_kind(oid, "commit")
 
     def tree_of(self, commit: Oid) -> Oid:
@@ -245,12 +247,13 @@ class ObjectReader:
         if stored.is_packed(oid) or stored.has_unreadable_index:
             return
         if stored.is_missing(oid):
-            raise StoreDamaged(f"object {oid} is missing", hint="gitcp check")
+            raise StoreDamaged(f"object {oid} is missing", hint="gitcp doctor --store")
 
     def _read_kind(self, oid: Oid, kind: str) -> bytes:
         actual_kind, data = self.read(oid)
         if actual_kind != kind:
             raise StoreDamaged(
-                f"object {oid} should be a {kind} and is a {actual_kind}", hint="gitcp check"
+                f"object {oid} should be a {kind} and is a {actual_kind}",
+                hint="gitcp doctor --store",
             )
         return data

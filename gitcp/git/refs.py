@@ -265,7 +265,9 @@ def read_ref(common_dir: Path, name: str) -> Oid | None:
             break
         name = text[4:].strip()
     if not HEX.match(text):
-        raise StoreDamaged(f"the ref {name} does not contain an object name", hint="gitcp check")
+        raise StoreDamaged(
+            f"the ref {name} does not contain an object name", hint="gitcp doctor --store"
+        )
     return Oid(text)
 
 

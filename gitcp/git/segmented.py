@@ -63,7 +63,7 @@ def pointer(reader: Reader, oid: Oid) -> Pointer:
     """Return the pointer in a blob. Raises StoreDamaged."""
     decoded = decode(reader.read_blob(oid))
     if decoded is None:
-        raise StoreDamaged(f"blob {oid} is not a pointer to segments", hint="gitcp check")
+        raise StoreDamaged(f"blob {oid} is not a pointer to segments", hint="gitcp doctor --store")
     return decoded
 
 

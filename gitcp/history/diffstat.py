@@ -73,7 +73,7 @@ def file_stats(
     summaries = [summary for summary, _ in checkpoints]
     commits = [each.commit for each in summaries]
     counts: dict[Oid, Counts] = {}
-    with suppress(GitFailed):  # an object is missing; `gitcp check` reports it
+    with suppress(GitFailed):  # an object is missing; `gitcp doctor --store` reports it
         if tops:
             counts = _count(store, commits, only) | _count_first(store, floor, commits[0], only)
     parent = summaries[0].parent
@@ -91,7 +91,7 @@ def file_stats(
 
 def _appended(store: Store, pair: Pair) -> appended.Counts:
     """Return the lines of files whose counts by git are those of a pointer to segments."""
-    with suppress(StoreDamaged):  # `gitcp check` reports it
+    with suppress(StoreDamaged):  # `gitcp doctor --store` reports it
         return appended.between(store, *pair)
     return {}
 
@@ -143,7 +143,7 @@ def totals(store: Store, pairs: Iterable[Pair], growing: AbstractSet[Oid]) -> di
     command = ("--no-literal-pathspecs", "diff-tree", "--stdin", *OPTIONS, "--", *NOT_OURS)
     try:
         output = store.repo.git(*command, input=listed)
-    except GitFailed:  # an object is missing; `gitcp check` reports it
+    except GitFailed:  # an object is missing; `gitcp doctor --store` reports it
         return {}
     lines = {pair: _appended(store, pair) for pair in pairs if not growing.isdisjoint(pair)}
     return {**dict.fromkeys(pairs, Total(0, 0, 0)), **_parse_totals(output, lines)}

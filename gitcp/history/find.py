@@ -148,7 +148,9 @@ def _read(store: Store, new: Sequence[_NewBlob]) -> Iterator[tuple[_NewBlob, byt
     with store.repo.git_reading("cat-file", "--batch", "--buffer", input=_names(new)) as out:
         for item in new:
             size = out.readline().rpartition(b" ")[2].strip()
-            if size.isdigit():  # else missing; `gitcp check` reports it, and the rest is searched
+            if (
+                size.isdigit()
+            ):  # else missing; `gitcp doctor --store` reports it, and the rest is searched
                 yield item, out.read(int(size))
                 out.read(1)
 

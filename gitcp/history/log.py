@@ -141,7 +141,9 @@ def graph(
             "log", *options, "--format=%x01%H", *count, "--stdin", input=ends
         ).decode("ascii")
     except GitFailed as error:
-        raise StoreDamaged(f"the graph cannot be drawn: {error}", hint="gitcp check") from None
+        raise StoreDamaged(
+            f"the graph cannot be drawn: {error}", hint="gitcp doctor --store"
+        ) from None
     for row in drawn.splitlines():
         drawing, _, commit = row.partition("\x01")
         yield (

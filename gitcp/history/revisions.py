@@ -258,7 +258,7 @@ def _differing(store: Store, full: str, tip: Oid, others: list[Oid]) -> dict[Oid
         mine = list(store.forest([tip, *(f"^{other}" for other in others)]))
         theirs = store.forest([*others, f"^{tip}"]) if mine else ()
         numbers = {summary.id.number for summary in theirs}
-    except (GitFailed, StoreDamaged):  # `gitcp check` reports a damaged chain
+    except (GitFailed, StoreDamaged):  # `gitcp doctor --store` reports a damaged chain
         return {}
     return {s.commit: f"{full}@{s.id.number}" for s in mine if s.id.number in numbers}
 
@@ -614,7 +614,7 @@ def _undo_hint(store: Store, session: str, number: int) -> str:
     tips = (tip for ref, tip in trash if ref.endswith(f"/sessions/{session}"))
     if not any(_find(store, tip, number) for tip in tips):
         return ""
-    return "gitcp oplog  (it was dropped; gitcp undo N restores it)"
+    return "gitcp log --operations  (it was dropped; gitcp undo N restores it)"
 
 
 def _similar_names(store: Store, text: str, command: str) -> str:

@@ -500,7 +500,9 @@ class _Called:
         from gitcp.restoring import restore_notice
 
         self.log(StoreDamaged(damage))
-        restore_notice.leave_notice(store, f"{damage}; `gitcp check` names what is damaged")
+        restore_notice.leave_notice(
+            store, f"{damage}; `gitcp doctor --store` names what is damaged"
+        )
 
     def _report_unread(self, store: Store, saved: Saved) -> None:
         """Log a conversation that cannot be read, or what is broken of git's, and leave a notice

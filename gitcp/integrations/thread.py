@@ -182,7 +182,9 @@ def parsed(data: bytes) -> list[Any]:
     try:
         return [wire.loads(line) for line in data.splitlines()]
     except ValueError as error:
-        raise StoreDamaged(f"a stored line is not JSON: {error}", hint="gitcp check") from None
+        raise StoreDamaged(
+            f"a stored line is not JSON: {error}", hint="gitcp doctor --store"
+        ) from None
 
 
 def _sources(contents: Contents, changes: Changes) -> Iterator[Source]:

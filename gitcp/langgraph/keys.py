@@ -39,7 +39,7 @@ def parse_key(text: str) -> Key:
     parts = [unquote(part, errors="surrogatepass") for part in text.split("/")]
     if len(parts) != len(Key._fields) or parts[0] not in (PUT, WRITES, COPY):
         raise StoreDamaged(
-            f"invalid key {text[:80]!r} of a LangGraph checkpoint", hint="gitcp check"
+            f"invalid key {text[:80]!r} of a LangGraph checkpoint", hint="gitcp doctor --store"
         )
     return Key(*parts)
 

@@ -129,7 +129,7 @@ def _record(view: View, commit: Oid) -> Loaded:
     store = view.on_disk()
     entry = trees.lookup(store.reader, store.summary(commit).root, RESERVED + b"/" + STATE)
     if entry is None:
-        raise StoreDamaged(f"commit {commit[:10]} has no graph state", hint="gitcp check")
+        raise StoreDamaged(f"commit {commit[:10]} has no graph state", hint="gitcp doctor --store")
     return remember(view.thread, commit, record.read(store.objects, entry.oid))
 
 

@@ -197,10 +197,12 @@ def body(read_blob: Callable[[Oid], bytes], stored: StoredValue) -> bytes:
     if [len(data) for data in blobs] != [piece.size for piece in stored.pieces]:
         raise StoreDamaged(
             f"value {stored.directory} of a state does not have its recorded size",
-            hint="gitcp check",
+            hint="gitcp doctor --store",
         )
     return b"".join(blobs)
 
 
 def _damaged(tree: Oid, problem: str) -> StoreDamaged:
-    return StoreDamaged(f"the state in tree {tree[:10]} is damaged: {problem}", hint="gitcp check")
+    return StoreDamaged(
+        f"the state in tree {tree[:10]} is damaged: {problem}", hint="gitcp doctor --store"
+    )

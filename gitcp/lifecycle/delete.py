@@ -94,7 +94,8 @@ def _require_session(store: Store, session: str, of: Operation | None) -> None:
         return
     if of is not None:
         raise RevisionNotFound(
-            f"session {session} is already deleted; nothing was changed", hint="gitcp oplog"
+            f"session {session} is already deleted; nothing was changed",
+            hint="gitcp log --operations",
         )
     raise RevisionNotFound(f"no session {session!r}; nothing was deleted", hint="gitcp sessions")
 

@@ -133,5 +133,5 @@ def _message(report: Report) -> str:
         parts.append(f"{operation.summary}; restore with: gitcp undo {operation.number}")
     if damaged:
         parts.append(f"nothing was dropped from damaged sessions: {', '.join(damaged)}")
-        parts.append("run: gitcp check")
+        parts.append("run: gitcp doctor --store")
     return "; ".join(parts)

@@ -83,7 +83,7 @@ def plan_for(store: Store, forest: Forest, request: PruneRequest) -> PrunePlan:
     if not request.policy:
         raise BadValue(
             "this policy keeps nothing (to drop a session, use gitcp delete); nothing was dropped",
-            hint="gitcp prune --keep-last 1",
+            hint="gitcp delete --old --keep-last 1",
         )
     now = store.repo.host.now()
     sessions = None if request.session is None else {request.session}
@@ -123,7 +123,7 @@ def redo(store: Store, operation: Operation, agreed: PrunePlan | None = None) ->
         if not final.dropped:
             raise Refused(
                 "all of these checkpoints are needed now or already gone; nothing was changed",
-                hint="gitcp oplog",
+                hint="gitcp log --operations",
             )
         return Report(final, drop(store, forest, final, what="redo", of=operation.number))
 

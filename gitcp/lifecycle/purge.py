@@ -95,7 +95,8 @@ def of_secret(store: Store, id: str) -> PurgeRequest:
     )
     if id not in secrets:
         raise RevisionNotFound(
-            f"no checkpoint contains secret {id}; nothing was purged", hint="gitcp secrets --all"
+            f"no checkpoint contains secret {id}; nothing was purged",
+            hint="gitcp push --scan --all",
         )
     return PurgeRequest(f"secret {id}", texts=secrets[id])
 
@@ -315,7 +316,9 @@ def _refuse_names(store: Store, request: PurgeRequest) -> None:
     for kind, names in (("session", store.sessions()), ("tag", store.tags())):
         name_found = next((name for name in names if any(text in name for text in texts)), None)
         if name_found is not None:
-            hint = "gitcp rename OLD NEW" if kind == "session" else "gitcp tag --delete NAME"
+            hint = (
+                "gitcp sessions rename OLD NEW" if kind == "session" else "gitcp tag --delete NAME"
+            )
             raise Refused(
                 f"the name of a {kind} contains the text, and names are not rewritten; nothing was "
                 "purged",

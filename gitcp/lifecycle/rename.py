@@ -63,7 +63,9 @@ def rename(store: Store, old: str, new: str) -> Renamed:
         _refuse_unfinished(store)
         forest = _forest(store, all_refs)
         if refs.SESSIONS + old in forest.damaged:
-            raise StoreDamaged(f"session {old} is damaged; it was not renamed", hint="gitcp check")
+            raise StoreDamaged(
+                f"session {old} is damaged; it was not renamed", hint="gitcp doctor --store"
+            )
         becomes = _rewrite_chains(store, forest, old, new)
         operation = Operation(
             number=0,

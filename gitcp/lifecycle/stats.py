@@ -61,7 +61,7 @@ class Stats(Value):
     also in the project's own history.
 
     `conversations` is a part of `bytes`. `recent` and `recent_bytes` are the checkpoints of the
-    last seven days and the data they added. `prune` and `prune_bytes` are what a `gitcp prune`
+    last seven days and the data they added. `prune` and `prune_bytes` are what `delete --old`
     would drop, and the data only these checkpoints have. `days` are those with checkpoints, by UTC,
     oldest first; `by_session` has the largest first.
     """

@@ -1,6 +1,6 @@
 """The hints of errors as a client can follow them: a tool call instead of a command.
 
-What no tool does (`gitcp check`, `git init`) is for the user, and the hint says so.
+What no tool does (`gitcp doctor --store`, `git init`) is for the user, and the hint says so.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Contents:
             raise StoreDamaged(
                 f"cannot restore {names} from {source}: {next(iter(lost.values()))}. No file was "
                 "changed",
-                hint="gitcp check  (other paths can be restored: gitcp restore REV -- PATH)",
+                hint="gitcp doctor --store  (other paths: gitcp restore REV -- PATH)",
             )
 
     def of(self, entry: Entry, conversion: Conversion | None) -> Iterator[bytes]:
@@ -137,7 +137,9 @@ class Contents:
     def _lfs_object(self, blob: bytes, oid: Oid) -> Iterator[bytes]:
         pointer = convert.pointer_of(blob)
         if pointer is None:
-            raise StoreDamaged(f"blob {oid} is not a valid LFS pointer", hint="gitcp check")
+            raise StoreDamaged(
+                f"blob {oid} is not a valid LFS pointer", hint="gitcp doctor --store"
+            )
         import hashlib  # not for blobs
 
         name, size = pointer

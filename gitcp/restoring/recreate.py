@@ -84,7 +84,7 @@ def recreate(store: Store, request: RestoreRequest, agreed: WorktreePlan) -> Rec
     """Create the worktree and continue the session there.
 
     Writes the worktree, a branch if one is needed, the conversation for the agent, and a checkpoint
-    that records the restore. `gitcp worktree remove` undoes it.
+    that records the restore. `gitcp fork --remove` undoes it.
     """
     worktrees.add_worktree(
         store.repo,

@@ -306,7 +306,7 @@ def undo(store: Store, request_for: Callable[[CheckpointId], RestoreRequest]) ->
     with journal.lock(store.repo):
         stack = undo_stack.restores(store.repo)
         if not stack.undo:
-            raise Refused("no restore to undo: nothing was changed", hint="gitcp oplog")
+            raise Refused("no restore to undo: nothing was changed", hint="gitcp log --operations")
         return _restore(
             store, limited_to_extent(store, request_for(stack.undo[-1])), None, RestoreKind.UNDO
         )
@@ -317,7 +317,7 @@ def redo(store: Store, request_for: Callable[[CheckpointId], RestoreRequest]) ->
     with journal.lock(store.repo):
         stack = undo_stack.restores(store.repo)
         if not stack.redo:
-            raise Refused("no undo to redo: nothing was changed", hint="gitcp oplog")
+            raise Refused("no undo to redo: nothing was changed", hint="gitcp log --operations")
         return _restore(
             store, limited_to_extent(store, request_for(stack.redo[-1])), None, RestoreKind.REDO
         )

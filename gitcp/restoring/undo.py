@@ -38,7 +38,9 @@ def _numbered(store: Store, number: int) -> Operation:
     log = oplog.entries(store.repo)
     operation = next((entry for entry in log if entry.number == number), None)
     if operation is None:
-        raise RevisionNotFound(f"no operation {number}: nothing was changed", hint="gitcp oplog")
+        raise RevisionNotFound(
+            f"no operation {number}: nothing was changed", hint="gitcp log --operations"
+        )
     if operation.trash is None:
         raise Refused(
             f"operation {number} is a {operation.what}, which cannot be undone by number: "

@@ -50,7 +50,7 @@ def diffs(
     pairs = [_trees(store, commit) for commit in commits]
     try:
         shown = iter(page_diffs(store, [pair for pair in pairs if pair is not None]))
-    except GitFailed:  # an object is missing; `gitcp check` reports it
+    except GitFailed:  # an object is missing; `gitcp doctor --store` reports it
         return [SourcedDiff()] * len(commits)
     return [
         SourcedDiff()

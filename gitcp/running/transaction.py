@@ -282,7 +282,7 @@ def _checkpoint(store: Store, id: CheckpointId) -> Checkpoint:
     commit = store.find(id)
     if commit is None:
         raise StoreDamaged(
-            f"checkpoint {id}, the start of a transaction, is missing", hint="gitcp check"
+            f"checkpoint {id}, the start of a transaction, is missing", hint="gitcp doctor --store"
         )
     return store.read(commit)
 

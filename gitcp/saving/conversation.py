@@ -186,7 +186,7 @@ def _require_intact(store: Store, conversation: Conversation) -> None:
     if error is not None:
         raise error
     if not store.reader.exists(conversation.tree):
-        raise StoreDamaged(f"object {conversation.tree} is missing", hint="gitcp check")
+        raise StoreDamaged(f"object {conversation.tree} is missing", hint="gitcp doctor --store")
 
 
 class GrowingConversation:

@@ -237,7 +237,7 @@ class _Worker:
         for session, tip in _sessions(self._store, sendable).items():
             plan = self._plan(consent, to, listed, asked, {session: tip})
             if plan is None:
-                obstacles[refs.SESSIONS + session] = "it cannot be read: gitcp check"
+                obstacles[refs.SESSIONS + session] = "it cannot be read: gitcp doctor --store"
                 continue
             obstacle = _obstacle(plan)
             obstacles |= _held(plan, obstacle)

@@ -2,7 +2,7 @@
 
 Tracking refs name a remote, not a URL: `git remote set-url` leaves them, and a branch that was
 rewritten there because of a secret is still what was fetched. So a push asks the URL that it sends
-to. What connects to nothing (`gitcp secrets`) goes by the tracking refs, and says so.
+to. What connects to nothing (`gitcp push --scan`) goes by the tracking refs, and says so.
 """
 
 from __future__ import annotations

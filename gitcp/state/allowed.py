@@ -54,7 +54,7 @@ def require(given: Iterable[str]) -> tuple[str, ...]:
     for id in given:
         if not ID.fullmatch(id):
             raise BadValue(
-                f"{id!r} is not the ID of a secret: nothing was changed", hint="gitcp secrets"
+                f"{id!r} is not the ID of a secret: nothing was changed", hint="gitcp push --scan"
             )
     return given
 
@@ -90,7 +90,7 @@ def _not_here(repo: Repository, id: str) -> BadValue:
             f"{id} is allowed by {where}, not here: nothing was changed",
             hint=f"remove it from {where}",
         )
-    return BadValue(f"{id} is not allowed: nothing was changed", hint="gitcp secrets --allowed")
+    return BadValue(f"{id} is not allowed: nothing was changed", hint="gitcp push --scan --allowed")
 
 
 def _recorded(repo: Repository) -> dict[str, datetime | None]:

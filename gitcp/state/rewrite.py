@@ -85,7 +85,8 @@ def read(
         if isinstance(error, StoreDamaged):
             raise
         raise StoreDamaged(
-            f"not every checkpoint can be read: nothing was changed ({error})", hint="gitcp check"
+            f"not every checkpoint can be read: nothing was changed ({error})",
+            hint="gitcp doctor --store",
         ) from None
     return Forest(sessions, tags, tagged, nodes)
 

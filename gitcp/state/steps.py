@@ -168,7 +168,7 @@ def _decode_record(data: bytes, oid: Oid) -> Result:
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StoreDamaged(
-            f"object {oid}, the result of a step, cannot be read", hint="gitcp check"
+            f"object {oid}, the result of a step, cannot be read", hint="gitcp doctor --store"
         ) from None
 
 

@@ -153,7 +153,7 @@ def bring_back(store: Store, operation: Operation) -> RestoredEntry:
                 f"what operation {operation.number} ({operation.what}) dropped is not in the trash "
                 "any more"
             )
-            raise RevisionNotFound(f"{problem}: nothing was changed", hint="gitcp oplog")
+            raise RevisionNotFound(f"{problem}: nothing was changed", hint="gitcp log --operations")
         current, dropped = (
             rewrite.read(store, despite_damage=True),
             rewrite.read(store, entry.sessions, entry.tags),
@@ -232,7 +232,9 @@ def _is_fork(session: str, forest: Forest) -> bool:
 def _refuse_damaged(operation: Operation, now: Forest) -> None:
     """Refuse if a session is unreadable: it cannot be joined with its dropped checkpoints."""
     for session in now.damaged.keys() & operation.dropped.keys():
-        raise Refused(f"session {session} is damaged: nothing was brought back", hint="gitcp check")
+        raise Refused(
+            f"session {session} is damaged: nothing was brought back", hint="gitcp doctor --store"
+        )
 
 
 def _is_another(session: str, now: Forest, then: Forest) -> bool:

@@ -113,7 +113,7 @@ ACTS = (
         "drop old checkpoints of this session",
         "",
         TIMELINE,
-        "gitcp prune --session SESSION",
+        "gitcp delete --old --session SESSION",
     ),
     Key("u", "u", "undo", "undo the last restore, prune or delete", "undo", PANES, "gitcp undo"),
     Key(

@@ -95,7 +95,7 @@ def listed(store: Store, current: str | None) -> Iterator[Listed]:
 def _known(store: Store, name: str, tip: Oid) -> Known | None:
     try:
         last = store.summary(tip)
-    except GitcpError:  # damaged: `gitcp check` reports it
+    except GitcpError:  # damaged: `gitcp doctor --store` reports it
         return None
     about = folding.prompt(last) or title(last)
     return Known(name, tip, last.created, last.trailers.get("Gitcp-Agent", ""), about)

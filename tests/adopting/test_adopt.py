@@ -1,4 +1,4 @@
-"""`gitcp adopt`: what agents keep is stored, byte for byte, once, and in the right repository."""
+"""`gitcp import`: what agents keep is stored, byte for byte, once, and in the right repository."""
 
 from __future__ import annotations
 

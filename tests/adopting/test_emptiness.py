@@ -108,4 +108,4 @@ def test_no_warning(project: Project) -> None:
     located(talk, SETTINGS)
     os.utime(talk.path, (time.time() - 28 * 86400,) * 2)
 
-    assert "gitcp adopt" not in project.gitcp("status", check=0).out
+    assert "gitcp import" not in project.gitcp("status", check=0).out

@@ -158,7 +158,7 @@ def test_a_moved_repository(project: Project, tmp_path: Path) -> None:
 
     assert document["stores"] == []
     assert document["possible"] == [{"directory": str(former.root), "conversations": 1}]
-    assert f"gitcp adopt --from {former.root}" in project.gitcp("adopt", "--yes", check=0).err
+    assert f"gitcp import --from {former.root}" in project.gitcp("adopt", "--yes", check=0).err
     assert reasons(project, "--from", str(former.root)) == ["as given"]
 
 

@@ -38,7 +38,7 @@ def warned(project: Project) -> str:
         line
         for command in ("status", "doctor")
         for line in project.gitcp(command).out.splitlines()
-        if "gitcp adopt" in line
+        if "gitcp import" in line
     ]
     said = {line.removeprefix("Not stored    ").removeprefix("note  ") for line in lines}
     assert len(said) <= 1
@@ -48,7 +48,7 @@ def warned(project: Project) -> str:
 
 def test_soon(project: Project, talk: Talk) -> None:
     """A conversation is named before its agent deletes it, with the command that stores it."""
-    assert warned(project) == "claude-code deletes 1 conversation in 2 days: gitcp adopt"
+    assert warned(project) == "claude-code deletes 1 conversation in 2 days: gitcp import"
     (soon,) = project.json("status")["deleted_soon"]
     assert (soon["agent"], soon["conversations"]) == ("claude-code", 1)
 
@@ -63,7 +63,7 @@ def test_at_the_next_start(project: Project, talk: Talk) -> None:
     other.say("hello", "Hello.")
     aged(other.path, 40)
 
-    said = "claude-code deletes 2 conversations, the first at its next start: gitcp adopt"
+    said = "claude-code deletes 2 conversations, the first at its next start: gitcp import"
     assert warned(project) == said
 
 
@@ -92,7 +92,7 @@ def test_gemini(project: Project, sealed: Path) -> None:
     """Gemini CLI deletes as well, unless it is told not to; Codex does not."""
     kept_talks.begin("gemini", project.root)
     kept_talks.begin("codex", project.root)
-    assert warned(project) == "gemini deletes 1 conversation at its next start: gitcp adopt"
+    assert warned(project) == "gemini deletes 1 conversation at its next start: gitcp import"
 
     settings = {"general": {"sessionRetention": {"enabled": False}}}
     sealed.joinpath(".gemini/settings.json").write_text(json.dumps(settings))
@@ -110,8 +110,8 @@ def test_enable_offers(project: Project, talk: Talk, monkeypatch: pytest.MonkeyP
 
     said = project.gitcp("enable", "claude", "--yes", check=0).out
 
-    assert "1 earlier conversation can be stored: gitcp adopt" in said
+    assert "1 earlier conversation can be imported: gitcp import" in said
     asked = on_terminal(project, "enable", "claude", typed="y\n")
-    assert "Store 1 earlier conversation of this directory? [y/N]" in asked.out
+    assert "Import 1 earlier conversation of this directory? [y/N]" in asked.out
     assert asked.code == 0
     assert [each["session"] for each in project.json_lines("sessions")] == ["e7baae82"]

@@ -211,7 +211,7 @@ def test_no_slash_command_may_restore_or_prune_unasked() -> None:
 
     assert allowed == {
         "gitcp list",
-        "gitcp prune --dry-run",
+        "gitcp delete --old --dry-run",
         "gitcp restore --dry-run",
         "gitcp rollback --dry-run",
         "gitcp save",

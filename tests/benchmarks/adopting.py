@@ -1,7 +1,7 @@
-"""What `gitcp adopt --all` costs on a machine full of transcripts: time, disk, and a search in what
-was stored. The transcripts are made here, as repetitive as real ones: compressed at git's lowest
-level, they take a quarter of their size. Each row has its limit; one that is not kept ends the
-benchmark with exit code 1.
+"""What `gitcp import --all` costs on a machine full of transcripts: time, disk, and a search in
+what was stored. The transcripts are made here, as repetitive as real ones: compressed at git's
+lowest level, they take a quarter of their size. Each row has its limit; one that is not kept ends
+the benchmark with exit code 1.
 
     python tests/benchmarks/adopting.py [MEBIBYTES [PROJECTS [DIRECTORY]]]
 

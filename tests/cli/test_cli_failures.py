@@ -19,13 +19,13 @@ from click.testing import CliRunner
 
 from gitcp import errors
 from gitcp.cli import failure
-from gitcp.cli.commands import COMMANDS
+from gitcp.cli.commands import COMMANDS, FORMS, LINES, MORE
 from gitcp.cli.context import Context
 from gitcp.cli.main import root
 
 from driver import SOURCE, Project, Result
 
-NAMES = [name for commands in COMMANDS.values() for name in commands]
+NAMES = [*LINES, *FORMS]
 
 
 def raising(project: Project, error: str, *args: str, env: dict[str, str] | None = None) -> Result:
@@ -258,11 +258,11 @@ def test_a_directory_that_is_gone(project: Project) -> None:
 @pytest.mark.parametrize(
     ("args", "said", "hint"),
     [
-        (("sav",), "there is no command 'sav'; did you mean 'save'?", "gitcp save"),
+        (("sav",), "there is no command 'sav'; did you mean 'save'?", "gitcp help save"),
         (("stauts",), "there is no command 'stauts'; did you mean 'status'?", "gitcp status"),
         (("hooks",), "there is no command 'hooks': use 'enable'", "gitcp enable"),
         (("settings",), "settings are git's", "git config --get-regexp gitcp"),
-        (("unlock",), "there is no command 'unlock'", "gitcp help --all"),
+        (("unlock",), "there is no command 'unlock'", "gitcp doctor"),
         (
             ("tag", "list"),
             "list would be the name of a tag; nothing was tagged",
@@ -271,12 +271,12 @@ def test_a_directory_that_is_gone(project: Project) -> None:
         (("tag", "rm", "v1"), "rm would be the name of a tag", "gitcp tag --delete v1"),
         (("lst",), "there is no command 'lst'; did you mean 'list'?", "gitcp log --table"),
         (("versoin",), "there is no command 'versoin'; did you mean 'version'?", "gitcp --version"),
-        (("log", "--author", "nora"), "No such option '--author'\n", "gitcp log -h"),
+        (("log", "--decent", "nora"), "No such option '--decent'\n", "gitcp log -h"),
         (("log", "--reverze"), "Did you mean '--reverse'?", "gitcp log -h"),
         (("zzz",), "there is no command 'zzz'", "gitcp help --all"),
-        (("checkout", "-h"), "there is no command 'checkout': use 'restore'", "gitcp restore -h"),
-        (("commit", "--help"), "there is no command 'commit': use 'save'", "gitcp save -h"),
-        (("help", "savee"), "there is no command 'savee'; did you mean 'save'?", "gitcp save -h"),
+        (("checkout", "-h"), "there is no command 'checkout': use 'restore'", "gitcp help restore"),
+        (("commit", "--help"), "there is no command 'commit': use 'save'", "gitcp help save"),
+        (("help", "savee"), "there is no command 'savee'; did you mean 'save'?", "gitcp help save"),
         (("save", "--lable", "x"), "--lable", "gitcp save -h"),
         (("log", "-n", "many"), "many", "gitcp log -h"),
         (("completion",), "bash", "gitcp completion -h"),
@@ -309,7 +309,8 @@ def test_help_imports_no_command(project: Project) -> None:
         "gitcp.saving",
         "gitcp.restoring",
         "gitcp.history",
-        *(f"gitcp.cli.{name}" for name in NAMES),
+        *(f"gitcp.cli.{name}" for name in LINES),
+        *(form.module for form in FORMS.values()),
     }
     after = f"sys.stderr.write(str({heavy} & set(sys.modules)))"
     code = f"import sys; from gitcp.cli.main import run; run(['--help']); {after}"
@@ -322,9 +323,10 @@ def test_help_imports_no_command(project: Project) -> None:
 
     assert done.stderr == "set()"
     headings = re.findall(r"^(\w[\w ]*):$", done.stdout, re.MULTILINE)
-    assert headings == ["Options", *COMMANDS]
-    for name in NAMES:
+    assert headings == ["Options", *COMMANDS, "For setup and programs"]
+    for name in LINES.keys() - MORE.keys():
         assert re.search(rf"^  {name} +\w", done.stdout, re.MULTILINE)
+    assert f"\n  {', '.join(MORE)}\n" in done.stdout
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -332,19 +334,19 @@ def test_help_of_a_command(name: str) -> None:
     """Its first line is the one in the table, without a full stop; -h shows it, with an example;
     --json is there, and --help shows every option.
     """
-    section = next(commands for commands in COMMANDS.values() if name in commands)
+    line = FORMS[name].summary if name in FORMS else LINES[name]
     command = root.get_command(click.Context(root), name)
     assert command is not None
-    shown = CliRunner().invoke(root, [name, "-h"], obj=Context([]))
+    shown = CliRunner().invoke(root, [*name.split(), "-h"], obj=Context([]))
 
     assert shown.exit_code == 0
-    assert (command.help or "").splitlines()[0] == section[name]
-    assert not section[name].endswith(".")
+    assert (command.help or "").splitlines()[0] == line
+    assert not line.endswith(".")
     assert f"\n    gitcp {name}" in shown.output
     assert ("--json" in shown.output) is (
         name not in {"completion", "demo", "help", "hook", "mcp", "ui"}
     )
-    whole = CliRunner().invoke(root, [name, "--help"], obj=Context([])).output
+    whole = CliRunner().invoke(root, [*name.split(), "--help"], obj=Context([])).output
     options = [spelled for option in command.params for spelled in option.opts]
     assert [each for each in options if each.startswith("-") and each not in whole] == []
 

@@ -476,7 +476,7 @@ def test_damage(project: Project, talk: Talk) -> None:
         with pytest.raises(Called) as raised:
             await tools("show", path="app.py")
         assert "Traceback" not in str(raised.value)
-        assert "hint: ask the user to run: gitcp check" in str(raised.value)
+        assert "hint: ask the user to run: gitcp doctor --store" in str(raised.value)
         assert (await tools("show", path="b.txt"))["text"] == "b\n"
 
     with_tools(project, work)
@@ -571,7 +571,7 @@ HINTS = {
     "gitcp fork a@1 --trust": "ask the user to run: gitcp fork a@1 --trust",
     "gitcp restore --continue  (or)": "ask the user to run: gitcp restore --continue  (or)",
     "gitcp log  (did you mean: v1, v2)": "call list (did you mean: v1, v2)",
-    "gitcp check": "ask the user to run: gitcp check",
+    "gitcp doctor --store": "ask the user to run: gitcp doctor --store",
     "git init": "ask the user to run: git init",
     "rm .git/x.lock": "ask the user to run: rm .git/x.lock",
     "choose another name with --branch": "choose another name with branch",

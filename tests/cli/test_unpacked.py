@@ -20,7 +20,7 @@ import pytest
 from named_programs import Marks
 from terminal import on_terminal
 
-from gitcp.cli.commands import COMMANDS
+from gitcp.cli.commands import FORMS, NAMES
 
 from driver import Project
 
@@ -28,7 +28,6 @@ ID = "aaaaaaaa-1111-2222-3333-aaaaaaaaaaaa"
 
 TRIED: dict[str, tuple[str, ...]] = {
     "save": ("save one --session s", "save two --session s --include *", "save --force"),
-    "adopt": ("adopt --dry-run",),
     "log": ("log", "log -p", "log --stat", "log --graph --all", "log --table"),
     "show": ("show s@1", "show @:a", "show s@1 --conversation", "show s@1 --files"),
     "diff": ("diff", "diff --stat", "diff s@1 s@2", "diff s@1 s@2 --stat"),
@@ -36,8 +35,8 @@ TRIED: dict[str, tuple[str, ...]] = {
     "sessions": ("sessions", "sessions --worktrees"),
     "why": ("why a", "why a:1"),
     "find": ("find old", "find -E --in prompts,answers,files o.d"),
-    "oplog": ("oplog",),
-    "stats": ("stats",),
+    "log --operations": ("log --operations",),
+    "sessions --size": ("sessions --size",),
     "restore": (
         "restore s@1 --yes --whole-tree",
         "restore s@1 --to ../out --yes",
@@ -51,27 +50,27 @@ TRIED: dict[str, tuple[str, ...]] = {
     "tag": ("tag t1", "tag"),
     "note": ("note --task x", "note --edit", "note --show"),
     "run": ("run x -- true", "run --recover", "run x --rollback -- false"),
-    "compensate": ("compensate --list",),
+    "run --compensations": ("run --compensations --list",),
     "view": ("view s -o ../v.html",),
     "export": (
         "export s --allow-filtered -o ../x.bundle",
         "export s -f json",
         "export s -f markdown",
     ),
-    "import": ("import ../x.bundle",),
+    "import": ("import ../x.bundle", "import --dry-run"),
     "review": ("review --session s -o ../r.md", "review base..main -o ../r2.md"),
     "publish": (
         "publish s@2 --branch pub --yes",
         "publish s@2 --branch pub --redact --force --yes",
     ),
-    "secrets": ("secrets", "secrets --all"),
-    "check": ("check", "check --all"),
+    "push --scan": ("push --scan", "push --scan --all"),
+    "doctor --store": ("doctor --store", "doctor --store --all"),
     "fork": ("fork s@1 --name f", "fork s@1 --worktree ../forked"),
-    "worktree": ("worktree remove ../forked",),
-    "rename": ("rename f g",),
+    "fork --remove": ("fork --remove ../forked",),
+    "sessions rename": ("sessions rename f g",),
     "delete": ("delete g --yes",),
     "purge": ("purge --text nothing-like-this --yes",),
-    "prune": ("prune --keep-last 1 --yes",),
+    "delete --old": ("delete --old --keep-last 1 --yes",),
     "remote": ("remote",),
     "enable": ("enable claude --dry-run", "enable claude --yes"),
     "disable": ("disable claude --yes",),
@@ -231,7 +230,7 @@ def test_no_setting_is_forgotten() -> None:
 
 def test_no_command_is_forgotten() -> None:
     """Each command is tried."""
-    assert TRIED.keys() | ELSEWHERE == {name for names in COMMANDS.values() for name in names}
+    assert TRIED.keys() | ELSEWHERE == {*NAMES, *FORMS}
 
 
 def test_nothing_is_run(delivered: Delivered) -> None:

@@ -390,7 +390,7 @@ def test_a_damaged_session(project: Project, args: tuple[str, ...], count: int) 
 
     for which in (("--all",), ("--session", "one")):
         done = project.gitcp("log", *which, *args, check=13)
-        assert "gitcp check" in done.err
+        assert "gitcp doctor --store" in done.err
         assert "git rev-list" not in done.err
         wanted = count - 2 + (count if which == ("--all",) else 0)
         assert done.out.count("said") >= wanted or "--graph" in args, (which, done)

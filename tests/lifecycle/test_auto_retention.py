@@ -315,7 +315,7 @@ def test_a_look_at_damage(project: Project) -> None:
 
     project.write("new", "other\n")
     told = project.gitcp("save", "--session", "alpha", check=0).err
-    assert "nothing was dropped from damaged sessions: alpha; run: gitcp check" in told
+    assert "nothing was dropped from damaged sessions: alpha; run: gitcp doctor --store" in told
 
     assert not report.exists()
     store = open_store(project)

@@ -339,7 +339,8 @@ def test_redo_of_what_is_gone(project: Project, tmp_path: Path) -> None:
         with project.guard():
             refused = project.gitcp("redo", *args, check=16).err
         assert refused == (
-            "error: session only is already deleted; nothing was changed\nhint: gitcp oplog\n"
+            "error: session only is already deleted; nothing was changed\n"
+            "hint: gitcp log --operations\n"
         )
     assert own_refs(project) == before
 

@@ -451,7 +451,7 @@ def test_command(project: Project) -> None:
     assert "drop  no rule keeps it" in shown[-2]
     assert shown[-1] == "work: drop 10, keep 3"
     assert refused.code == 12
-    assert "hint: gitcp prune --keep-last 3 --yes" in refused.err
+    assert "hint: gitcp delete --old --keep-last 3 --yes" in refused.err
     assert done == "dropped 10 checkpoints, kept 3\nundo with: gitcp undo\n"
     assert project.gitcp("show", "5").code == 16
     assert project.gitcp("log", "--oneline", check=0).out.split("\n")[0] == "work@13 label 12"
@@ -516,7 +516,7 @@ def test_what_runs_and_effects_need(project: Project) -> None:
     project.write("a.txt", "0\n")
     project.gitcp("save", "--session", "s", "--compensate", "true", "--compensate", "true", check=0)
     script = f"for n in 1 2 3 4; do echo $n > a.txt; {sys.executable} -P -m gitcp save -q; done"
-    prune = f"{sys.executable} -P -m gitcp prune --keep-last 1 --session s --yes"
+    prune = f"{sys.executable} -P -m gitcp delete --old --keep-last 1 --session s --yes"
     project.gitcp(
         "run", "work", "--session", "s", "--", "sh", "-c", f"{script}; {prune} --json >&2", check=0
     )

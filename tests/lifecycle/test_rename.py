@@ -1,4 +1,4 @@
-"""`gitcp rename`: a session under another name, and everything that speaks of it."""
+"""`gitcp sessions rename`: a session under another name, and everything that speaks of it."""
 
 from __future__ import annotations
 

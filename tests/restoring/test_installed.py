@@ -57,7 +57,7 @@ def test_stays(enabled: Project, *, is_saved: bool) -> None:
 def test_other_files_there(enabled: Project) -> None:
     """The user's own files beside them, and settings without hooks, are restored as ever."""
     enabled.write(".claude/commands/mine.md", "about gitcp save\n")
-    enabled.write(".github/workflows/ci.yml", "run: gitcp check\n")
+    enabled.write(".github/workflows/ci.yml", "run: gitcp doctor --store\n")
     enabled.write(".claude/settings.local.json", "{}\n")
     enabled.gitcp("restore", "1", "--yes", check=0)
 

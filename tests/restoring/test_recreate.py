@@ -102,7 +102,7 @@ def test_a_branch_that_is_elsewhere(project: Project, topic: Project) -> None:
     said = project.gitcp("restore", "e7baae82@2", "--worktree", "../a", check=0).out
     assert "on branch topic-2 (new)" in said
     assert "branch topic has other commits by now" in said
-    assert "undo with: gitcp worktree remove ../a" in said
+    assert "undo with: gitcp fork --remove ../a" in said
     assert Project(project.root.parent / "a").git("rev-parse", "HEAD") == base
     project.gitcp("worktree", "remove", "../a", check=0)
     project.git("switch", "--quiet", "topic")

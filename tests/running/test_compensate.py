@@ -110,7 +110,7 @@ def test_restore_lists_and_runs_none(shop: Project) -> None:
         "second",
         "first",
     ]
-    assert "undo that with: gitcp compensate work@1" in done
+    assert "undo that with: gitcp run --compensations work@1" in done
     assert written(shop) == []
 
 
@@ -119,7 +119,7 @@ def test_nobody_to_ask(shop: Project) -> None:
     done = shop.gitcp("compensate")
 
     assert done.code == 12
-    assert "gitcp compensate --run work@3:0" in done.err
+    assert "gitcp run --compensations --run work@3:0" in done.err
     assert written(shop) == []
 
 

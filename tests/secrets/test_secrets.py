@@ -1,5 +1,5 @@
-"""`gitcp secrets`: what is found in checkpoints, where, and what was looked at once is not looked
-at again.
+"""`gitcp push --scan`: what is found in checkpoints, where, and what was looked at once is not
+looked at again.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def test_an_answer_is_remembered(leaky: Project) -> None:
     """
     leaky.gitcp("export", "-f", "bundle", "-o", "../x", check=15)
     done = leaky.gitcp("export", "-f", "bundle", "-o", "../x", "--allow", ID, check=0)
-    assert f"to ask again: gitcp secrets --revoke {ID}" in done.err
+    assert f"to ask again: gitcp push --scan --revoke {ID}" in done.err
     assert "no secrets found" in leaky.gitcp("secrets", check=0).out
     leaky.gitcp("publish", "--branch", "topic", "--yes", check=0)
 

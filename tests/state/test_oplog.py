@@ -72,8 +72,8 @@ def test_a_restore_that_did_nothing_is_not_logged(project: Project) -> None:
 
 
 def test_command(project: Project) -> None:
-    """`gitcp oplog` lists the operations, the last one first; `--json` prints each with all its
-    keys.
+    """`gitcp log --operations` lists the operations, the last one first; `--json` prints each with
+    all its keys.
     """
     project.write("a", "one\n")
     project.gitcp("save", "one", "--session", "work", check=0)

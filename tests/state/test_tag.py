@@ -253,7 +253,7 @@ def test_by_commit(project: Project, store: Store, pair: tuple[Checkpoint, Check
 def test_a_damaged_tag_stops_no_listing(
     project: Project, store: Store, pair: tuple[Checkpoint, Checkpoint], kind: str
 ) -> None:
-    """Neither one of ours nor a fetched one; `gitcp check` reports it."""
+    """Neither one of ours nor a fetched one; `gitcp doctor --store` reports it."""
     project.git("update-ref", "refs/gitcp/tags/a", pair[0].commit)
     project.write(f"{project.git_dir}/refs/gitcp/{kind}/lost", "1" * FORMAT.digits + "\n")
 

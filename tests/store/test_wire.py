@@ -307,7 +307,7 @@ def test_garbage_is_damage(data: bytes) -> None:
     with pytest.raises(StoreDamaged, match=re.escape(COMMIT[:10])) as caught:
         decode(data)
 
-    assert caught.value.hint == "gitcp check"
+    assert caught.value.hint == "gitcp doctor --store"
 
 
 FULL = replace(

@@ -216,7 +216,7 @@ def _full(store: Store) -> Iterator[Problem]:
     if free < LEAST_FREE:
         yield Problem(
             f"{humanize.size(free)} left on the disk of {store.repo.common_dir}: saves may fail",
-            "gitcp stats",
+            "gitcp sessions --size",
         )
 
 
@@ -406,10 +406,11 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
         problems.append(Problem(str(error), error.hint))
         readable, damaged = (), ()
     problems += [
-        Problem(f"session {name} cannot be read: {error}", "gitcp check") for name, error in damaged
+        Problem(f"session {name} cannot be read: {error}", "gitcp doctor --store")
+        for name, error in damaged
     ]
     problems += [
-        Problem(line, "gitcp check  (gitcp prune removes it from the trash)")
+        Problem(line, "gitcp doctor --store  (gitcp delete --old removes it from the trash)")
         for line in quarantine.warnings(store)
     ]
     problems += _transcript_problems(store, readable[:MOST_SESSIONS])
