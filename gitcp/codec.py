@@ -1,9 +1,9 @@
-"""Values to JSON and back, by the type hints of their fields.
+"""Values to JSON and back, and their JSON schema, by the type hints of their fields.
 
 A record (a `Value` or a `NamedTuple`) is an object with a key for each field, a tuple an array, a
 mapping an object, an enumeration its value. A `Codec` is told how other types are written, and of
-the fields that are written in another way. Empty fields are left out, and zeros that are the
-default. Whatever does not fit its type is refused, in both directions.
+the fields that are written in another way. Whatever does not fit its type is refused, in both
+directions.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ class Form(NamedTuple):
 
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
+    schema: Mapping[str, Any] = EMPTY
 
 
 class Rule(NamedTuple):
     """How a field is written that is not written under its name, in the form of its type.
 
     `key` is another name. `inline`: its own fields stand beside the record's, or with a `form`
-    the `keys` that this reads and writes. `always`: also if it is empty. `stored` is false for a
+    the `keys` that this reads and writes. `always`: also if it is empty. `written` is false for a
     field that is not in the JSON: a record with one that has no default is decoded to its other
     fields.
     """
@@ -53,10 +54,10 @@ class Rule(NamedTuple):
     inline: bool = False
     keys: tuple[str, ...] = ()
     always: bool = False
-    stored: bool = True
+    written: bool = True
 
 
-NOT_STORED = Rule(stored=False)
+NOT_WRITTEN = Rule(written=False)
 INLINE = Rule(inline=True)
 ALWAYS = Rule(always=True)
 
@@ -69,7 +70,7 @@ def number(allowed: range = NATURAL) -> Form:
             raise Invalid
         return value
 
-    return Form(checked, checked)
+    return Form(checked, checked, {"type": "integer"})
 
 
 def text(fits: Callable[[str], object] = lambda _: True) -> Form:
@@ -80,7 +81,7 @@ def text(fits: Callable[[str], object] = lambda _: True) -> Form:
             raise Invalid
         return value
 
-    return Form(checked, checked)
+    return Form(checked, checked, {"type": "string"})
 
 
 def _boolean(value: Any) -> bool:
@@ -89,7 +90,12 @@ def _boolean(value: Any) -> bool:
     return value
 
 
-BASIC: Mapping[Any, Form] = {str: text(), int: number(), bool: Form(_boolean, _boolean)}
+BASIC: Mapping[Any, Form] = {
+    str: text(),
+    int: number(),
+    bool: Form(_boolean, _boolean, {"type": "boolean"}),
+    Any: Form(lambda value: value, lambda value: value),
+}
 
 
 class _Field(NamedTuple):
@@ -109,13 +115,23 @@ class _Field(NamedTuple):
 
 
 class Codec:
-    """`forms` has how types are written, `rules` how fields are, by record."""
+    """`forms` has how types are written, `rules` how fields are, by record.
+
+    Empty fields are left out, and zeros that are the default. With `in_full` nothing is, and None
+    is null.
+    """
 
     def __init__(
-        self, forms: Mapping[Any, Form], rules: Mapping[type, Mapping[str, Rule]] = EMPTY
+        self,
+        forms: Mapping[Any, Form],
+        rules: Mapping[type, Mapping[str, Rule]] = EMPTY,
+        *,
+        in_full: bool = False,
     ) -> None:
         self._forms = {**BASIC, **forms}
         self._rules = rules
+        self._given = forms
+        self._in_full = in_full
         self._records: dict[type, tuple[_Field, ...]] = {}
 
     def encode(self, value: Any) -> Any:
@@ -127,7 +143,7 @@ class Codec:
         return kind(**self.decode_fields(kind, value))
 
     def decode_fields(self, kind: type, value: Any) -> dict[str, Any]:
-        """Return the fields of a record, except those that are not stored. Raises Invalid."""
+        """Return the fields of a record, except those that are not written. Raises Invalid."""
         if type(value) is not dict:
             raise Invalid
         fields = {}
@@ -152,6 +168,31 @@ class Codec:
                 keys.update(field.rule.keys or self.keys(_hints(kind)[field.name]))
         return frozenset(keys)
 
+    def schema(self, kind: type) -> dict[str, Any]:
+        """Return the JSON schema of a record that is written in full; `$defs` has its parts'."""
+        parts: dict[str, Any] = {}
+        whole = self._schema(kind, parts)
+        return {**whole, "$defs": parts} if parts else whole
+
+    def _schema(self, kind: type, parts: dict[str, Any]) -> dict[str, Any]:
+        properties: dict[str, Any] = {}
+        for field in self._fields(kind):
+            hint = _hints(kind)[field.name]
+            if field.rule.inline:
+                properties |= self._schema(hint, parts)["properties"]
+                continue
+            properties[field.key] = dict(field.form.schema)
+            for part in _records_in(hint):
+                if field.rule.form is None and part not in self._given:
+                    parts.setdefault(part.__name__, self._schema(part, parts))
+        described = {"description": " ".join((kind.__doc__ or "").split())}
+        return {
+            "type": "object",
+            **described,
+            "properties": properties,
+            "required": list(properties),
+        }
+
     def form(self, hint: Any) -> Form:
         """Return how values with a type hint are written."""
         form = self._forms.get(hint)
@@ -161,8 +202,9 @@ class Codec:
 
     def _form(self, hint: Any) -> Form:
         origin, inner = get_origin(hint), get_args(hint)
-        if origin in OPTIONAL:  # a field that is None is left out
-            return self.form(next(each for each in inner if each is not NoneType))
+        if origin in OPTIONAL:
+            form = self.form(next(each for each in inner if each is not NoneType))
+            return form._replace(schema=_or_null(form.schema))
         if origin is tuple:
             return array(self.form(inner[0]))
         if origin is frozenset:
@@ -171,17 +213,20 @@ class Codec:
             return _object(self.form(inner[1]))
         if issubclass(hint, Enum):
             return Form(
-                lambda value: hint(value).value, lambda value: hint(BASIC[str].decode(value))
+                lambda value: hint(value).value,
+                lambda value: hint(BASIC[str].decode(value)),
+                BASIC[str].schema,
             )
         return self._record(hint)
 
     def _record(self, kind: type) -> Form:
         self._fields(kind)  # not while a value is read: what is wrong with a hint is no bad value
         rules = self._rules.get(kind, EMPTY)
-        is_whole = all(rules[name].stored or name in _defaults(kind) for name in rules)
+        is_whole = all(rules[name].written or name in _defaults(kind) for name in rules)
         return Form(
             lambda value: self._encode_record(kind, value),
             lambda value: (self.decode if is_whole else self.decode_fields)(kind, value),
+            {"$ref": f"#/$defs/{kind.__name__}"},
         )
 
     def _encode_record(self, kind: type, value: Any) -> dict[str, Any]:
@@ -191,13 +236,14 @@ class Codec:
         for field in self._fields(kind):
             part = getattr(value, field.name)
             if part is None:
-                continue
-            if field.rule.inline:
+                if self._in_full:
+                    fields[field.key] = None
+            elif field.rule.inline:
                 fields |= field.form.encode(part)
-                continue
-            encoded = _at(f".{field.key}", field.form.encode, part)
-            if not field.is_left_out(part, encoded):
-                fields[field.key] = encoded
+            else:
+                encoded = _at(f".{field.key}", field.form.encode, part)
+                if self._in_full or not field.is_left_out(part, encoded):
+                    fields[field.key] = encoded
         return fields
 
     def _fields(self, kind: type) -> tuple[_Field, ...]:
@@ -207,7 +253,7 @@ class Codec:
             fields = self._records[kind] = tuple(
                 self._field(kind, name, hint, rules.get(name, Rule()))
                 for name, hint in _hints(kind).items()
-                if rules.get(name, Rule()).stored
+                if rules.get(name, Rule()).written
             )
         return fields
 
@@ -232,6 +278,21 @@ class Codec:
             return self.form(hint).decode({})
         except Invalid:
             return _REQUIRED
+
+
+def _or_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    if [*schema] == ["type"]:
+        return {"type": [schema["type"], "null"]}
+    return {"anyOf": [dict(schema), {"type": "null"}]}
+
+
+def _records_in(hint: Any) -> Iterable[type]:
+    """Return the records in a hint."""
+    if get_origin(hint) is not None:
+        for inner in get_args(hint):
+            yield from _records_in(inner)
+    elif isinstance(hint, type) and (issubclass(hint, Value) or hasattr(hint, "_fields")):
+        yield hint
 
 
 def _defaults(kind: Any) -> Mapping[str, Any]:
@@ -287,7 +348,7 @@ def array(
             [_at(f"[{index}]", item.decode, value) for index, value in enumerate(values)]
         )
 
-    return Form(encode, decode)
+    return Form(encode, decode, {"type": "array", "items": dict(item.schema)})
 
 
 def _object(item: Form) -> Form:
@@ -297,5 +358,7 @@ def _object(item: Form) -> Form:
         return {key: _at(f".{key}", convert, value) for key, value in values.items()}
 
     return Form(
-        lambda values: converted(values, item.encode), lambda values: converted(values, item.decode)
+        lambda values: converted(values, item.encode),
+        lambda values: converted(values, item.decode),
+        {"type": "object", "additionalProperties": dict(item.schema)},
     )

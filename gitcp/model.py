@@ -374,7 +374,7 @@ class State(Value):
 
 
 class Run(Value):
-    """What ran between a checkpoint and the previous one. `code` is None if the exit was not
+    """What ran between a checkpoint and the previous one. The exit code is None if the exit was not
     observed.
 
     `command` is empty for a program's transaction; `output` is the end of the output.

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from gitcp.codec import (
     ALWAYS,
     INLINE,
-    NOT_STORED,
+    NOT_WRITTEN,
     Codec,
     Form,
     Invalid,
@@ -310,25 +310,25 @@ STORED = Codec(
             "id": INLINE,
             "note": INLINE,
             "snapshot": Rule("files"),
-            **dict.fromkeys(("commit", "root", "parent", "steps", "extra"), NOT_STORED),
+            **dict.fromkeys(("commit", "root", "parent", "steps", "extra"), NOT_WRITTEN),
         },
         CheckpointId: {
             "session": Rule(form=text(SESSION.fullmatch)),
             "number": Rule(form=number(range(1, 10**18))),
         },
         Snapshot: {
-            "tree": NOT_STORED,
-            "base": NOT_STORED,
+            "tree": NOT_WRITTEN,
+            "base": NOT_WRITTEN,
             "modes": Rule(form=Form(_encode_modes, _decode_modes)),
         },
         _Mode: {"mode": _octal(4)},
         IndexEntry: {"mode": _octal(6)},
         Conversation: {
-            "tree": NOT_STORED,
+            "tree": NOT_WRITTEN,
             "digest": INLINE,
             "directory": Rule(form=Form(_encode_directory, _decode_directory)),
         },
-        Digest: {"messages": ALWAYS, "version": NOT_STORED, "model": NOT_STORED},
+        Digest: {"messages": ALWAYS, "version": NOT_WRITTEN, "model": NOT_WRITTEN},
         Note: {
             "position": Rule(
                 form=Form(_encode_position, _decode_position),
@@ -338,7 +338,7 @@ STORED = Codec(
         },
         Handoff: {"task": ALWAYS},
         Run: {"code": Rule("exit_code", number(range(-1 << 31, 1 << 32)))},
-        State: {"tree": NOT_STORED},
+        State: {"tree": NOT_WRITTEN},
         Authors: {"own": ALWAYS, "claims": Rule("others", Form(_encode_claims, _decode_claims))},
         _Claimed: dict.fromkeys(("sessions", "possible"), Rule(form=_SESSIONS)),
     },

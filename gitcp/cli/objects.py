@@ -1,4 +1,5 @@
-"""The JSON objects that `--json` prints: their keys are a promise to programs, and only grow.
+"""The JSON objects that `--json` and the tools of MCP print: each is a class, from which its schema
+comes as well. Their keys are a promise to programs, and only grow.
 
 Every key is always there, null or empty where there is nothing to say. Paths that are not UTF-8 are
 {"base64": …}, times are UTC.
@@ -7,38 +8,42 @@ Every key is always there, null or empty where there is nothing to say. Paths th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gitcp import clock, wire
+from gitcp import clock, model, wire
+from gitcp.codec import INLINE, Codec, Form, Rule, number
 from gitcp.model import (
     MAIN,
     NOBODY,
-    Agent,
-    Checkpoint,
+    CheckpointId,
     Claim,
-    Conversation,
     Entry,
     Fault,
     FileChange,
-    Handoff,
-    Run,
+    Kind,
+    Oid,
     Skip,
+    Span,
+    StepName,
+    Trigger,
 )
+from gitcp.value import Value, replace
 from gitcp.wire import Json
 
 if TYPE_CHECKING:
-    from gitcp.adapters.base import Message
-    from gitcp.history.live import Turn
+    from gitcp.adapters.base import Message as AgentMessage
+    from gitcp.history import live
     from gitcp.history.matching import Hit
     from gitcp.history.why import LineOrigin, PathHistory
-    from gitcp.lifecycle.fork import Forked
+    from gitcp.lifecycle.fork import Forked as NewFork
+    from gitcp.restoring import others as others_op
+    from gitcp.restoring import plan as plan_op
     from gitcp.restoring import revert as revert_op
     from gitcp.restoring.merge import Conflict
-    from gitcp.restoring.others import OtherSession
     from gitcp.restoring.placing import Placed
-    from gitcp.restoring.plan import Kept
     from gitcp.restoring.restore import Report, RestorePlan
     from gitcp.restoring.rollback import Choice
     from gitcp.state.effects import Effect
@@ -47,9 +52,294 @@ if TYPE_CHECKING:
     from gitcp.store import Summary
 
 
+# ---------------------------------------------------------------- the objects
+
+
+class Encoded(Value):
+    """A path that is not UTF-8."""
+
+    base64: str
+
+
+class Stream(Value):
+    """A stream of a conversation."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Conversation(Value):
+    """A saved conversation. `sha256` is that of its main stream."""
+
+    format: str
+    messages: int
+    bytes: int
+    sha256: str | None
+    streams: tuple[Stream, ...]
+    last_message: model.LastMessage | None
+
+
+class Files(Value):
+    """How many files a checkpoint has, how many changed, and what was not saved."""
+
+    total: int
+    changed: int
+    skipped: tuple[Skip, ...]
+
+
+class Checkpoint(Value):
+    """A checkpoint."""
+
+    id: CheckpointId
+    session: str
+    number: int
+    commit: Oid
+    tree: Oid
+    parent: Oid | None
+    created: datetime
+    trigger: Trigger
+    agent: model.Agent | None
+    tags: tuple[str, ...]
+    base: Oid | None
+    branch: str | None
+    conversation: Conversation | None
+    files: Files
+    note: model.Note
+    restored_from: CheckpointId | None
+    forked_from: CheckpointId | None
+    reverted: Span | None
+    run: model.Run | None
+    step: StepName | None
+
+
+class Row(Value):
+    """A checkpoint in a list."""
+
+    id: CheckpointId
+    created: datetime
+    subject: str
+    trigger: str | None
+
+
+class Change(Value):
+    """A path that differs. `by` is null if it is not recorded who changed it."""
+
+    path: bytes
+    kind: Kind
+    old: Entry | None
+    new: Entry | None
+    by: Claim | None
+
+
+class Waiting(Value):
+    """A pending note."""
+
+    session: str | None
+    phase: str | None
+    objective: str | None
+    facts: Mapping[str, str]
+    handoff: model.Handoff
+    position: Mapping[str, str]
+
+
+class Match(Value):
+    """A line that matches."""
+
+    id: CheckpointId
+    created: datetime
+    kind: str
+    where: bytes | None
+    line: int | None
+    message: str | None
+    text: str
+
+
+class Message(Value):
+    """A message of a conversation. `kind` is "added" or "deleted"."""
+
+    kind: str
+    role: str
+    text: str
+    id: str | None
+    tool: str | None
+
+
+class Origin(Value):
+    """Where a line comes from, or what happened to a path."""
+
+    path: bytes
+    line: int | None
+    text: str | None
+    checkpoint: CheckpointId | None
+    began: bool = False
+    prompt: str | None = None
+    by: Claim | None = None
+    changed: tuple[CheckpointId, ...] = ()
+    missing: str | None = None
+
+
+class Kept(Value):
+    """A path that was not changed."""
+
+    path: bytes
+    reason: str
+
+
+class OtherSession(Value):
+    """Another session that changed paths since the target. `live`: its agent is at work."""
+
+    session: str
+    agent: str | None
+    live: bool
+    paths: tuple[bytes, ...]
+
+
+class Turn(Value):
+    """A turn of an agent in this working tree that may not have ended: it may write into the
+    restored files. `began` is null without hooks.
+    """
+
+    session: str
+    agent: str
+    began: datetime | None
+    last: datetime
+
+
+class Latest(Value):
+    """The session that the agent would continue by itself."""
+
+    session_id: str
+    command: tuple[str, ...]
+
+
+class Resume(Value):
+    """How the agent continues a restored conversation."""
+
+    agent: str
+    session_id: str | None
+    prepare: tuple[tuple[str, ...], ...]
+    command: tuple[str, ...]
+    directory: Path | None
+    latest: Latest | None
+    path: Path | None
+    repaired: Mapping[str, int]
+
+
+class Candidate(Value):
+    """Another checkpoint that was considered."""
+
+    id: CheckpointId
+    created: datetime
+    subject: str
+    trigger: str | None
+
+
+class Restored(Value):
+    """What a restore did, or would do. `safety` is the checkpoint of the state before it. `reason`
+    and `candidates` are a rollback's.
+    """
+
+    target: CheckpointId
+    safety: CheckpointId | None
+    checkpoint: CheckpointId | None
+    written: tuple[bytes, ...]
+    removed: tuple[bytes, ...]
+    kept: tuple[Kept, ...]
+    others: tuple[OtherSession, ...]
+    conflicts: tuple[Kept, ...]
+    turns: tuple[Turn, ...]
+    conversation: Conversation | None
+    resume: Resume | None
+    facts: Mapping[str, str]
+    handoff: model.Handoff
+    position: Mapping[str, str]
+    effects: tuple[str, ...]
+    reason: str | None
+    candidates: tuple[Candidate, ...]
+
+
+class Affected(Value):
+    """A later checkpoint that changed the same paths."""
+
+    id: CheckpointId
+    paths: tuple[bytes, ...]
+
+
+class Reverted(Value):
+    """What a revert did, or would do. `safety` is the checkpoint of the state before it."""
+
+    reverted: Span
+    safety: CheckpointId | None
+    checkpoint: CheckpointId | None
+    written: tuple[bytes, ...]
+    removed: tuple[bytes, ...]
+    kept: tuple[Kept, ...]
+    conflicts: tuple[Kept, ...]
+    affected: tuple[Affected, ...]
+    turns: tuple[Turn, ...]
+
+
+class Forked(Value):
+    """A new session."""
+
+    session: str
+    checkpoint: CheckpointId
+    forked_from: CheckpointId | None
+    worktree: Path | None
+    branch: str | None
+    kept: tuple[Kept, ...]
+    resume: Resume | None
+
+
+def _unread(value: Any) -> Any:
+    raise NotImplementedError("printed, never read")
+
+
+def _printed(encode: Any, schema: Mapping[str, Any]) -> Form:
+    return Form(encode, _unread, schema)
+
+
+STRING = {"type": "string"}
+PATH = {"anyOf": [STRING, {"$ref": f"#/$defs/{Encoded.__name__}"}]}
+
+PRINTED = Codec(
+    {
+        Oid: _printed(str, STRING),
+        bytes: _printed(wire.encode_path, PATH),
+        Path: _printed(lambda path: wire.encode_path(os.fsencode(path)), PATH),
+        datetime: _printed(wire.encode_time, STRING),
+        CheckpointId: _printed(str, STRING),
+        Span: _printed(str, STRING),
+    },
+    {
+        Checkpoint: {"note": INLINE},
+        model.Note: {
+            "position": Rule(
+                form=_printed(
+                    wire.position_texts, {"type": "object", "additionalProperties": STRING}
+                )
+            )
+        },
+        model.Run: {"code": Rule("exit_code", number(range(-1 << 63, 1 << 63)))},
+        Entry: {"mode": Rule(form=_printed("{:06o}".format, STRING))},
+    },
+    in_full=True,
+)
+
+
+def encode(value: Any) -> Json:
+    """Return a value as it is printed."""
+    fields: Json = PRINTED.encode(value)
+    return fields
+
+
 def document(schema: str, fields: Json) -> Json:
     """Return the fields of a document, headed by its schema's name and version."""
     return {"schema": f"gitcp.{schema}/1", **fields}
+
+
+# ---------------------------------------------------------------- from values
 
 
 def faults(broken: Sequence[Fault]) -> list[Json]:
@@ -67,83 +357,56 @@ def failing(failures: Failing | None) -> Json | None:
     return {"since": since, "last": last, **fields}
 
 
-def checkpoint(checkpoint: Checkpoint, tags: Sequence[str]) -> Json:
+def checkpoint(checkpoint: model.Checkpoint, tags: Sequence[str]) -> Json:
     """Return the fields of a checkpoint."""
-    base, note = checkpoint.snapshot.base, checkpoint.note
-    return {
-        "id": str(checkpoint.id),
-        "session": checkpoint.id.session,
-        "number": checkpoint.id.number,
-        "commit": checkpoint.commit,
-        "tree": checkpoint.root,
-        "parent": checkpoint.parent,
-        "created": wire.encode_time(checkpoint.created),
-        "label": note.label,
-        "phase": note.phase,
-        "objective": note.objective,
-        "trigger": checkpoint.trigger.value,
-        "agent": agent(checkpoint.agent),
-        "tags": list(tags),
-        "base": base.commit,
-        "branch": base.branch,
-        "conversation": conversation(checkpoint.conversation),
-        "files": {
-            "total": checkpoint.snapshot.total,
-            "changed": checkpoint.changed,
-            "skipped": skipped(checkpoint.snapshot.skipped),
-        },
-        "facts": dict(note.facts),
-        "handoff": handoff(note.handoff),
-        "position": wire.position_texts(note.position),
-        "position_from": str(note.position_from) if note.position_from else None,
-        "restored_from": str(checkpoint.restored_from) if checkpoint.restored_from else None,
-        "forked_from": str(checkpoint.forked_from) if checkpoint.forked_from else None,
-        "reverted": str(checkpoint.reverted) if checkpoint.reverted else None,
-        "compensations": list(note.compensations),
-        "run": run(checkpoint.run),
-        "step": checkpoint.step._asdict() if checkpoint.step else None,
-    }
+    snapshot = checkpoint.snapshot
+    return encode(
+        Checkpoint(
+            id=checkpoint.id,
+            session=checkpoint.id.session,
+            number=checkpoint.id.number,
+            commit=checkpoint.commit,
+            tree=checkpoint.root,
+            parent=checkpoint.parent,
+            created=checkpoint.created,
+            trigger=checkpoint.trigger,
+            agent=checkpoint.agent,
+            tags=tuple(tags),
+            base=snapshot.base.commit,
+            branch=snapshot.base.branch,
+            conversation=_conversation(checkpoint.conversation),
+            files=Files(snapshot.total, checkpoint.changed, snapshot.skipped),
+            note=checkpoint.note,
+            restored_from=checkpoint.restored_from,
+            forked_from=checkpoint.forked_from,
+            reverted=checkpoint.reverted,
+            run=checkpoint.run,
+            step=checkpoint.step,
+        )
+    )
 
 
-def agent(agent: Agent | None) -> Json | None:
+def agent(agent: model.Agent | None) -> Json | None:
     """Return the fields of an agent, null if there is none."""
-    if agent is None:
-        return None
-    return {
-        "name": agent.name,
-        "version": agent.version,
-        "model": agent.model,
-        "session_id": agent.session_id,
-    }
+    return encode(agent) if agent else None
 
 
-def conversation(conversation: Conversation | None) -> Json | None:
-    """Return the fields of a conversation; `sha256` is that of the main stream."""
+def _conversation(conversation: model.Conversation | None) -> Conversation | None:
     if conversation is None:
         return None
-    last = conversation.digest.last_message
-    return {
-        "format": conversation.format,
-        "messages": conversation.digest.messages,
-        "bytes": conversation.bytes,
-        "sha256": next((s.sha256 for s in conversation.streams if s.name == MAIN), None),
-        "streams": [
-            {"name": s.name, "bytes": s.bytes, "sha256": s.sha256} for s in conversation.streams
-        ],
-        "last_message": {"role": last.role, "text": last.text, "id": last.id} if last else None,
-    }
+    return Conversation(
+        format=conversation.format,
+        messages=conversation.digest.messages,
+        bytes=conversation.bytes,
+        sha256=next((each.sha256 for each in conversation.streams if each.name == MAIN), None),
+        streams=tuple(Stream(each.name, each.bytes, each.sha256) for each in conversation.streams),
+        last_message=conversation.digest.last_message,
+    )
 
 
-def run(run: Run | None) -> Json | None:
+def run(run: model.Run | None) -> Json | None:
     """Return the fields of a run, null if none; `exit_code` is null if its end was not seen."""
-    if run is None:
-        return None
-    return {
-        "command": list(run.command),
-        "exit_code": run.code,
-        "milliseconds": run.milliseconds,
-        "output": run.output,
-    }
+    return encode(run) if run else None
 
 
 def effect(effect: Effect) -> Json:
@@ -153,73 +416,39 @@ def effect(effect: Effect) -> Json:
     return {"key": effect.key, "command": effect.command, "outcome": effect.outcome}
 
 
-def handoff(handoff: Handoff) -> Json:
-    """Return the fields of a handoff."""
-    return {
-        "task": handoff.task,
-        "decisions": list(handoff.decisions),
-        "failed": list(handoff.failed),
-        "next": list(handoff.next),
-        "active": list(handoff.active),
-    }
-
-
 def waiting(pending: PendingNote) -> Json:
     """Return the fields of a pending note."""
     note = pending.note
-    return {
-        "session": pending.session,
-        "phase": note.phase,
-        "objective": note.objective,
-        "facts": dict(note.facts),
-        "handoff": handoff(note.handoff),
-        "position": wire.position_texts(note.position),
-    }
+    position = wire.position_texts(note.position)
+    return encode(
+        Waiting(pending.session, note.phase, note.objective, note.facts, note.handoff, position)
+    )
 
 
 def skipped(skips: Iterable[Skip]) -> list[Json]:
     """Return the skipped paths with their reasons."""
-    return [
-        {"path": wire.encode_path(s.path), "reason": s.reason.value, "detail": s.detail}
-        for s in skips
-    ]
+    return list(map(encode, skips))
 
 
 def change(change: FileChange, by: Claim | None = None) -> Json:
     """Return the fields of a changed path; `by` is null if it is not recorded who changed it."""
-    return {
-        "path": wire.encode_path(change.path),
-        "kind": change.kind.value,
-        "old": _entry(change.old),
-        "new": _entry(change.new),
-        "by": wire.encode_claim(by) if by else None,
-    }
+    return encode(Change(change.path, change.kind, change.old, change.new, by))
 
 
 def summary(summary: Summary) -> Json:
     """Return the fields that a checkpoint's commit alone contains."""
-    return {
-        "id": str(summary.id),
-        "created": wire.encode_time(summary.created),
-        "subject": summary.subject,
-        "trigger": summary.trailers.get("Gitcp-Trigger"),
-    }
+    trigger = summary.trailers.get("Gitcp-Trigger")
+    return encode(Row(summary.id, summary.created, summary.subject, trigger))
 
 
-def message(kind: str, message: Message) -> Json:
+def message(kind: str, message: AgentMessage) -> Json:
     """Return the fields of a message with its `kind`, "added" or "deleted"."""
-    return {
-        "kind": kind,
-        "role": message.role,
-        "text": _utf8(message.text),
-        "id": message.id,
-        "tool": message.tool,
-    }
+    return encode(Message(kind, message.role, _utf8(message.text), message.id, message.tool))
 
 
 def report(
     report: Report,
-    restored: Conversation | None,
+    restored: model.Conversation | None,
     effects: Sequence[str],
     *,
     saved_first: bool,
@@ -231,98 +460,113 @@ def report(
 
     `choice` is why a rollback restored this checkpoint, `agreed` the plan.
     """
-    return {
-        "target": str(report.target.id),
-        "safety": str(report.safety) if saved_first and report.safety else None,
-        "checkpoint": str(report.checkpoint) if report.checkpoint else None,
-        "written": paths(report.written),
-        "removed": paths(report.removed),
-        "kept": kept(report.kept),
-        **_others(agreed.others if agreed else report.others, agreed),
-        "turns": turns(report.turns),
-        **_restored_parts(report.target, report.placed, restored, effects),
-        **_chosen(choice),
-    }
+    return encode(
+        Restored(
+            target=report.target.id,
+            safety=report.safety if saved_first else None,
+            checkpoint=report.checkpoint,
+            written=tuple(report.written),
+            removed=tuple(report.removed),
+            kept=_kept(report.kept),
+            others=_others(agreed.others if agreed else report.others),
+            conflicts=_conflicts(agreed.conflicts if agreed else ()),
+            turns=_turns(report.turns),
+            **_restored_parts(report.target, report.placed, restored, effects, choice),
+        )
+    )
 
 
-def plan(plan: RestorePlan, restored: Conversation | None, choice: Choice | None = None) -> Json:
-    """Return what a restore would do, under the keys of `restored`."""
+def plan(
+    plan: RestorePlan, restored: model.Conversation | None, choice: Choice | None = None
+) -> Json:
+    """Return what a restore would do, under the keys of `report`."""
     files = plan.files
+    return encode(
+        Restored(
+            target=plan.target.id,
+            safety=None,
+            checkpoint=None,
+            written=tuple(step.path for step in files.write),
+            removed=tuple(step.path for step in (*files.clear, *files.remove)),
+            kept=_kept(files.kept),
+            others=_others(plan.others),
+            conflicts=_conflicts(plan.conflicts),
+            turns=_turns(plan.turns),
+            **_restored_parts(plan.target, plan.placed, restored, plan.effects, choice),
+        )
+    )
+
+
+def _restored_parts(
+    target: model.Checkpoint,
+    placed: Placed | None,
+    restored: model.Conversation | None,
+    effects: Sequence[str],
+    choice: Choice | None,
+) -> dict[str, Any]:
+    """Return what a restore and its plan say alike."""
+    candidates = (
+        Candidate(each.id, each.created, each.subject, each.trigger)
+        for each in (choice.others if choice else ())
+    )
     return {
-        "target": str(plan.target.id),
-        "safety": None,
-        "checkpoint": None,
-        "written": [wire.encode_path(step.path) for step in files.write],
-        "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
-        "kept": kept(files.kept),
-        **_others(plan.others, plan),
-        "turns": turns(plan.turns),
-        **_restored_parts(plan.target, plan.placed, restored, plan.effects),
-        **_chosen(choice),
+        "conversation": _conversation(restored) if placed else None,
+        "resume": _resume(placed) if placed else None,
+        "facts": target.note.facts,
+        "handoff": target.note.handoff,
+        "position": wire.position_texts(target.note.position),
+        "effects": tuple(effects),
+        "reason": choice.why if choice else None,
+        "candidates": tuple(candidates),
     }
 
 
-def _others(changed_by: Iterable[OtherSession], plan: RestorePlan | None) -> Json:
-    """Return what other sessions changed of what a restore changes, and the conflicts with it."""
-    return {
-        "others": [
-            {
-                "session": other.session,
-                "agent": other.agent.name if other.agent else None,
-                "live": other.live,
-                "paths": paths(other.paths),
-            }
-            for other in changed_by
-        ],
-        "conflicts": conflicts(plan.conflicts if plan else ()),
-    }
+def _others(changed_by: Iterable[others_op.OtherSession]) -> tuple[OtherSession, ...]:
+    return tuple(
+        OtherSession(
+            each.session, each.agent.name if each.agent else None, each.live, tuple(each.paths)
+        )
+        for each in changed_by
+    )
 
 
-def turns(listed: Iterable[Turn]) -> list[Json]:
+def _turns(listed: Iterable[live.Turn]) -> tuple[Turn, ...]:
     """Return the turns of agents that may write into restored files."""
-    return [
-        {
-            "session": turn.session,
-            "agent": turn.agent,
-            "began": wire.encode_time(turn.began) if turn.began else None,
-            "last": wire.encode_time(turn.last),
-        }
-        for turn in listed
-    ]
+    return tuple(Turn(each.session, each.agent, each.began, each.last) for each in listed)
 
 
-def conflicts(listed: Iterable[Conflict]) -> list[Json]:
-    """Return paths in conflict, with the reasons."""
-    return [{"path": wire.encode_path(each.path), "reason": each.why} for each in listed]
+def _conflicts(listed: Iterable[Conflict]) -> tuple[Kept, ...]:
+    return tuple(Kept(each.path, each.why) for each in listed)
 
 
 def hit(hit: Hit) -> Json:
     """Return the fields of a match."""
-    return {
-        "id": str(hit.summary.id),
-        "created": wire.encode_time(hit.summary.created),
-        "kind": hit.kind,
-        "where": wire.encode_path(hit.where) if hit.where else None,
-        "line": hit.line,
-        "message": hit.message,
-        "text": _utf8(hit.text),
-    }
+    return encode(
+        Match(
+            id=hit.summary.id,
+            created=hit.summary.created,
+            kind=hit.kind,
+            where=hit.where or None,
+            line=hit.line,
+            message=hit.message,
+            text=_utf8(hit.text),
+        )
+    )
 
 
 def why_line(path: bytes, origin: LineOrigin) -> Json:
     """Return the fields of a line's origin."""
-    made = origin.made
-    return {
-        "path": wire.encode_path(path),
-        "line": origin.number,
-        "text": _utf8(origin.text),
-        "checkpoint": str(made.id) if made else None,
-        "began": origin.began,
-        "prompt": prompt_of(origin),
-        "by": wire.encode_claim(origin.by) if origin.by else None,
-        "changed": [],
-        "missing": None,
-    }
+    return encode(
+        Origin(
+            path=path,
+            line=origin.number,
+            text=_utf8(origin.text),
+            checkpoint=origin.made.id if origin.made else None,
+            began=origin.began,
+            prompt=prompt_of(origin),
+            by=origin.by,
+        )
+    )
 
 
 def prompt_of(origin: LineOrigin) -> str | None:
@@ -337,62 +581,68 @@ def prompt_of(origin: LineOrigin) -> str | None:
 
 def why_path(path: bytes, history: PathHistory) -> Json:
     """Return the history of a path, under the keys of a line's origin."""
-    return {
-        "path": wire.encode_path(path),
-        "line": None,
-        "text": None,
-        "checkpoint": str(history.changed[0].id) if history.changed else None,
-        "began": False,
-        "prompt": None,
-        "by": None,
-        "changed": [str(summary.id) for summary in history.changed],
-        "missing": history.missing or None,
-    }
+    ids = tuple(summary.id for summary in history.changed)
+    return encode(
+        Origin(
+            path=path,
+            line=None,
+            text=None,
+            checkpoint=ids[0] if ids else None,
+            changed=ids,
+            missing=history.missing or None,
+        )
+    )
 
 
 def revert_plan(plan: revert_op.RevertPlan) -> Json:
     """Return what a revert would do."""
-    files = plan.files
-    return {
-        "reverted": str(plan.request.span),
-        "safety": None,
-        "checkpoint": None,
-        "written": [wire.encode_path(step.path) for step in files.write],
-        "removed": [wire.encode_path(step.path) for step in (*files.clear, *files.remove)],
-        "kept": kept(files.kept),
-        "conflicts": conflicts(plan.conflicts),
-        "affected": [
-            {"id": str(each.summary.id), "paths": [wire.encode_path(path) for path in each.paths]}
-            for each in plan.affected
-        ],
-        "turns": turns(plan.turns),
-    }
+    return encode(_revert_plan(plan))
+
+
+def _revert_plan(plan: revert_op.RevertPlan) -> Reverted:
+    files, span = plan.files, plan.request.span
+    assert span is not None
+    return Reverted(
+        reverted=span,
+        safety=None,
+        checkpoint=None,
+        written=tuple(step.path for step in files.write),
+        removed=tuple(step.path for step in (*files.clear, *files.remove)),
+        kept=_kept(files.kept),
+        conflicts=_conflicts(plan.conflicts),
+        affected=tuple(Affected(each.summary.id, tuple(each.paths)) for each in plan.affected),
+        turns=_turns(plan.turns),
+    )
 
 
 def revert(plan: revert_op.RevertPlan, done: Report) -> Json:
     """Return what a revert did, under the keys of its plan."""
-    return {
-        **revert_plan(plan),
-        "safety": str(done.safety),
-        "checkpoint": str(done.checkpoint) if done.checkpoint else None,
-        "written": [wire.encode_path(path) for path in done.written],
-        "removed": [wire.encode_path(path) for path in done.removed],
-        "kept": kept(done.kept),
-    }
+    return encode(
+        replace(
+            _revert_plan(plan),
+            safety=done.safety,
+            checkpoint=done.checkpoint,
+            written=tuple(done.written),
+            removed=tuple(done.removed),
+            kept=_kept(done.kept),
+        )
+    )
 
 
-def forked(fork: Forked) -> Json:
+def forked(fork: NewFork) -> Json:
     """Return the fields of a new fork."""
     made = fork.checkpoint
-    return {
-        "session": made.id.session,
-        "checkpoint": str(made.id),
-        "forked_from": str(made.forked_from),
-        "worktree": path(fork.worktree),
-        "branch": fork.branch,
-        "kept": kept(fork.kept),
-        "resume": resume(fork.placed) if fork.placed else None,
-    }
+    return encode(
+        Forked(
+            session=made.id.session,
+            checkpoint=made.id,
+            forked_from=made.forked_from,
+            worktree=fork.worktree,
+            branch=fork.branch,
+            kept=_kept(fork.kept),
+            resume=_resume(fork.placed) if fork.placed else None,
+        )
+    )
 
 
 def path(path: Path | None) -> str | Json | None:
@@ -400,59 +650,32 @@ def path(path: Path | None) -> str | Json | None:
     return wire.encode_path(os.fsencode(path)) if path is not None else None
 
 
-def _restored_parts(
-    target: Checkpoint, placed: Placed | None, restored: Conversation | None, effects: Sequence[str]
-) -> Json:
-    return {
-        "conversation": conversation(restored) if placed else None,
-        "resume": resume(placed) if placed else None,
-        "facts": dict(target.note.facts),
-        "handoff": handoff(target.note.handoff),
-        "position": wire.position_texts(target.note.position),
-        "effects": list(effects),
-    }
-
-
-def _chosen(choice: Choice | None) -> Json:
-    """Return a rollback's reason and older candidates; null and empty for other restores."""
-    others = choice.others if choice else ()
-    return {
-        "reason": choice.why if choice else None,
-        "candidates": [
-            {
-                "id": str(point.id),
-                "created": wire.encode_time(point.created),
-                "subject": point.subject,
-                "trigger": point.trigger,
-            }
-            for point in others
-        ],
-    }
-
-
 def resume(placed: Placed) -> Json:
     """Return how an agent continues."""
-    return {
-        "agent": placed.agent,
-        "session_id": placed.session_id,
-        "prepare": [list(command) for command in placed.prepare],
-        "command": list(placed.command),
-        "directory": path(placed.directory),
-        "latest": _latest(placed),
-        "path": path(placed.path),
-        "repaired": dict(placed.mended),
-    }
+    return encode(_resume(placed))
 
 
-def _latest(placed: Placed) -> Json | None:
-    """Return the session that the agent's own `--continue` would continue instead."""
+def _resume(placed: Placed) -> Resume:
     latest = placed.placement.latest
-    return {"session_id": latest.session_id, "command": list(latest.command)} if latest else None
+    return Resume(
+        agent=placed.agent,
+        session_id=placed.session_id,
+        prepare=tuple(tuple(command) for command in placed.prepare),
+        command=tuple(placed.command),
+        directory=placed.directory,
+        latest=Latest(latest.session_id, tuple(latest.command)) if latest else None,
+        path=placed.path,
+        repaired=placed.mended,
+    )
 
 
-def kept(kept_paths: Iterable[Kept]) -> list[Json]:
+def kept(paths: Iterable[plan_op.Kept]) -> list[Json]:
     """Return the paths that were not changed, with the reasons."""
-    return [{"path": wire.encode_path(one.path), "reason": one.reason} for one in kept_paths]
+    return list(map(encode, _kept(paths)))
+
+
+def _kept(paths: Iterable[plan_op.Kept]) -> tuple[Kept, ...]:
+    return tuple(Kept(each.path, each.reason) for each in paths)
 
 
 def paths(raw_paths: Iterable[bytes]) -> list[str | dict[str, str]]:
@@ -463,7 +686,3 @@ def paths(raw_paths: Iterable[bytes]) -> list[str | dict[str, str]]:
 def _utf8(text: str) -> str:
     """Return a text without lone surrogates, which JSON cannot contain."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _entry(entry: Entry | None) -> Json | None:
-    return {"mode": f"{entry.mode:06o}", "oid": entry.oid} if entry else None

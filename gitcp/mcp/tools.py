@@ -1,4 +1,4 @@
-"""The table of tools: name, function, arguments, document, and what a client may assume of it."""
+"""The table of tools: name, function, arguments, documents, and what a client may assume of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Tool(NamedTuple):
     title: str
     run: Callable[[Context, Any], Json]
     arguments: type[Arguments]
-    document: Any
+    documents: tuple[str, ...]
     hints: dict[str, Any]
     page: str = ""
 
@@ -46,7 +46,7 @@ class Tool(NamedTuple):
             title=self.title,
             description=self.arguments.description(),
             input_schema=self.arguments.schema_of(),
-            output_schema=documents.schema_of(self.document),
+            output_schema=documents.schema_of(*self.documents),
             annotations=ToolAnnotations(title=self.title, **self.hints),
             _meta={"ui": {"resourceUri": self.page}} if self.page else None,
         )
@@ -57,20 +57,20 @@ TIMELINE = Tool(
     "Show the timeline",
     reading.timeline,
     arguments.Timeline,
-    documents.Rows,
+    ("list",),
     READS,
     URI,
 )
 """Only for clients that can show its page."""
 
 TOOLS = (
-    Tool("save", "Save a checkpoint", writing.save, arguments.Save, documents.Saved, ADDS_ONCE),
+    Tool("save", "Save a checkpoint", writing.save, arguments.Save, ("save",), ADDS_ONCE),
     Tool(
         "list",
         "List checkpoints",
         reading.list_checkpoints,
         arguments.List,
-        documents.Rows,
+        ("list",),
         READS,
     ),
     Tool(
@@ -78,19 +78,19 @@ TOOLS = (
         "Show a checkpoint",
         reading.show,
         arguments.Show,
-        documents.Checkpoint | documents.FileContent | documents.Directory,
+        ("checkpoint", "file", "directory"),
         READS,
     ),
-    Tool("diff", "Compare", reading.diff, arguments.Diff, documents.Differences, READS),
-    Tool("find", "Search", reading.find, arguments.Find, documents.Matches, READS),
-    Tool("why", "Explain a line", reading.why, arguments.Why, documents.Origin, READS),
-    Tool("note", "Note", writing.note, arguments.Note, documents.PendingNote, ADDS),
+    Tool("diff", "Compare", reading.diff, arguments.Diff, ("differences",), READS),
+    Tool("find", "Search", reading.find, arguments.Find, ("matches",), READS),
+    Tool("why", "Explain a line", reading.why, arguments.Why, ("why",), READS),
+    Tool("note", "Note", writing.note, arguments.Note, ("note",), ADDS),
     Tool(
         "restore",
         "Restore a checkpoint",
         writing.restore,
         arguments.Restore,
-        documents.RestorePlan | documents.Restored,
+        ("restore-plan", "restore"),
         CHANGES,
     ),
     Tool(
@@ -98,7 +98,7 @@ TOOLS = (
         "Undo",
         writing.undo,
         arguments.Undo,
-        documents.RestorePlan | documents.Restored | documents.BroughtBack,
+        ("restore-plan", "restore", "brought-back"),
         CHANGES,
     ),
     Tool(
@@ -106,8 +106,8 @@ TOOLS = (
         "Revert a checkpoint",
         writing.revert,
         arguments.Revert,
-        documents.RevertPlan | documents.Reverted,
+        ("revert-plan", "revert"),
         CHANGES,
     ),
-    Tool("fork", "Fork a session", writing.fork, arguments.Fork, documents.Forked, ADDS),
+    Tool("fork", "Fork a session", writing.fork, arguments.Fork, ("fork",), ADDS),
 )

@@ -64,6 +64,7 @@ def save(context: Context, given: arguments.Save) -> Json:
     fields: Json = {
         "saved": saved.saved,
         "reason": saved.reason,
+        "warning": None,
         "checkpoint": objects.checkpoint(saved.checkpoint, tags),
     }
     if saved.unread is not None or saved.faults:

@@ -205,7 +205,7 @@ def test_the_first_save_of_a_session(
         async with anyio.create_task_group() as group:
             group.start_soon(late)
             saved = await tools("save", label="first")
-        assert "warning" not in saved
+        assert saved["warning"] is None
         assert saved["checkpoint"]["conversation"]["messages"] == 2
         assert saved["checkpoint"]["agent"]["session_id"] == session
 
