@@ -9,6 +9,7 @@ also if a clone brought it. `gitcp disable` removes it, and a restore of its pat
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from gitcp.errors import StoreDamaged
 from gitcp.restoring.plan import Disk, FilePlan, FileStep, Kept, Reader, parents
@@ -28,6 +29,23 @@ SHARED = re.compile(
 """Files that may be the user's, or have the user's settings beside gitcp's."""
 MARKS = re.compile(rb"\bgitcp hook [a-z]|installed by gitcp enable|gitcp: begin")
 """What gitcp writes into them."""
+
+
+WRITTEN = re.compile(
+    rb"(?:.+/)?(?:\.(?:claude|gemini)/settings\.json|\.codex/hooks\.json|AGENTS\.md"
+    rb"|\.(?:(?:claude|gemini)/commands|opencode/command)"
+    rb"/(?:checkpoints?|prune|restore|rollback)\.(?:md|toml))"
+)
+"""Those of them that `gitcp enable` writes to together with its own ones."""
+
+
+def written(paths: Collection[bytes]) -> frozenset[bytes]:
+    """Return which of the paths that a change has `gitcp enable` writes to. If none of them is
+    gitcp's alone, the change is not one of `gitcp enable`: then none.
+    """
+    if not any(map(OWN.fullmatch, paths)):
+        return frozenset()
+    return frozenset(path for path in paths if OWN.fullmatch(path) or WRITTEN.fullmatch(path))
 
 
 def kept(files: FilePlan, reader: Reader, disk: Disk) -> FilePlan:

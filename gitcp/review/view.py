@@ -5,6 +5,7 @@ Every text written by a user or an agent goes through `mapped`, so redaction can
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -28,13 +29,13 @@ V = TypeVar("V")
 
 
 class ViewStep(Value):
-    """One checkpoint of the story. `patches` has the files whose changes are shown, `others` the
-    paths of files that are withheld, too large or too many. `skipped` has the paths that were not
-    captured, with the reason.
+    """One checkpoint of the story. `title` is its label or its prompt. `patches` has the files
+    whose changes are shown, `others` the paths of files that are withheld, too large or too many.
+    `skipped` has the paths that were not captured, with the reason.
     """
 
     checkpoint: Checkpoint
-    subject: str
+    title: str
     tags: tuple[str, ...]
     turn: Turn
     patches: tuple[FilePatch, ...]
@@ -44,13 +45,15 @@ class ViewStep(Value):
 
 class Story(Value):
     """Checkpoints of one session, oldest first. The first one includes all earlier messages.
-    `withheld` lists the files that are only named, with git's filters.
+    `withheld` lists the files that are only named, with git's filters. `root` is the working tree,
+    below which agents name files by absolute paths.
     """
 
     session: str
     title: str
     steps: tuple[ViewStep, ...]
     withheld: tuple[str, ...] = ()
+    root: str = ""
 
 
 def story(store: Store, after: Oid | None, last: Oid, *, leaves: bool = False) -> Story:
@@ -74,7 +77,8 @@ def story(store: Store, after: Oid | None, last: Oid, *, leaves: bool = False) -
         for each, turn, diff in zip(chain, story_turns, diffs, strict=True)
     ]
     withheld = filtered.lines(drivers)
-    return Story(chain[-1].id.session, _title(chain[-1], steps), tuple(steps), withheld)
+    root = display(os.fsencode(store.repo.root))
+    return Story(chain[-1].id.session, _title(chain[-1], steps), tuple(steps), withheld, root)
 
 
 def _pairs(store: Store, chain: Sequence[Checkpoint]) -> Iterator[tuple[Oid | None, Oid]]:
@@ -99,7 +103,8 @@ def _step(checkpoint: Checkpoint, tags: tuple[str, ...], turn: Turn, diff: PageD
         f"{display(skip.path)}: {skip.reason.value}" for skip in checkpoint.snapshot.skipped
     )
     others = tuple(map(display, diff.others))
-    return ViewStep(checkpoint, subject(checkpoint), tags, turn, diff.files, others, skipped)
+    title = subject(checkpoint).removeprefix(f"{checkpoint.trigger.value}: ")
+    return ViewStep(checkpoint, title, tags, turn, diff.files, others, skipped)
 
 
 def texts(story: Story) -> bytes:

@@ -77,6 +77,55 @@ def test_page(worked: Project) -> None:
     assert worked.read(worked.git_dir / PAGE).decode() == page
 
 
+def test_what_enable_wrote_is_folded(project: Project) -> None:
+    """The files of `gitcp enable` are one folded entry; a user's own command beside them is not in
+    it, and neither are settings that the user changed without it.
+    """
+    project.gitcp("enable", "claude", "--yes", check=0)
+    project.write(".claude/commands/mine.md", "mine\n")
+    project.write("app.py", "one\n")
+    talk = Talk(project)
+    project.gitcp("save", "--session", "e7baae82", "--trigger", "prompt", check=0)
+    talk.say("the first prompt", "an answer")
+    project.gitcp("save", check=0)
+    project.write(".claude/settings.json", '{"model": "mine"}\n')
+    project.gitcp("save", check=0)
+    project.gitcp("view", check=0)
+    page = project.read(project.git_dir / PAGE).decode()
+
+    start, end = page.index('<details class="own">'), page.index('id="c2"')
+    shown, folded = page[page.index('id="c1"') : start], page[start:end]
+    assert re.findall(r'class="path">([^<]+)', shown) == [".claude/commands/mine.md", "app.py"]
+    assert "that <code>gitcp enable</code> writes" in folded
+    assert ".claude/settings.json" in folded
+    assert ".claude/skills/gitcp/SKILL.md" in folded
+    assert page.count('<details class="own">') == 1
+    assert ".claude/settings.json" in page[end:]
+
+
+def test_noise(project: Project) -> None:
+    """A checkpoint of the same prompt has no name in the timeline, an empty one no body, and notes
+    are shown where they changed; paths are relative.
+    """
+    talk = Talk(project)
+    talk.say("one prompt", "an answer")
+    project.gitcp("save", "--trigger", "turn", "--task", "the task", check=0)
+    project.write("app.py", "one\n")
+    project.gitcp("save", "--trigger", "turn", check=0)
+    project.gitcp("save", "a label", check=0)
+    project.gitcp("view", check=0)
+    page = project.read(project.git_dir / PAGE).decode()
+
+    assert re.findall(r'class="name">([^<]+)', page) == ["one prompt", "a label"]
+    assert re.findall(r'<section class="(step[^"]*)"', page) == [
+        "step",
+        "step",
+        "step quiet",
+    ]
+    assert page.count("<summary>Notes</summary>") == 1
+    assert "app.py</small>" in page
+
+
 def test_which(worked: Project) -> None:
     """Up to a checkpoint, a session by its name, or a range: of what was said before, too, only
     what is new.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -17,11 +17,14 @@ from markupsafe import Markup
 
 from gitcp import humanize, wire
 from gitcp.humanize import count
+from gitcp.model import Note
 from gitcp.model import Run as Ran
+from gitcp.restoring.installed import written
 from gitcp.review.pages.prose import blocks
 from gitcp.review.pages.rows import parts, prompts, rows
 from gitcp.review.patches import FilePatch, Hunk, Run
 from gitcp.review.view import Story, ViewStep
+from gitcp.value import replace
 
 LONGEST = 40_000
 LONGEST_LINE = 2_000
@@ -96,12 +99,13 @@ def clock(time: str | None) -> str:
     return match[1] if match else (time or "")[:30]
 
 
-def input(text: str) -> list[tuple[str, str]]:
-    """Return the fields of a tool's input as (name, value). Input that is no object has the name
-    "".
+def input(text: str, root: str = "") -> list[tuple[str, str]]:
+    """Return the fields of a tool's input as (name, value), a path below `root` relative to it.
+    Input that is no object has the name "".
     """
     fields = wire.parse_line(text.encode("utf-8", "surrogatepass")) or {}
-    return [(name, _value(value)) for name, value in fields.items()] or [("", text)]
+    values = ((name, _value(value)) for name, value in fields.items())
+    return [(name, value.removeprefix(f"{root}/")) for name, value in values] or [("", text)]
 
 
 def is_word(value: str) -> bool:
@@ -124,11 +128,42 @@ def gist(fields: list[tuple[str, str]]) -> str:
 
 def size(step: ViewStep) -> str:
     """Format trigger, messages and files of a checkpoint for the timeline."""
-    files = len(step.patches) + len(step.others)
-    trigger = step.checkpoint.trigger.value
-    reason = "" if step.subject.startswith(trigger) else trigger
+    paths = [*(patch.path for patch in step.patches), *step.others]
     messages = f"{len(step.turn.messages):,} msg" if step.turn.messages else ""
-    return " · ".join(filter(None, (reason, messages, count(files, "file") if files else "")))
+    files = paths[0] if len(paths) == 1 else count(len(paths), "file") if paths else ""
+    return " · ".join(filter(None, (step.checkpoint.trigger.value, messages, files)))
+
+
+def continues(step: ViewStep, before: ViewStep | None) -> bool:
+    """Return whether a checkpoint is of the same prompt as the one before it."""
+    return before is not None and before.title == step.title and not step.checkpoint.note.label
+
+
+def noted(step: ViewStep, before: ViewStep | None) -> bool:
+    """Return whether a checkpoint has notes that the one `before` it has not."""
+    now, old = (each and (_notes(each), each.skipped) for each in (step, before))
+    return bool(step.checkpoint.run) or now != (old or (_notes(None), ()))
+
+
+def _notes(step: ViewStep | None) -> Note:
+    """Return the note without what other parts of the page show."""
+    return replace(step.checkpoint.note, label=None, phase=None) if step else Note()
+
+
+def installed(patches: Sequence[FilePatch]) -> list[FilePatch]:
+    """Return the files of a change that `gitcp enable` writes to."""
+    written = _written(patches)
+    return [patch for patch in patches if patch.path.encode("utf-8", "replace") in written]
+
+
+def authored(patches: Sequence[FilePatch]) -> list[FilePatch]:
+    """Return the other files of a change."""
+    written = _written(patches)
+    return [patch for patch in patches if patch.path.encode("utf-8", "replace") not in written]
+
+
+def _written(patches: Sequence[FilePatch]) -> frozenset[bytes]:
+    return written([patch.path.encode("utf-8", "replace") for patch in patches])
 
 
 def about(story: Story) -> list[str]:
@@ -246,20 +281,24 @@ def trusted(source: str) -> Markup:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "about": about,
+    "authored": authored,
     "blocks": blocks,
     "brief": brief,
     "bytes": humanize.size,
     "clock": clock,
+    "continues": continues,
     "count": count,
     "cut": cut,
     "gist": gist,
     "hash": hashed,
     "input": input,
+    "installed": installed,
     "is_both": is_both,
     "is_short": is_short,
     "is_word": is_word,
     "line_count": line_count,
     "lines": lines,
+    "noted": noted,
     "numbers": numbers,
     "parts": parts,
     "plain": plain,
