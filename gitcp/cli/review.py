@@ -83,8 +83,8 @@ def command(context: Context, /, **values: Any) -> None:
     """Explain how commits were made: prompts, attempts, tests
 
     Shows a reviewer the checkpoints behind a branch's commits, including fetched ones, even after
-    an amend, rebase or squash. Without BASE..HEAD: the commits missing from the upstream or main,
-    or else the session. Prints Markdown unless -o is given.
+    an amend, rebase or squash. Without BASE..HEAD: the commits missing from the upstream or the
+    default branch, or else the session. Prints Markdown unless -o is given.
 
       gitcp review
       gitcp review main..HEAD -o review.html
@@ -153,7 +153,7 @@ class _Thread:
 
 def _told(context: Context, given: Options, thread: _Thread | None) -> Story:
     store = context.store
-    base, head = links.between(store.repo, given.commits)
+    base, head, branch, onto = links.between(store.repo, given.commits)
     session = given.session and _session(context, given.session)
     if session is None and given.commits is None and base in (None, head):
         session = context.current(None)
@@ -165,7 +165,8 @@ def _told(context: Context, given: Options, thread: _Thread | None) -> Story:
     seen = (thread.mark.checkpoint or None) if thread is not None and thread.mark else None
     if thread is not None and reviewed is None:
         reviewed = _hex(thread.reviewed())
-    asked = ReviewRange(base or (head if session else None), head, session, reviewed, seen)
+    start = base or (head if session else None)
+    asked = ReviewRange(start, head, session, reviewed, seen, branch, onto)
     diffs = any(name.endswith(".html") for name in given.files)
     return op.build(store, asked, settings.policy(store.repo), diffs=diffs)
 

@@ -210,11 +210,23 @@ LIKELY = (
 )
 
 
-def between(repo: Repository, text: str | None) -> tuple[Oid | None, Oid]:
+class Ends(NamedTuple):
+    """The commits of a review: after `base`, up to `head`. `branch` and `onto` name what they were
+    compared as; "" if that is no branch.
+    """
+
+    base: Oid | None
+    head: Oid
+    branch: str = ""
+    onto: str = ""
+
+
+def between(repo: Repository, text: str | None) -> Ends:
     """Return the ends of `BASE..HEAD` or `BASE`: their merge base, and the last commit.
 
-    BASE defaults to the upstream, else to the main branch. Raises BadValue if a name is not a
-    commit.
+    BASE defaults to the upstream or the default branch, of the remote or here: the first one that
+    lacks commits of HEAD. The branch of a remote can be named without the remote. Raises BadValue
+    if a name is not a commit.
     """
     base, _, head = (text or "").partition("..")
     tip = commit(repo, head or "HEAD")
@@ -222,17 +234,42 @@ def between(repo: Repository, text: str | None) -> tuple[Oid | None, Oid]:
         raise BadValue(
             f"{head or 'HEAD'} names no commit; nothing to review", hint="git log --oneline"
         )
-    if not base:
-        likely = (commit(repo, name) for name in LIKELY)
-        start = next((start_commit for start_commit in likely if start_commit is not None), None)
-    else:
-        start = commit(repo, base)
+    branch = _named(repo, head or "HEAD")
+    if base:
+        start = commit(repo, base) or _of_a_remote(repo, base)
         if start is None:
             raise BadValue(
                 f"{base} names no commit in this repository (in CI, check out the full history)",
                 hint="git fetch",
             )
-    return (merge_base(repo, start, tip) or start if start else None), tip
+        return Ends(merge_base(repo, start, tip) or start, tip, branch, base)
+    nothing_new = Ends(None, tip, branch)
+    for name in LIKELY:
+        start = commit(repo, name)
+        if start is None:
+            continue
+        base_commit = merge_base(repo, start, tip) or start
+        if base_commit != tip:  # not the branch's own upstream, where all of it was pushed
+            return Ends(base_commit, tip, branch, _named(repo, name))
+        if nothing_new.base is None:
+            nothing_new = Ends(base_commit, tip, branch)
+    return nothing_new
+
+
+def _named(repo: Repository, name: str) -> str:
+    """Return the branch that a name means, as git shortens it; "" if it is none."""
+    if name.startswith("-"):  # git would print it as an option
+        return ""
+    output = repo.git("rev-parse", "--abbrev-ref", name, accept=(0, 1, 128))
+    short = output.decode("utf-8", "replace").strip()
+    return "" if short == "HEAD" else short
+
+
+def _of_a_remote(repo: Repository, branch: str) -> Oid | None:
+    """Return the commit of this branch of a remote, if only one commit is named so."""
+    ending = f"/{branch}"
+    oids = {oid for name, oid in repo.refs.list("refs/remotes/").items() if name.endswith(ending)}
+    return oids.pop() if len(oids) == 1 else None
 
 
 def commit(repo: Repository, name: str) -> Oid | None:

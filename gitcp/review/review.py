@@ -70,7 +70,8 @@ class ReviewStep(Value):
 
 class Story(Value):
     """A change: its commits and checkpoints, oldest first. `objective` is the last one recorded, ""
-    if there is none. `since` is set only if a comparison was requested.
+    if there is none. `since` is set only if a comparison was requested. `onto` names what it is
+    compared with, "" if that has no name.
     """
 
     base: str | None
@@ -80,12 +81,22 @@ class Story(Value):
     steps: tuple[ReviewStep, ...]
     since: Since | None
     objective: str = ""
+    onto: str = ""
+
+    @property
+    def request(self) -> tuple[str, str]:
+        """The prompt that the work began with, and the id of its checkpoint; "" without one."""
+        for step in sorted(self.steps, key=lambda step: step.created):
+            if step.activity.prompts:
+                return step.activity.prompts[0], step.id
+        return "", ""
 
 
 class ReviewRange(Value):
     """The commits after `base` up to `head`, and optionally one `session`.
 
-    `reviewed` is the head of the last review, and `seen` the last checkpoint in it.
+    `reviewed` is the head of the last review, and `seen` the last checkpoint in it. `branch` is
+    what was made, and `onto` what it is compared with, if they have names.
     """
 
     base: Oid | None
@@ -93,6 +104,8 @@ class ReviewRange(Value):
     session: str | None = None
     reviewed: Oid | None = None
     seen: str | None = None
+    branch: str = ""
+    onto: str = ""
 
 
 def build(store: Store, scope: ReviewRange, policy: Settings, *, diffs: bool = False) -> Story:
@@ -123,7 +136,8 @@ def build(store: Store, scope: ReviewRange, policy: Settings, *, diffs: bool = F
     return Story(
         base=scope.base,
         head=scope.head,
-        branch=store.repo.head().branch,
+        branch=scope.branch or store.repo.head().branch,
+        onto=scope.onto,
         commits=tuple(
             _reviewed_commit(commit, linked.get(commit.oid), names, each, attempts)
             for commit, each in zip(commits, shown or [SourcedDiff()] * len(commits), strict=True)
@@ -246,7 +260,7 @@ def _step(
     return ReviewStep(
         id=str(checkpoint.id),
         created=wire.encode_time(checkpoint.created),
-        title=subject(checkpoint),
+        title=subject(checkpoint).removeprefix(f"{checkpoint.trigger.value}: "),
         label=note.label or "",
         trigger=checkpoint.trigger.value,
         phase=note.phase or "",

@@ -230,6 +230,34 @@ def test_fetched(work: Work, tmp_path: Path) -> None:
     assert len(reviewer.json("review", "--session", "hub/e7baae82")["steps"]) == 1
 
 
+def test_fresh_clone(work: Work, tmp_path: Path) -> None:
+    """In a clone of a pushed branch, where `main` is only the remote's and the upstream has all of
+    the branch, the commits of the branch are found; and the page says what they are compared with.
+    """
+    project = work.project
+    hub = tmp_path / "hub.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", hub], check=True)
+    work.step("one", a_py=text(l3="one"))
+    project.commit("first")
+    project.git("remote", "add", "origin", str(hub))
+    project.git("push", "--quiet", "--set-upstream", "origin", "main", "topic")
+    subprocess.run(
+        ["git", "clone", "--quiet", "--branch=topic", hub, tmp_path / "reviewer"], check=True
+    )
+    reviewer = Project(tmp_path / "reviewer")
+
+    for place, args, onto in (
+        (reviewer, (), "origin/main"),
+        (reviewer, ("main..HEAD",), "main"),
+        (reviewer, ("main",), "main"),
+        (project, (), "origin/main"),
+    ):
+        assert list(linked(place, *args)) == ["first"]
+        assert f"\n## How `topic` was made, since `{onto}`\n" in place.gitcp("review", *args).out
+    reviewer.git("update-ref", "refs/remotes/fork/main", "HEAD")
+    assert "check out the full history" in reviewer.gitcp("review", "main..HEAD", check=2).err
+
+
 # ---------------------------------------------------------------- what is told
 
 
@@ -607,6 +635,7 @@ def test_little_before_the_fold() -> None:
         before = comment.render(told).partition("<details>")[0].strip().splitlines()
         assert len(before) <= 25
         assert "Objective: `words`" in before
+        assert "Request: `words`" in before
     assert "and 30 more commits" in before
 
 
@@ -616,7 +645,7 @@ def test_terminal() -> None:
     assert not re.search(r"<[a-z/!]", made)
     for each in (
         "Objective: `words`",
-        "#### `alpha@3` `words`, 1 file",
+        "#### `alpha@3` `words`, `words` +1 −0",
         "- failed: `pytest words`",
     ):
         assert each in made
@@ -653,7 +682,8 @@ PAYLOADS = (
 OURS = re.compile(
     r"<!-- gitcp:review v1 head=[0-9a-f]* checkpoint=\S* -->\n?|</details>\n?"
     r"|<details><summary>[\d,]+ checkpoints?</summary>\n?"
-    r"|<details><summary><code>[^<>]*</code> <code>[^<>]*</code>[\w ,+−]*</summary>\n?"
+    r"|<details><summary><code>[^<>]*</code> <code>[^<>]*</code>"
+    r"(?:, <code>[^<>]*</code>)?[\w ,+−]*</summary>\n?"
 )
 
 

@@ -125,7 +125,41 @@ def test_links_both_ways(work: Work) -> None:
     for hunk, _ in hunks:
         assert f'<a href="#{hunk}"><code>' in made
     assert "Tried and dropped: <em>a cache</em>" in made
-    assert "<h1>Sign in by email</h1>" in made
+    assert "<h1>How topic was made</h1>" in made
+    assert "Objective: <em>Sign in by email</em>" in made
+    request = re.search(r'<div class="request".*?</div>', made, re.DOTALL)
+    assert request
+    assert "first prompt</pre>" in request[0]
+    assert request.start() < made.index("<figure>")
+
+
+def test_own_files_are_folded(project: Project) -> None:
+    """What `gitcp enable` wrote is one entry of a commit and of a checkpoint; what no commit has is
+    listed only where it changed something.
+    """
+    project.write("a.py", text())
+    project.commit("begin")
+    project.git("checkout", "--quiet", "-b", "topic")
+    work = Work(project)
+    project.gitcp("enable", "claude", "--yes", check=0)
+    work.step("first prompt", a_py=text(l5="new"))
+    project.commit("Add it")
+    work.step("a question")
+    work.step("dropped", b_py="b\n")
+    made = render(story(project))
+
+    own = re.search(r'<details class="own">.*?</details></details>', made, re.DOTALL)
+    assert own
+    assert "files that <code>gitcp enable</code> writes</summary>" in own[0]
+    assert ".claude/settings.json" in own[0]
+    assert ".claude/settings.json" not in made.replace(own[0], "")
+    unlinked = made[made.index('id="unlinked"') : made.index('id="checkpoints"')]
+    assert "dropped" in unlinked
+    assert "a question" not in unlinked
+    assert '<span class="soft">b.py</span>' in made
+    comment = project.gitcp("review", "main..", check=0).out
+    assert ".claude" not in comment
+    assert re.search(r"\n- \d+ files that `gitcp enable` writes\n", comment)
 
 
 def test_picture(work: Work) -> None:
@@ -179,6 +213,10 @@ def test_in_a_browser(work: Work, browser: Browser, tmp_path: Path) -> None:
         browser.resize(width, 900)
         browser.open(page)
         assert browser.run("document.documentElement.scrollWidth") <= width
+        wide = "[...document.querySelectorAll('figure, svg')].some(e => e.scrollWidth > {})"
+        assert not browser.run(wide.format(width))
+        lines = "[...document.querySelectorAll('.entry')].map(e => e.getClientRects().length)"
+        assert set(browser.run(lines)) == {1}
     asked = [event["request"]["url"] for event in browser.named("Network.requestWillBeSent")]
     assert asked == [page.as_uri()]
     assert not browser.named("Runtime.exceptionThrown", "Log.entryAdded")

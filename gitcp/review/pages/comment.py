@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from gitcp.history.activity import CommandRun
 from gitcp.history.diffstat import FileStat
 from gitcp.humanize import count
 from gitcp.readme import code, fence, printable
+from gitcp.restoring.installed import written
 from gitcp.review.interdiff import Since
 from gitcp.review.review import ReviewedCommit, ReviewStep, Story
 from gitcp.worktree.paths import display
@@ -36,7 +37,6 @@ MOST_ROWS = 10
 
 LONGEST_TITLE = 100
 
-TITLE = "## How this change was made"
 BEGINNING = "<!-- gitcp:review v1"
 MARKER = re.compile(rf"\A{re.escape(BEGINNING)} head=({FULL_NAME})? checkpoint=(\S{{0,200}}) -->")
 HOW = {
@@ -69,8 +69,9 @@ def render(story: Story, most: int = MOST_BYTES) -> str:
     last = story.steps[-1].id if story.steps else ""
     head = [
         f"{BEGINNING} head={story.head or ''} checkpoint={last} -->",
-        TITLE,
-        *filter(None, (_objective(story), _paragraph(story), _since_line(story.since))),
+        f"## {heading(story, code)}",
+        *filter(None, (_asked(story), _paragraph(story))),
+        *filter(None, (_since_line(story.since),)),
         *filter(None, (_table(story),)),
     ]
     steps = [_folded(step) for step in story.steps]
@@ -90,8 +91,8 @@ def render(story: Story, most: int = MOST_BYTES) -> str:
 def terminal(story: Story) -> str:
     """Return the story as Markdown without any HTML, to be read on a terminal."""
     parts = [
-        TITLE,
-        *filter(None, (_objective(story), _paragraph(story))),
+        f"## {heading(story, code)}",
+        *filter(None, (_asked(story), _paragraph(story))),
         *filter(None, (_since(story.since), _commits(story.commits))),
         *(["### Checkpoints"] if story.steps else []),
         *(f"#### {_heading(step)}\n\n{_body(step)}" for step in story.steps),
@@ -109,28 +110,15 @@ def _fitting(blocks: Sequence[str], most: int) -> list[str]:
     return shown
 
 
-def totals(story: Story) -> str:
-    """Summarize the story in one line."""
-    runs = [ran for step in story.steps for ran in step.activity.commands if ran.is_test]
-    failed = sum(ran.failed is True for ran in runs)
-    linked = sum(bool(commit.how) for commit in story.commits)
-    return ", ".join(
-        (
-            count(len(story.steps), "checkpoint"),
-            count(sum(len(step.activity.prompts) for step in story.steps), "prompt"),
-            f"{linked} of {count(len(story.commits), 'commit')} linked",
-            f"tests ran {count(len(runs), 'time')}, {failed} failed" if runs else "no tests ran",
-        )
-    )
-
-
 def paragraph(story: Story) -> list[tuple[str, str]]:
     """Return the change in one paragraph, as ("text", our words) and ("item", somebody's)."""
     if not story.steps:
         return [("text", "No checkpoints are related to these commits.")]
     linked = sum(bool(commit.how) for commit in story.commits)
     sessions = len({step.id.rpartition("@")[0] for step in story.steps})
+    prompts = sum(len(step.activity.prompts) for step in story.steps)
     words = f"{count(len(story.steps), 'checkpoint')} of {count(sessions, 'session')}"
+    words += f" with {count(prompts, 'prompt')}" if prompts else ""
     if story.commits:
         words = f"{linked} of {count(len(story.commits), 'commit')} came from {words}"
     parts = [("text", f"{words}.")]
@@ -139,9 +127,29 @@ def paragraph(story: Story) -> list[tuple[str, str]]:
     for title, items in ((" Decided: ", decided), (" Tried and dropped: ", failed)):
         if items:
             parts += [("text", title), *_listed(tuple(dict.fromkeys(items)))]
-    if result := result_of(story.steps):
-        parts.append(("text", f" The last tests {result}."))
+    parts.append(("text", _tested(story)))
     return parts
+
+
+def _tested(story: Story) -> str:
+    """Return how the tests of the last commit ended; without commits, those that ran last."""
+    if not story.commits:
+        result = result_of(story.steps)
+        return f" The last tests {result}." if result else ""
+    last = story.commits[-1]
+    if not last.how:
+        return ""
+    result = _outcome(last.tests)
+    if not result:
+        return " No test run of the last commit is recorded."
+    return f" Tests of the last commit: {result}."
+
+
+def heading(story: Story, quoted: Callable[[str], str] = str) -> str:
+    """Return what was made: the branch, and what it is compared with."""
+    what = quoted(_shortened(story.branch)) if story.branch else "this change"
+    since = f", since {quoted(_shortened(story.onto))}" if story.onto else ""
+    return f"How {what} was made{since}"
 
 
 def _listed(items: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -156,8 +164,10 @@ def _listed(items: Sequence[str]) -> Iterator[tuple[str, str]]:
 # ---------------------------------------------------------------- commits
 
 
-def _objective(story: Story) -> str:
-    return f"Objective: {code(story.objective)}" if story.objective else ""
+def _asked(story: Story) -> str:
+    """Return what the work was to reach, and the prompt that it began with."""
+    texts = (("Objective", story.objective), ("Request", story.request[0]))
+    return "\n".join(f"{name}: {code(text)}" for name, text in texts if text)
 
 
 def _paragraph(story: Story) -> str:
@@ -260,23 +270,34 @@ def _folded(step: ReviewStep) -> str:
     body = _body(step)
     if len(body.encode("utf-8", "replace")) > MOST_STEP:
         body = f"{_about(step)}, too long to show here"
-    texts = " ".join(f"<code>{escape(text)}</code>" for text in (step.id, _title(step)))
-    summary = ", ".join([texts, *_extent(step)])
+    texts = " ".join(map(_html, (step.id, _title(step))))
+    summary = ", ".join([texts, *_extent(step, _html)])
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
 def _heading(step: ReviewStep) -> str:
-    return ", ".join([f"{code(step.id)} {code(_title(step))}", *_extent(step)])
+    return ", ".join([f"{code(step.id)} {code(_title(step))}", *_extent(step, code)])
 
 
 def _title(step: ReviewStep) -> str:
-    title = printable(" ".join(step.title.split()))
-    return title if len(title) <= LONGEST_TITLE else title[:LONGEST_TITLE] + "…"
+    return _shortened(printable(" ".join(step.title.split())))
 
 
-def _extent(step: ReviewStep) -> list[str]:
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_TITLE else text[:LONGEST_TITLE] + "…"
+
+
+def _html(text: str) -> str:
+    return f"<code>{escape(printable(text))}</code>"
+
+
+def _extent(step: ReviewStep, quoted: Callable[[str], str]) -> list[str]:
+    """Return the files, by path if there is one, and the result of tests."""
     tests = result_of([step])
-    files = f"{count(len(step.files), 'file')} {_counts(step.files)}".rstrip()
+    which = count(len(step.files), "file")
+    if len(step.files) == 1:
+        which = quoted(_shortened(display(step.files[0].path)))
+    files = f"{which} {_counts(step.files)}".rstrip()
     return [*([files] if step.files else []), *([f"tests {tests}"] if tests else [])]
 
 
@@ -334,12 +355,16 @@ def _command(ran: CommandRun) -> str:
 def _files(files: Sequence[FileStat]) -> str:
     if not files:
         return ""
+    own = written([file.path for file in files])
+    others = [file for file in files if file.path not in own]
     lines = [
         f"- {file.kind} {code(display(file.path), 200)} {_counts([file])}".rstrip()
         + (f", {file.by}" if file.by else "")
-        for file in files[:MOST_FILES]
+        for file in others[:MOST_FILES]
     ]
-    return "Files:\n\n" + _list(lines, len(files))
+    listed = _list(lines, len(others))
+    written_by = f"- {count(len(own), 'file')} that `gitcp enable` writes" if own else ""
+    return "Files:\n\n" + "\n".join(filter(None, (listed, written_by)))
 
 
 def _counts(files: Sequence[FileStat]) -> str:

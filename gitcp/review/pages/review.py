@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gitcp.history.activity import CommandRun
 from gitcp.review.pages import comment
 from gitcp.review.pages.templating import source, templates
+from gitcp.review.pages.text import installed
 from gitcp.review.pages.timeline import timeline
 from gitcp.review.patches import FilePatch, Hunk
 from gitcp.review.review import ReviewedCommit, ReviewStep, Story
@@ -58,7 +59,9 @@ class ShownPrompt(Value):
 
 
 class ShownCommit(Value):
-    """A commit with what a reviewer wants to know of it."""
+    """A commit with what a reviewer wants to know of it. `own` are the files that `gitcp enable`
+    writes to.
+    """
 
     commit: ReviewedCommit
     anchor: str
@@ -68,6 +71,7 @@ class ShownCommit(Value):
     tests: tuple[CommandRun, ...]
     added: int
     removed: int
+    own: tuple[FilePatch, ...]
 
 
 def render(story: Story) -> str:
@@ -76,11 +80,11 @@ def render(story: Story) -> str:
     page = templates().get_template("review.html")
     return page.render(
         story=story,
-        totals=comment.totals(story),
+        heading=comment.heading(story),
         paragraph=comment.paragraph(story),
         timeline=timeline(story) if story.steps else None,
         commits=tuple(_commits(story)),
-        unlinked=[step for step in story.steps if step.id not in linked],
+        unlinked=[step for step in story.steps if step.id not in linked and _is_attempt(step)],
         how=comment.HOW,
         results=comment.RESULTS,
         subjects={commit.commit: commit.subject for commit in story.commits},
@@ -89,6 +93,11 @@ def render(story: Story) -> str:
         most_open=OPEN,
         most_lines=MOST_LINES,
     )
+
+
+def _is_attempt(step: ReviewStep) -> bool:
+    """Return whether a checkpoint changed files or says what failed."""
+    return bool(step.files or step.failed)
 
 
 def _commits(story: Story) -> Iterator[ShownCommit]:
@@ -103,15 +112,18 @@ def _commits(story: Story) -> Iterator[ShownCommit]:
             _file(each, f"{anchor}-file-{n}", prompted, links)
             for n, each in enumerate(commit.diff.files)
         )
+        setup = installed([file.patch for file in files])
+        authored = [file for file in files if file.patch not in setup]
         yield ShownCommit(
             commit,
             anchor,
-            prompts=tuple(_prompts([steps[id] for id in ids], links, files)),
+            prompts=tuple(_prompts([steps[id] for id in ids], links, authored)),
             files=files,
             others=tuple(map(display, commit.diff.others)),
             tests=commit.tests,
             added=sum(file.patch.added for file in files),
             removed=sum(file.patch.removed for file in files),
+            own=tuple(setup),
         )
 
 

@@ -310,4 +310,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "signed": signed,
     "size": size,
     "trusted": trusted,
+    "written": written,
 }

@@ -70,6 +70,18 @@ class Timeline(Value):
     ticks: tuple[Tick, ...]
     radius: float
 
+    @property
+    def legend(self) -> list[tuple[str, str, str]]:
+        """The kinds of marks in the picture: class, sign, meaning."""
+        results = {dot.result for dot in self.dots}
+        return [
+            ("plain", "○", "checkpoint"),
+            *([("passed", "●", "tests passed")] if "passed" in results else []),
+            *([("failed", "●", "tests failed")] if "failed" in results else []),
+            *([("commit", "◆", "commit")] if self.diamonds else []),
+            *([("arc", "↶", "restore")] if self.arcs else []),
+        ]
+
 
 def timeline(story: Story) -> Timeline:
     """Return the picture of a story with at least one checkpoint."""
@@ -132,11 +144,12 @@ def _diamonds(story: Story, dots: dict[str, Dot]) -> Iterator[Diamond]:
 
 
 def _ticks(steps: Sequence[ReviewStep], xs: Sequence[float]) -> Iterator[Tick]:
-    free, day = float("-inf"), ""
+    free, day, last = float("-inf"), "", ""
     for step, x in zip(steps, xs, strict=True):
         time = datetime.fromisoformat(step.created)
         if x >= free and x <= WIDTH - LABEL / 2:
             date = f"{time:%Y-%m-%d}"
             text = f"{time:%H:%M}" if date == day else f"{date} {time:%H:%M}"
-            yield Tick(x, text)
-            free, day = x + LABEL + 24, date
+            if f"{date} {time:%H:%M}" != last:
+                yield Tick(x, text)
+                free, day, last = x + LABEL + 24, date, f"{date} {time:%H:%M}"
