@@ -59,6 +59,14 @@ class Value:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be deleted")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapping proxy, such as EMPTY, cannot be pickled, nor copied deeply.
+        fields = (
+            dict(value) if isinstance(value, MappingProxyType) else value
+            for value in map(self.__dict__.__getitem__, self.fields)
+        )
+        return type(self), tuple(fields)
+
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.__dict__ == other.__dict__
 

@@ -180,6 +180,15 @@ class Write(Value):
     how: How
     skip: int = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The content is read from the store of this process: a plan that was sent elsewhere, or
+        # copied, says what would be written, and nothing is written by it.
+        return Write, (self.path, _unread, self.how, self.skip)
+
+
+def _unread() -> Iterator[bytes]:
+    raise RuntimeError("the content is in the store of the process that made the plan")
+
 
 class Latest(NamedTuple):
     """The session that the agent's own `command` for resuming the latest one picks."""

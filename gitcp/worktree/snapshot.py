@@ -112,6 +112,10 @@ class Taken(NamedTuple):
     watch: Watch | None = None
     began: int = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Elsewhere there is nothing to remember: what a scan knows is in a file that is open here.
+        return known, (self.snapshot,)
+
 
 class PartialScan(NamedTuple):
     """A snapshot that this process has just taken, every path that it changed since, and the files

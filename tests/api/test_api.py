@@ -5,6 +5,8 @@ asyncio too.
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +23,7 @@ from gitcp.git import process
 from gitcp.model import Agent, Handoff, Kind
 from gitcp.retention import Policy
 from gitcp.store import LISTED, READ_DIRECTLY
+from gitcp.value import replace
 
 from driver import Project
 
@@ -48,6 +51,34 @@ def test_prints_nothing(project: Project) -> None:
     """  # noqa: E501
     with project.guard():
         assert programs.run(project, program) == ""
+
+
+def test_results_travel(checkpoints: Checkpoints, project: Project) -> None:
+    """What the API returns can be sent to another process, and copied: of a save all but what the
+    scan knows, which is in an open file.
+    """
+    saved = checkpoints.save("one", session="s", conversation=LINE, facts={"tests": "green"})
+    project.write("a.txt", "two\n")
+    results = (
+        saved.checkpoint,
+        checkpoints.show(),
+        *checkpoints.log(),
+        *checkpoints.sessions(),
+        checkpoints.plan_prune(Policy(last=1)),
+        checkpoints.check(),
+    )
+    for result in results:
+        assert pickle.loads(pickle.dumps(result)) == copy.deepcopy(result) == result
+    plan, report = checkpoints.plan("s"), checkpoints.restore("s")
+    for result in (plan, report):
+        assert result.placed is not None
+        other = pickle.loads(pickle.dumps(result))
+        assert replace(other, placed=None) == replace(copy.deepcopy(result), placed=None)
+        assert other.placed is not None
+        assert other.placed.command == result.placed.command
+    for travelled in (pickle.loads(pickle.dumps(saved)), copy.deepcopy(saved)):
+        assert (str(travelled), travelled.checkpoint) == (str(saved), saved.checkpoint)
+        assert travelled.taken.snapshot == saved.taken.snapshot
 
 
 def test_no_repository(tmp_path: Path) -> None:

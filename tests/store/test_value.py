@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -22,11 +25,23 @@ class Named(Point):
     name: str = ""
 
 
+class Labeled(Value):
+    """A field that is a mapping."""
+
+    labels: Mapping[str, Any] = EMPTY
+
+
 def test_fields_by_place_and_by_name() -> None:
     """A field that is not given has its default; a subclass adds its own at the end."""
     assert Point(1) == Point(x=1, y=2) == Point(1, y=2)
     assert Named(1, 3, "a").fields == ("x", "y", "name")
     assert (Named(1, 3, "a").x, Named(1, 3, "a").name) == (1, "a")
+
+
+def test_copies() -> None:
+    """A value travels to another process, also with the default of a mapping."""
+    assert pickle.loads(pickle.dumps(Labeled())) == copy.deepcopy(Labeled()) == Labeled()
+    assert copy.deepcopy(Labeled({"a": [1]})) == Labeled({"a": [1]})
 
 
 @pytest.mark.parametrize("wrong", [{}, {"x": 1, "z": 2}, {"y": 1}])
