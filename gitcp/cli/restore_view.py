@@ -78,6 +78,8 @@ def carry_out(
             report, request.stored[0], not_undone, saved_first=True, choice=choice, agreed=agreed
         )
         context.output.document(objects.document("restore", fields))
+    elif request.paths and _is_one_file(report) and not (not_undone or conflicts):
+        _print_file(context, report, back)
     else:
         print_report(context, report, not_undone, back=back)
         print_conflicts(context.output.line, conflicts)
@@ -360,6 +362,25 @@ def print_report(
         output.line(f"{back} with: gitcp {back}")
     if report.placed is not None:
         print_resume(context, report.placed, directory)
+
+
+def _is_one_file(report: Report) -> bool:
+    """Return whether a single file was restored, and nothing else is to be said."""
+    is_complete = report.checkpoint is not None and not report.failed
+    is_alone = not (report.kept or report.index or report.placed)
+    return is_complete and is_alone and len(report.written) + len(report.removed) == 1
+
+
+def _print_file(context: Context, report: Report, back: str) -> None:
+    """Print one line for one file."""
+    path = display((*report.written, *report.removed)[0])
+    done, which = ("restored", " from") if report.written else ("removed", ", which is not in")
+    context.output.line(
+        Styled(done, GREEN),
+        f" {path}{which} ",
+        Styled(f"{report.target.id}{quoted(report.target)}", BOLD),
+        f"  ({back} with: gitcp {back})",
+    )
 
 
 def print_done(context: Context, report: Report) -> None:

@@ -154,8 +154,8 @@ def view(revision: str) -> Proposal:
 
 
 def undo() -> Proposal:
-    """Undo the last operation, without a question: it can be redone."""
-    return Proposal("Undo", ("undo", "--yes"), undo="U redoes it")
+    """Undo the last operation."""
+    return Proposal("Undo", ("undo",), asks=True, undo="U redoes it")
 
 
 def undo_all() -> Proposal:
@@ -167,4 +167,4 @@ def undo_all() -> Proposal:
 
 def redo() -> Proposal:
     """Redo what was undone."""
-    return Proposal("Redo", ("redo", "--yes"), undo=UNDO)
+    return Proposal("Redo", ("redo",), asks=True, undo=UNDO)

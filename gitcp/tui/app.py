@@ -22,8 +22,8 @@ from gitcp.errors import BadValue
 from gitcp.store import Store, Summary
 from gitcp.tui import acts, keys, reading
 from gitcp.tui.acts import Perform, Proposal
-from gitcp.tui.bars import Bar, Field, Keybar, Typed, bindings
-from gitcp.tui.lines import Empty, Line, Lines, shown
+from gitcp.tui.bars import Field, Keybar, Status, Typed, bindings
+from gitcp.tui.lines import Empty, Line, Lines, shown, wrapped
 from gitcp.tui.preview import (
     BASES,
     TABS,
@@ -58,6 +58,9 @@ SHORTEST = 2
 
 HINT = "labels, prompts, answers, paths; tag: phase: trigger:"
 HINT_EVERYWHERE = "all sessions: titles, prompts, answers, notes, paths"
+
+MOST_LINES = 4
+"""Lines of an error."""
 
 WATCHED = 1.0
 """Seconds between two looks for new checkpoints."""
@@ -96,6 +99,7 @@ class Panes(Screen[None], inherit_bindings=False):
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 -- as textual declares it
         (0, "-narrow"),
         (100, "-normal"),
+        (140, "-three"),
         (160, "-wide"),
     ]
     AUTO_FOCUS = "#timeline"
@@ -129,7 +133,7 @@ class Panes(Screen[None], inherit_bindings=False):
             yield Lines(id="timeline", source=self.timeline)
             yield Lines(id="preview")
         yield self._search
-        yield Bar(id="status")
+        yield Status(id="status")
         yield Keybar()
 
     def on_mount(self) -> None:
@@ -383,14 +387,16 @@ class Panes(Screen[None], inherit_bindings=False):
 
     def _keys(self) -> None:
         pane = self._focused
-        table = [key for key in keys.of_pane(pane) if key.footer and key not in keys.APP]
+        table = [key for key in keys.of_pane(pane) if key.footer in keys.FOOTER]
+        table.sort(key=lambda key: keys.FOOTER.index(key.footer))
         self.query_one(Keybar).show(table, keys.APP[1:])
 
     def tell(self, text: str, undo: str = "", *, failed: bool = False) -> None:
         """Say what the last act did, and how to undo it."""
-        spans = ((" ", ""), (text, "error" if failed else ""))
+        bar, role = self.query_one("#status", Status), "error" if failed else ""
         right = ((f" {undo} ", "accent"),) if undo else ()
-        self.query_one("#status", Bar).tell(Line(spans, right))
+        texts = list(wrapped(text, max(self.size.width - 2, 20)))[:MOST_LINES] if failed else [text]
+        bar.tell_all([Line(((" ", ""), (each, role)), right) for each in texts])
 
     def on_descendant_focus(self) -> None:
         self.set_class(self._focused == "sessions", "-choosing")
@@ -688,20 +694,20 @@ class Panes(Screen[None], inherit_bindings=False):
             self._propose(acts.delete(revision))
 
     def action_undo(self) -> None:
-        self._at_once(acts.undo())
+        self._propose(acts.undo())
 
     def action_undo_all(self) -> None:
         self._propose(acts.undo_all())
 
     def action_redo(self) -> None:
-        self._at_once(acts.redo())
+        self._propose(acts.redo())
 
     def action_browse(self) -> None:
         if (revision := self.revision) is not None:
             self._at_once(acts.view(revision))
 
     def _at_once(self, proposal: Proposal) -> None:
-        """Run an act without a question: it can be undone, or changes nothing."""
+        """Run an act without a question: it changes nothing."""
         from gitcp.tui.dialogs import Quiet  # when it is first needed
 
         self.tell(f"{proposal.command} …")

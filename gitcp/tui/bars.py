@@ -51,6 +51,22 @@ class Bar(Widget):
         return Strip([Segment(text, STYLES[role]) for text, role in parts], width)
 
 
+class Status(Bar):
+    """What the last act did: a line, or as many as an error takes."""
+
+    def tell_all(self, lines: Sequence[Line]) -> None:
+        """Show lines."""
+        self._lines = tuple(lines)
+        self.styles.height = max(len(lines), 1)
+        self.refresh(layout=True)
+
+    def render_line(self, y: int) -> Strip:
+        self.line = self._lines[y] if y < len(self._lines) else Line(())
+        return super().render_line(y)
+
+    _lines: tuple[Line, ...] = ()
+
+
 class Keybar(Bar):
     """The keys that matter here."""
 

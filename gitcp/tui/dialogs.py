@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from queue import SimpleQueue
 from typing import ClassVar
 
@@ -18,7 +19,7 @@ from gitcp.tui import keys
 from gitcp.tui.acts import MINE, TRUST, WHOLE_TREE, Perform, Proposal
 from gitcp.tui.bars import Field, Keybar, Typed, bindings
 from gitcp.tui.keys import Key
-from gitcp.tui.lines import Line, Lines, Prepared, shown, wrapped
+from gitcp.tui.lines import Line, Lines, Prepared, fitted, shown, wrapped
 
 AT_WORK = "changed by sessions at work"
 """Begins the part of a plan that names other sessions whose changes it would undo."""
@@ -27,6 +28,10 @@ UNTRUSTED = 14
 
 NOTHING = "  nothing to restore:"
 """How the line of a plan begins that would change nothing. Paths are indented further."""
+
+
+WIDEST, RIGHT_COLUMN = 190, 90
+"""Cells that the list of keys takes at most, and that its second column takes at least."""
 
 
 class Dialog(ModalScreen[object]):
@@ -371,7 +376,8 @@ class KeysDialog(Dialog):
         )
 
     def compose(self) -> ComposeResult:
-        with self.titled(Vertical(id="box"), "Acts" if self._choose else "Keys"):
+        box = Vertical(id="box", classes="" if self._choose else "-keys")
+        with self.titled(box, "Acts" if self._choose else "Keys"):
             if self._field is not None:
                 yield self._field
             yield self._lines
@@ -386,12 +392,16 @@ class KeysDialog(Dialog):
         self._chosen("")
 
     def _show(self, words: str) -> None:
-        lines: list[tuple[str | None, Line]] = []
+        sections = []
         for title, table in keys.SECTIONS:
             shown = [each for each in table if self._is_shown(each, words.lower())]
-            if shown:
-                lines.append((None, Line(((title, "head"),))))
-                lines += [(f"{each.action}", _key_line(each)) for each in shown]
+            lines: list[tuple[str | None, Line]] = [(None, Line(((title, "head"),)))]
+            lines += [(f"{each.action}", _key_line(each)) for each in shown]
+            sections += [lines] if shown else []
+        lines = [line for section in sections for line in section]
+        width = min(self.app.size.width * 9 // 10, WIDEST) - 4
+        if self._choose is None:
+            lines = _side_by_side(sections, width) or lines
         self._lines.show(Prepared(lines or [(None, Line((("no act", "dim"),)))]), reset=True)
 
     def _is_shown(self, key: Key, words: str) -> bool:
@@ -416,6 +426,23 @@ class KeysDialog(Dialog):
 
     def action_leave(self) -> None:
         self.leave()
+
+
+def _side_by_side(
+    sections: Sequence[Sequence[tuple[str | None, Line]]], width: int
+) -> list[tuple[str | None, Line]]:
+    """Return the lines in two columns: the first section and the last one beside the others. None
+    if the right one, whose lines have commands, would have too little room.
+    """
+    left = [line for _, line in (*sections[0], *sections[-1])]
+    right = [line for section in sections[1:-1] for _, line in section]
+    widest = 3 + max(sum(cell_len(text) for text, _ in line.left) for line in left)
+    if width - widest < RIGHT_COLUMN:
+        return []
+    return [
+        (None, Line((*fitted(one, widest), *other.left), other.right))
+        for one, other in zip_longest(left, right, fillvalue=Line(()))
+    ]
 
 
 def _key_line(key: Key) -> Line:

@@ -134,6 +134,12 @@ APP = (
     Key("q,ctrl+c", "q Ctrl-c", "quit", "quit", "quit"),
 )
 
+FOOTER = (
+    *("restore", "undo", "fork", "save", "tag", "search"),
+    *("resume", "open", "mark", "delete", "tabs", "base"),
+)
+"""What the footer names, the most useful first: on a narrow terminal only these have room."""
+
 SECTIONS = (("Move", MOVING), ("Look", LOOKING), ("Act", ACTS), ("Else", APP))
 KEYS = tuple(key for _, keys in SECTIONS for key in keys)
 

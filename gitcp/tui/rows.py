@@ -43,7 +43,7 @@ BAR = 5
 JOINT = 500
 """Rows among which a timeline that is read again joins the one that is shown."""
 
-WIDE = 56
+WIDE = 68
 """Columns from which a row has a bar."""
 
 

@@ -13,9 +13,6 @@ from typing import NamedTuple
 from gitcp.humanize import age
 from gitcp.tui.lines import Line, Part
 
-NAMED = 30
-"""Columns from which a session's name is beside its agent's."""
-
 
 class Known(NamedTuple):
     """What is known of a session. `about` is its title, last prompt or label; `place` the other
@@ -83,19 +80,20 @@ class Sessions:
         kind, known = self._lines[index]
         if known is None:
             return Line((("── ", "dim"), (kind, "head"), (" " + "─" * width, "dim")))
-        return self._head(known, width) if kind == "head" else self._about(known)
+        return self._head(known) if kind == "head" else self._about(known)
 
-    def _head(self, known: Known, width: int) -> Line:
+    def _head(self, known: Known) -> Line:
         own = known.name == self.current
         sign = ("●", "added") if known.running else ("○", "dim")
-        name: Part = (known.agent or known.name, "bold" if own else "")
-        short = ((f" {known.name}", "dim"),) if known.agent and width >= NAMED else ()
-        marks: tuple[Part, ...] = (("*" if own else " ", "accent"), sign, (" ", ""), name)
-        return Line((*marks, *short), ((f" {age(known.when, self.now):>4}", "dim"),))
+        title: Part = (known.about.strip() or known.name, "bold" if own else "")
+        marks: tuple[Part, ...] = (("*" if own else " ", "accent"), sign, (" ", ""), title)
+        return Line(marks, ((f" {age(known.when, self.now):>4}", "dim"),))
 
     def _about(self, known: Known) -> Line:
-        text = self._matches.get(known.name, known.about).strip()
-        return Line((("   ", ""), (text or "(nothing said)", "dim")))
+        """Return what matches, else the agent and the name."""
+        names = " ".join(filter(None, (known.agent, known.name)))
+        match = self._matches.get(known.name, "").strip()
+        return Line((("   ", ""), (match or names, "dim")))
 
 
 def placed(

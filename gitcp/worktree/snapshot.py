@@ -613,16 +613,20 @@ def _notes_of(memory: Memory, flag: int = NOTED) -> Iterator[tuple[bytes, dict[s
             yield path, marshal.loads(line.notes)  # noqa: S302  (our own, and whole)
 
 
+PYTHON_CACHE = b"__pycache__"
+
+
 def _empty(memory: Memory) -> list[bytes]:
-    """Return the directories on disk that contain nothing, or only such directories; the deepest of
-    each branch.
+    """Return the directories on disk of which nothing is captured, or only such directories; the
+    deepest of each branch. What only Python's cache is in is as if it were not there.
     """
     empty = []
     for path, line in memory.flagged(EMPTY_BELOW):
         empty += [
             below(path, name) for name, ref in line.children.items() if ref.flags & records.EMPTY
         ]
-    return sorted(set(empty) - {path.rpartition(b"/")[0] for path in empty})
+    deepest = set(empty) - {path.rpartition(b"/")[0] for path in empty}
+    return sorted(path for path in deepest if path.rpartition(b"/")[2] != PYTHON_CACHE)
 
 
 def _absent(memory: Memory) -> list[bytes]:

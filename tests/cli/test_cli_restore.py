@@ -108,6 +108,15 @@ def test_json(project: Project, talk: Talk) -> None:
     assert project.json("show")["restored_from"] == "e7baae82@1"
 
 
+def test_one_file(project: Project, talk: Talk, files: Files) -> None:
+    """A single file takes one line, which says how to undo it."""
+    done = project.gitcp("restore", "first", "--yes", "--", "app.py", check=0)
+    assert done.out == 'restored app.py from e7baae82@1 "first"  (undo with: gitcp undo)\n'
+    done = project.gitcp("restore", "first", "--yes", "--", "new.py", check=0)
+    removed = 'removed new.py, which is not in e7baae82@1 "first"  (undo with: gitcp undo)\n'
+    assert done.out == removed
+
+
 def test_dry_run(project: Project, talk: Talk, files: Files) -> None:
     """--dry-run shows the plan and changes nothing, in words and as a document with the same
     keys.

@@ -20,7 +20,8 @@ SCRIPT = (
     (("escape", "G"), "G: the first checkpoint, from yesterday", "", 2.0),
     (("r",), "r: what a restore would do", "y apply", 3.0),
     (("y",), "y: files and conversation are back", "restored", 3.0),
-    (("u",), "u: and that is undone", "redoes it", 3.0),
+    (("u",), "u: what undoing it would do", "y apply", 2.0),
+    (("y",), "y: and that is undone", "redoes it", 3.0),
 )
 """Keys, what is said of them, words to wait for, and seconds."""
 

@@ -34,7 +34,24 @@ def test_three_panes(shop: Shop) -> None:
         assert "phase: design" in text
         assert "Übersicht" in text
 
-    watched(shop, look)
+    watched(shop, look, (140, 40))
+
+
+def test_two_panes(shop: Shop) -> None:
+    """Below 140 columns a list and the preview have half of the width each; `1` shows the sessions
+    in place of the preview.
+    """
+
+    async def look(seen: Seen) -> None:
+        shown = {pane: seen.panes._pane(pane).region.width for pane in keys.PANES}
+        assert shown == {"sessions": 0, "timeline": 50, "preview": 50}
+        await seen.press("1")
+        shown = {pane: seen.panes._pane(pane).region.width for pane in keys.PANES}
+        assert shown == {"sessions": 40, "timeline": 60, "preview": 0}
+        await seen.press("2")
+        assert "3 Conversation" in seen.text()
+
+    watched(shop, look, (100, 30))
 
 
 def test_restore_and_undo(shop: Shop) -> None:
@@ -51,6 +68,8 @@ def test_restore_and_undo(shop: Shop) -> None:
         assert shop.project.files() != before
         assert not shop.project.root.joinpath("db.py").exists()
         await seen.pilot.press("u")
+        assert "gitcp undo" in await seen.until("y apply")
+        await seen.pilot.press("y")
         await seen.until("U redoes it")
 
     with shop.project.guard():
@@ -59,7 +78,9 @@ def test_restore_and_undo(shop: Shop) -> None:
 
 
 def test_undo_over_later_changes(shop: Shop) -> None:
-    """`u` refuses to undo what was written since; `W` shows the plan that does."""
+    """`u` refuses to undo what was written since, in as many lines as it takes; `W` shows the plan
+    that does.
+    """
     before = shop.project.files()
 
     async def undo(seen: Seen) -> None:
@@ -70,6 +91,8 @@ def test_undo_over_later_changes(shop: Shop) -> None:
         shop.project.write("app/shop.py", "rewritten\n")
         await seen.pilot.press("u")
         await seen.until("undo would lose these changes")
+        await seen.press("escape")
+        assert "undo would lose these changes" in seen.text()
         await seen.pilot.press("W")
         assert "gitcp undo --whole-tree" in await seen.until("y apply")
         await seen.pilot.press("y")
@@ -98,7 +121,7 @@ def test_declined(shop: Shop) -> None:
 def test_every_key(shop: Shop) -> None:
     """Every key of every pane does something that ends, and nothing is changed without a plan."""
     before, refs = shop.project.files(), shop.project.git("for-each-ref")
-    skipped = ("quit", "resume", "undo", "redo", "browse")
+    skipped = ("quit", "resume", "browse")
 
     async def press(seen: Seen) -> None:
         for number, pane in enumerate(keys.PANES, 1):
@@ -263,8 +286,9 @@ def test_delete(shop: Shop) -> None:
         await seen.pilot.press("y")
         await seen.until("deleted checkpoint e7baae82@5")
         assert shop.project.git("for-each-ref", "refs/gitcp/sessions") != before
-        await seen.pilot.press("u")
+        await seen.pilot.press("u")  # asks nothing: nothing can be lost
         await seen.until("brought back 1 checkpoint")
+        await seen.press("escape")
         await seen.press("G", "x")
         await seen.until("e7baae82@1 is kept: tag v1")
         assert "y apply" not in seen.text()
@@ -430,4 +454,4 @@ def test_mouse(shop: Shop) -> None:
         assert seen.panes._pane("sessions").has_focus
         assert seen.panes.timeline.session != session
 
-    watched(shop, click)
+    watched(shop, click, (140, 40))

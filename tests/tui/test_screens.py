@@ -11,7 +11,7 @@ from shop import Shop, furnished
 
 from driver import Project
 
-SIZES = {"80x24": (80, 24), "120x40": (120, 40), "200x60": (200, 60)}
+SIZES = {"80x24": (80, 24), "100x30": (100, 30), "120x40": (120, 40), "200x60": (200, 60)}
 SCREENS: dict[str, tuple[str, ...]] = {
     "start": (),
     "conversation": ("j", "left_square_bracket"),

@@ -44,6 +44,8 @@ def test_restore_and_undo(shop: Shop, size: tuple[int, int]) -> None:
         assert not shop.project.root.joinpath("db.py").exists()
         assert shop.project.root.joinpath("schema.sql").exists()
         shown.press("u")
+        shown.until("y apply")
+        shown.press("y")
         shown.until("U redoes it")
         assert shop.project.files() == before
         shown.press("q")

@@ -308,8 +308,8 @@ def test_modes(camera: Camera) -> None:
 
 
 def test_empty_directories(camera: Camera) -> None:
-    """Directories with nothing to capture are listed, the innermost ones; not ignored ones, and
-    none with a skip.
+    """Directories with nothing to capture are listed, the innermost ones; not ignored ones, none
+    with a skip, and none of Python's cache.
     """
     project = camera.project
     for path in (
@@ -320,11 +320,13 @@ def test_empty_directories(camera: Camera) -> None:
         "logs",
         "build/empty",
         "queue",
+        "package/__pycache__",
     ):
         project.root.joinpath(path).mkdir(parents=True)
     project.write("half/file", "file\n")
     project.write(".gitignore", "*.log\nbuild/\n")
     project.write("logs/x.log", "log\n")
+    project.write("package/__pycache__/x.log", "a cache\n")
     os.mkfifo(project.root / "queue/fifo")
 
     shot = camera.take()
