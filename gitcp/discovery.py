@@ -57,6 +57,7 @@ def unusable(start: str) -> str | None:
     directory = os.path.realpath(start)
     while True:
         path = os.path.join(directory, ".git")
+        # An empty `.git` hid the repository above from hooks; git passes over it.
         if os.path.isfile(path) or (os.path.isdir(path) and os.listdir(path)):
             return directory
         above = os.path.dirname(directory)

@@ -62,6 +62,7 @@ SPAN = re.compile(rf"{ID.pattern}\.\.{ID.pattern}")
 OID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 MODE = re.compile(r"[0-7]{1,6}")
 
+# A deeper position or step result ended in RecursionError.
 NESTED, DEEPEST = 200, 250
 """How often lists and dicts may be nested in a value that is given, and in a document around it:
 whoever walks through one may call itself.

@@ -111,6 +111,8 @@ class Watch:
             return
         try:
             state = look.load()
+            # A process that had begun to scan earlier stored its scan between another save's
+            # question and its look: that save lacked earlier changes.
             if state.fingerprint != self.known.scan:
                 return
             always = stat_check.always(state)

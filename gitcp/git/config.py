@@ -198,6 +198,7 @@ def _setting(item: str) -> tuple[str, str]:
 def _included(repo: ConfigScope, source: str, item: str) -> str | None:
     """Return the file that an include setting names, even if it is missing or conditional."""
     key, value = _setting(item)
+    # A file that git includes, created later, had no effect: what it ignored was saved.
     if not (key.startswith(("include.", "includeif.")) and key.endswith(".path")):
         return None
     if value.startswith("~/"):

@@ -91,6 +91,8 @@ class Freshener:
             is_own = path.startswith(f"{self._stored.directory}/")
             return not is_own and os.path.exists(path)
         if path.endswith(".pack"):
+            # An object that only a cruft pack had counted as stored for good, though git may remove
+            # it any day.
             if os.path.exists(f"{path.removesuffix('.pack')}.mtimes"):
                 return False
             self._touched.add(path)

@@ -39,6 +39,8 @@ def write_all(descriptor: int, data: bytes) -> None:
     """Write all of `data`, even if the system accepts only parts. Raises OSError."""
     rest = memoryview(data)
     while rest:
+        # A ref that the system wrote in parts was reported as a full disk, and half a run's journal
+        # was read as a whole one.
         rest = rest[os.write(descriptor, rest) :]
 
 

@@ -155,6 +155,7 @@ def _join(packs: Mapping[Path, Contents], object_format: ObjectFormat) -> list[P
     missing, or if a multi-pack index of git uses one.
     """
     directory = next(iter(packs)).parent
+    # Without a pack that its multi-pack index lists, git could neither serve a fetch nor pass fsck.
     if multipack.listed(directory) & {pack.name for pack in packs}:
         return []
     if not all(path.exists() for pack in packs for path in (pack, pack.with_suffix(".idx"))):

@@ -52,6 +52,7 @@ def alternate_line(path: bytes) -> bytes:
     """Return the line of `objects/info/alternates` for an objects directory. git reads a quoted
     path as one of C, so that it may contain a line feed.
     """
+    # In a repository whose path has a line feed, diff, revert and --mine failed.
     if b"\n" not in path and not path.startswith(b'"'):
         return path + b"\n"
     return quoted.quote(path) + b"\n"
@@ -235,7 +236,7 @@ def flush_loose(
     existing = set(os.listdir(objects_dir))
     touched = {place_loose(temporary, objects_dir, oid) for oid, temporary in written.items()}
     if any(directory.name not in existing for directory in touched):
-        # a name in a new directory is only as durable as the directory's own name
+        # In a replayed power cut, the name of a new directory was lost, and with it synced objects.
         touched.add(objects_dir)
     sync_paths(touched)  # a directory may be gone if git has just packed its objects
     written.clear()

@@ -53,6 +53,7 @@ and from which on a loose file stays loose: it counts as one file either way.
 
 FORM = (
     "-c",
+    # With pack.indexVersion=1, housekeeping read a new pack as empty and removed it.
     "pack.indexVersion=2",
     "-c",
     "pack.packSizeLimit=0",
@@ -219,6 +220,7 @@ class PackWriter:
     def discard(self) -> None:
         """Remove everything written."""
         # first: on a full disk, what is still to be written fails to be
+        # Each save that failed on a full disk left its temporary pack, which made the disk fuller.
         for path in (self._path, self._index_path):
             with suppress(OSError):
                 path.unlink()
@@ -234,11 +236,13 @@ def _kept_from_git(pack: Path, *, keep: bool) -> Iterator[None]:
     path = pack.with_suffix(".keep")
     mine = keep and not path.exists()
     if mine:
+        # `git repack -ad`, run between a save's pack and its ref, removed the pack.
         _place([(str(path), KEEP)], sync=False)
     try:
         yield
     except BaseException:
         if mine:
+            # A disk that failed while a pack was made left its .keep file for ever.
             release(pack)
         raise
 

@@ -508,6 +508,7 @@ def _sync(directory: Path, name: str) -> None:
 def _heal(lock: str) -> None:
     with suppress(FileNotFoundError, NotADirectoryError):
         status = os.lstat(lock)
+        # A lock that git still held was broken after a second: git then undid later writes.
         lost = clock.seconds() - status.st_mtime > STALE and status.st_size in GIT_LOCK_SIZES
         if stat.S_IMODE(status.st_mode) == LOCK_MODE or lost:
             os.unlink(lock)

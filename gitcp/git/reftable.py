@@ -30,6 +30,7 @@ LOCKED = "cannot lock references"
 TRIES = 20
 """How often tables are synced again because another git has joined some meanwhile."""
 
+# Where a crash had left git's lock, a save waited for five minutes.
 PATIENCE = 10.0
 PAUSE = 0.1
 """Seconds for which gitcp tries while another process has the refs locked, and between attempts."""

@@ -130,8 +130,8 @@ def send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str, 
         "--recurse-submodules=no",
         "--no-signed",
     )
-    # push options are words to a forge about the user's own pushes, and some remotes take none at
-    # all
+    # With `push.pushOption` set, a push failed where the remote takes none, or told the forge what
+    # was meant for the user's own pushes.
     args = ("-c", "push.pushOption=", "push", *options, *leases, "--", remote, *specs)
     with _formats_compared(repo):
         out, err = _talk(repo, remote, args, accept=(0, 1))

@@ -92,6 +92,8 @@ def release_packs(repo: Repository, *, settled: bool = False) -> None:
 
 def _forget_gone(repo: Repository) -> None:
     """Forget packs without an index: git deleted them, or gitcp was interrupted while deleting."""
+    # Killed while it removed a pack, housekeeping failed ever after: the index was gone, the note
+    # was not.
     for name in _noted(repo):
         pack = _objects(repo) / "pack" / name
         if not pack.with_suffix(".idx").exists():

@@ -592,6 +592,7 @@ def _check_own(repo: Repository) -> None:
     }:
         try:
             with os.scandir(directory) as entries:
+                # A link in the place of one of these directories was written through.
                 links = [entry.path for entry in entries if entry.is_symlink()]
         except PermissionError as error:
             what = f"{directory} cannot be read: {error.strerror}. Nothing was changed"

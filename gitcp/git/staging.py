@@ -71,6 +71,7 @@ def _replace_index(
 def _remove_leftovers(copy_path: Path, lock: Path) -> None:
     """Remove the files that a crash left."""
     with suppress(FileNotFoundError):
+        # Killed, `restore --index` left an index.lock that nobody could tell from git's.
         if os.path.samefile(copy_path, lock):
             lock.unlink()
     for path in (copy_path, copy_path.with_name(f"{NAME}.lock")):

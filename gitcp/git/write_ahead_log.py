@@ -302,6 +302,8 @@ class WriteAheadLog:
         try:
             current = self._repo.refs.read(last.ref)
         except StoreDamaged:  # its bytes were lost, its name was not: whatever is packed is older
+            # A ref that a power cut had emptied was not recreated if its session had been saved for
+            # longer: the session was lost.
             (self._common / last.ref).unlink()
             current = self._repo.refs.read(last.ref)
             known.add(current)

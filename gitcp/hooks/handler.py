@@ -311,6 +311,7 @@ class _Called:
             or self.event.kind in (agents.START, agents.PROMPT)
         ):
             return until
+        # Where saves hung, each tool waited anew: one prompt could take more than a minute.
         return min(until, time.monotonic() + limits.LIMIT_AFTER_ANOTHER)
 
     def is_overdue(self, child: int) -> None:
@@ -681,6 +682,7 @@ def _places(event: Event) -> list[tuple[str, str]]:
         discovery.discover("."),
         discovery.discover(started) if os.path.isabs(started) else None,
     )
+    # An agent that entered a submodule left its project without checkpoints.
     by_repository: dict[str, tuple[str, str]] = {}
     for location in candidates:
         if location is not None:

@@ -69,6 +69,7 @@ def begin(arguments: Sequence[str]) -> float:
     """
     kind = KINDS.get(arguments[1], "") if len(arguments) > 1 else ""
     seconds = {agents.END: LIMIT_AT_END, agents.BEFORE_TOOL: LIMIT_BEFORE_TOOL}.get(kind, LIMIT)
+    # A hook that hung held up its agent for 30 seconds at each event, and a commit for ever.
     _end_after(seconds + GRACE)
     return time.monotonic() + seconds
 

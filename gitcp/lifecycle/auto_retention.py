@@ -131,6 +131,7 @@ def _plan_undamaged(store: Store, forest: Forest, limits: Limits, now: datetime)
         for name, nodes in sessions.items()
         if not stats.is_whole(store, [node.root for node in nodes])
     }
+    # One damaged session stopped the limits on all others.
     if damaged:
         forest = replace(forest, damaged={**forest.damaged, **damaged})
         return _plan_undamaged(store, forest, limits, now)

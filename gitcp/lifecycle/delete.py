@@ -108,6 +108,7 @@ def _require_same_checkpoints(plan: DeletePlan, before: Operation) -> None:
         for a, b in runs
         for number in range(a, b + 1)
     }
+    # Redo of a delete also dropped what had been saved since its undo.
     since = [id for id in plan.checkpoints if (id.session, id.number) not in dropped]
     if since:
         problem = f"session {plan.session} has new checkpoints ({trash.summarize(since)})"

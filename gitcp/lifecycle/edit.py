@@ -42,6 +42,7 @@ from gitcp.value import EMPTY, Value, replace
 FIXED = frozenset({"commit", "encoding", "eol", "format", "head", "name", "oid", "sha256", "tree"})
 """Fields that contain no user text: locations, and values defined by gitcp."""
 
+# A secret in the name of a commit's author was pushed, even with --redact.
 IDENTITY = re.compile(rb"(?m)^(author|committer|tagger) (.*)(?=> [0-9])")
 TRAILER = re.compile(r"^(Gitcp-[A-Za-z-]+): .*$", re.MULTILINE)
 NOT_IN_STREAM = re.compile(r"[^A-Za-z0-9._/-]")

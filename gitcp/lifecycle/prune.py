@@ -335,6 +335,7 @@ def _needed_next(operations: Sequence[Operation], command: str) -> dict[Checkpoi
     last = next((each for each in reversed(operations) if each.safety is not None), None)
     if last is None or last.safety is None:
         return {}
+    # Prune dropped this one: undo could no longer tell later changes from the restore's.
     recorded = dict.fromkeys(last.checkpoints[-1:], f"recorded the restore that {command} reverses")
     return recorded | {last.safety: f"target of the next {command}"}
 

@@ -31,6 +31,7 @@ CACHES = frozenset(state_files.named(is_cache=True))
 """Files that can be made again. A page may have the text in an encoding that is not searched."""
 
 MARK = b"[PURGED]"
+# A text that JSON spelled with `\u00F6`, `\u002B` or `\u0027` stayed after its purge.
 ESCAPED = (r"[^\x00-\x7f]", r"[<>&]", r"[<>&]|[^\x00-\x7f]", r"[<>&'+`]", r"[<>&'+`]|[^\x00-\x7f]")
 """Characters that JSON writers escape in addition to the required ones: for ASCII, HTML, or
 both.
@@ -386,6 +387,7 @@ def _files(repo: Repository) -> Iterator[Path]:
     cannot be read.
     """
     for directory in (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*"))):
+        # A directory that could not be read was skipped, whatever it had of the text.
         for folder, subfolders, names in os.walk(directory / "gitcp", onerror=_fail):
             subfolders[:] = [name for name in subfolders if name != partial_clone.DIRECTORY]
             for path in (Path(folder, name) for name in sorted(names)):

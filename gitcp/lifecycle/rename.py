@@ -84,6 +84,7 @@ def _refuse_taken(store: Store, all_refs: Iterable[str], new: str) -> None:
     others push to, one of theirs, which would hide the renamed one from them.
     """
     location = ""
+    # A session took the name of one that others had pushed here, which then hid it.
     if any(ref.startswith(refs.SHARED) and ref.endswith(f"/{new}") for ref in all_refs):
         location = "of another repository is here"
     if any(rename_state.session_of(ref) == new for ref in all_refs):

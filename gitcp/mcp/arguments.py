@@ -93,6 +93,7 @@ class Arguments(BaseModel):
 def _mistake(error: ErrorDetails, known: list[str]) -> str:
     name = ".".join(map(str, error["loc"]))[:100]
     if error["type"] == "extra_forbidden":
+        # `restore` with `path` for `paths` planned a restore of everything.
         return f"there is no argument {name!r}{nearest(name, known)}"
     if error["type"] == "missing":
         return f"the argument {name!r} is missing"

@@ -49,6 +49,7 @@ def unrecorded(store: Store, files: FilePlan, before: Taken) -> Bits:
             # 0664 came back as 0644, and with umask 077 a 0644 as 0600
             if path not in before.snapshot.modes and bits != default_bits[bool(bits & 0o100)]
         ),
+        # A directory of mode 0700 came back as 0755.
         *directories,
     )
 

@@ -198,6 +198,8 @@ def unimported(store: Store, name: str, capture: Capture | None, cwd: Path) -> C
         return None
     with suppress(GitcpError):
         last = store.read(tip)
+        # Undo of a second restore brought back the conversation from before both: opencode had not
+        # imported that of the first.
         if last.restored_from is None or awaiting(store, last, cwd) is None:
             return None
         present, _ = store_capture(store, capture, last)

@@ -258,6 +258,7 @@ def plan_files(
     removed = {*(change.path for change in wanted if change.new is None), *surplus}
     missing_directories = _missing_directories(target, scope)
     created_files = [change.path for change in wanted if change.old is None]
+    # A restore to before `readme` was renamed to `README` removed the file where both are one name.
     respelled = _respelled((*created_files, *missing_directories), removed, disk)
     steps, unwritable = _steps(wanted, now, target, removed, respelled, disk)
     missing_directories = [
@@ -465,6 +466,7 @@ def _obstacle(
 ) -> str:
     """Return what thing that stays is where one of these directories must be; "" if nothing is."""
     for path in directories:
+        # One directory that could be listed but not entered (0600) stopped the whole restore.
         if disk.kind(path) == "shut":
             return f"the directory of {display(path)} cannot be entered"
         if disk.kind(path) not in ("", "directory") and path not in removed:

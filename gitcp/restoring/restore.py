@@ -396,6 +396,8 @@ def finish(
         state = _save_present(store, request, stack, before, can_skip=False)
         files, contents = _prepare(store, request, state, begun.paths)
         if forward:
+            # What somebody created or edited after a crash was removed or overwritten by
+            # --continue.
             files = leave_edited(store, contents, files, request_for(begun.safety).target)
             differing = _still_different(store, request, begun, state, contents)
             files = replace(files, kept=tuple(sorted((*files.kept, *differing), key=_path)))
@@ -778,6 +780,8 @@ def _save_present(
         request.cwd,
         trigger=Trigger.BEFORE_RESTORE,
         limits=request.scan_limits,
+        # Two restores shared a safety checkpoint: undo of the first one undid what the second had
+        # changed, and left files of the first.
         force=_is_safety(store, choice.session, stack),
         choice=choice,
         complete=complete,
@@ -896,6 +900,7 @@ def _plan_files(
         facts = SnapshotFacts(frozenset(before.made), now.recovered, before.existing, before.rules)
         files = plan_files(store.repo, objects.reader, sides, scope, disk, facts)
         if request.keeps_installed and not request.paths:
+            # A restore to before `enable` removed its hooks, and nothing was saved from then on.
             files = installed.kept(files, objects.reader, disk)
     kept = {one.path for one in files.kept}
     changed = [one for one in now.changed if one.path not in kept and within(one.path, scope)]

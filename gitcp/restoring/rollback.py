@@ -86,6 +86,7 @@ def _stable_because(points: Sequence[Point], index: int) -> str:
     point = points[index]
     if point.prompted or point.trigger in PROMPTS:
         return BEFORE_PROMPT
+    # With hooks on, rollback restored the last checkpoint: the damage itself.
     if point.trigger in ENDS:
         # Changes after the end of a turn belong to the next prompt, even if that saved nothing.
         is_last = index == 0 or points[index - 1].trigger == Trigger.SESSION_END.value

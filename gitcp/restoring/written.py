@@ -166,6 +166,7 @@ def completed(store: Store, objects: Objects, taken: Taken, written: Written) ->
     """
     side, contents = Side(objects.reader, taken.snapshot), Contents(store)
     with Writer(store.repo.root) as tree:
+        # Files that a restore had written, and that were ignored by then, stayed after undo.
         files, changed = _unseen_files(side, taken, written, contents, tree)
         empty = [path for path in written.made if _is_empty(tree, path) and not side.may_have(path)]
     if not files and not empty:

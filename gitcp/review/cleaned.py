@@ -81,6 +81,7 @@ class Cleaning:
         data = self._store.reader.read_blob(oid)
         if driver == filtered.LFS and (not data or convert.pointer_of(data) is not None):
             return oid
+        # Files that git-crypt encrypts were in a published branch as plain text.
         clean = filters.clean(self._store.repo, path, data, driver)
         self.drivers[path] = driver
         if committed is not None and clean != committed:

@@ -140,6 +140,7 @@ def _settle(store: Store, opened: OpenTransaction, run: Run, limit: float) -> Fa
         failure = replace(
             failure, outcomes=outcomes, report=_restore_files(store, transaction, failed)
         )
+        # Step results stayed after a rollback, so a retry skipped steps whose files were gone.
         _restore_results(store, transaction)
     _close(store.repo, opened)
     return failure

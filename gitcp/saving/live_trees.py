@@ -60,4 +60,5 @@ def live_trees(store: Store, name: str) -> LiveTrees:
     """Return the trees that a save into session `name` may trust: its own, and those of the session
     last used here.
     """
+    # With two sessions taking turns in one working tree, every save scanned everything.
     return LiveTrees(store, filter(None, (name, session.last_used(store))))

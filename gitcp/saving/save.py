@@ -256,7 +256,9 @@ def _revalidated_scan(store: Store, request: SaveRequest, session: str, scanned:
     is_trusted = live.is_still_valid()
     if is_newest and is_trusted:
         return taken
-    store.freshener.forget()  # pending objects stay: some are the caller's
+    # Pending objects stay: some are the caller's. They were dropped here, and the checkpoint of a
+    # graph's step named a state that was nowhere.
+    store.freshener.forget()
     return _take(store, request, live_trees(store, session) if is_trusted else frozenset())
 
 
@@ -311,6 +313,7 @@ def _save_despite_damage(store: Store, request: SaveRequest, choice: Choice, tak
         from gitcp.saving import quarantine  # damage is rare
 
         store.freshener.distrust(error.objects)
+        # A session whose last checkpoint was damaged was never saved again, by hooks silently.
         quarantined = quarantine.move_to_trash(store, choice.session)
         if quarantined is None:
             raise

@@ -225,6 +225,7 @@ def _control(data: bytes, mark: int) -> tuple[int, int] | None:
 def backslashes(data: bytes, end: int) -> int:
     """Return the number of backslashes right before `end`."""
     size = USUAL_BACKSLASHES
+    # After more than 64 in a row, --redact left JSON that was not valid.
     while True:  # JSON in JSON doubles them each time
         before = data[max(0, end - size) : end]
         count = len(before) - len(before.rstrip(b"\\"))

@@ -80,6 +80,7 @@ def export(store: Store, request: ExportRequest, fields: wire.Json) -> Exported:
     if request.agent is not None:
         return _converted(store, request, request.agent)
     chunks = _rendered(store, request, fields)
+    # In Markdown, the escaped `_` of a GitHub token hid it from the scan.
     unescaped = _unescaped(store, request)
     texts = (
         window for each in (unescaped, chunks) for _, window in checkpoint_scan.windows(each())

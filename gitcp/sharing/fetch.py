@@ -200,6 +200,7 @@ def _receive_tags(store: Store, source: Remote, names: Sequence[str]) -> None:
     try:
         remote.receive(store.repo, source.url, names)
     except GitFailed:
+        # One bad tag kept all others from being fetched.
         for name in names if len(names) > 1 else ():
             with suppress(GitFailed):
                 remote.receive(store.repo, source.url, [name])

@@ -320,6 +320,7 @@ def compare_histories(store: Store, tip: Oid, old: Oid) -> State:
     Prune and purge give the same checkpoints new commits. A checkpoint that is missing here must
     have been dropped here: otherwise it is a different session of the same name.
     """
+    # push --force replaced another person's session of the same name.
     if not store.reader.exists(old):
         return State.DIVERGED
     theirs = list(store.history(old))

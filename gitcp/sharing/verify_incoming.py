@@ -179,6 +179,8 @@ class _Validation:
     def check_sizes(self) -> None:
         """Raise StoreDamaged for a blob that is too large, or missing outside a partial clone."""
         local = [oid for oid in self.blobs if self.store.reader.exists(oid)]
+        # A session whose files had not all arrived got a ref, and every `git gc` failed from then
+        # on.
         if len(local) < len(self.blobs) and not promised.is_partial(self.store.repo):
             oid = min(self.blobs.difference(local))
             raise StoreDamaged(

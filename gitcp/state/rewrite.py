@@ -237,8 +237,8 @@ def _move(ref: str, old: str | None, new: str | None) -> Move:
 
 def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operation:
     has_failed = False
-    # git lists one directory of refs after the other, so it may miss a ref in both its old and its
-    # new place.
+    # git lists one directory of refs after the other: `gc` saw a chain that moved to the trash in
+    # neither place, and removed what was older than two weeks.
     store.writer.renew(move.new for move in listed if move.new is not None)
     for move in listed:
         if has_failed and move.new is None:

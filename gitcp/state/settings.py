@@ -159,6 +159,7 @@ def _collected(mistakes: list[BadValue] | None) -> Iterator[None]:
     """Append mistakes to the list, each once; without a list raise them."""
     try:
         yield
+    # A bad setting stopped restores, so nobody could undo the edit that had broken it.
     except BadValue as error:
         if mistakes is None:
             raise

@@ -213,6 +213,8 @@ def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
     fork's chain begins where it was forked.
     """
     renewed = then.sessions.keys() & now.sessions.keys()
+    # Undo of a delete was refused where the session had gone on under its name, as a live agent's
+    # hooks make it, and everything before it with it.
     changed = {name for name in renewed if _is_another(name, now, then)}
     if operation.what == "delete":
         changed |= {name for name in renewed if _is_fork(name, now)}

@@ -91,6 +91,7 @@ def _place(repo: Repository, identity: str | None) -> str | None:
         return identity
     try:
         original = os.fsdecode((repo.git_dir / "gitdir").read_bytes().rstrip(b"\n"))
+        # In a copy (`cp -a`) of a linked working tree, undo wrote the original's files.
         is_copy = not os.path.samefile(repo.git_dir / original, repo.root / ".git")
     except (OSError, ValueError):  # not linked, or of NULs after a crash
         return identity

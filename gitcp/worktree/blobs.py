@@ -146,6 +146,7 @@ class Blobs:
         if not stat.S_ISREG(st_mode):
             return mode
         indexed = slots[0][0] if slots else 0
+        # Checkpoints and published branches turned such a link into a text file.
         if indexed == SYMLINK and not self._symlinks:
             return SYMLINK
         if self._file_mode:

@@ -35,6 +35,7 @@ TEMPORARY = b".gitcp-tmp-"
 def is_temporary(name: bytes) -> bool:
     """Return whether `name` is a name that `Writer` gives to unfinished files."""
     prefix, digits = name[:-16], name[-16:]
+    # Any file whose name began like ours was in no checkpoint.
     return prefix == TEMPORARY and _HEX_DIGITS.issuperset(digits) and digits == digits.lower()
 
 

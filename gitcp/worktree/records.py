@@ -317,6 +317,7 @@ class ScannedDirectory:
             slots = self.folder.files[name]
             if name == RESERVED and not self.path:
                 continue
+            # A submodule whose directory had been removed counted as unchanged.
             if not is_absent(slots):
                 continue
             if slots[0][0] == GITLINK:

@@ -62,6 +62,7 @@ def outside(repo: Repository, memory: Memory | None) -> OutsideRules:
         data = content(os.fsencode(repo.root) + b"/" + path)
         if data is not None:
             files[path] = data
+    # Undo removed a file from before the restore: the rule that had hidden it was gone by then.
     return OutsideRules(*excludes(repo), files)
 
 

@@ -219,6 +219,7 @@ class Writer:
         name, directory = _name(prepared.path), prepared.directory
         try:
             with _converting_errors("write", prepared.path):
+                # Of a directory moved away during a restore, up to 63 more files were replaced.
                 self._require_in_place(prepared)
                 replaced = lstat_in(directory, name)
                 _require(_FILE + _LINK, replaced, prepared.path)

@@ -307,6 +307,7 @@ def _plan(
         raise Refused(
             f"{directory} has other files; {base.NOTHING}", hint=base.move_away(directory)
         )
+    # With --pure, opencode's next start in a new home waited for a minute.
     prepare = tuple(("opencode", "import", str(write.path)) for write in writes)
     updated = existing[session_id].row if existing and not writes else sessions[0].row
     since = (updated.get("time_updated") or 0) / 1000

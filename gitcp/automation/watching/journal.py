@@ -260,6 +260,7 @@ class Journal:
             self._walk_new(path)
         elif not name or not mask & inotify.IS_DIRECTORY or name == REPOSITORY:
             return
+        # Of two directories exchanged at once, one was taken for gone and was no longer watched.
         elif mask & GONE and not self._is_there(child):
             if mask & inotify.DELETE:
                 self._drop_one(child)  # it was empty
