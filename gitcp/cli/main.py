@@ -191,17 +191,12 @@ def invoke(args: Sequence[str], context: Context) -> int:
 
 
 def _shows_interface(context: Context) -> bool:
-    """Run the interface if `gitcp` alone was typed on a terminal, in a repository. Without its
-    extra, print how to install it, before the help.
-    """
+    """Run the interface if `gitcp` alone was typed on a terminal, in a repository."""
     if not sys.stdout.isatty():
         return False
     from gitcp.cli import ui  # only for a terminal
 
     if not (ui.is_on_terminal(context) and _is_in_repository(context)):
-        return False
-    if not ui.is_installed():
-        context.output.say(f"for the terminal interface: {ui.INSTALL}")
         return False
     ui.show(context, None)
     return True

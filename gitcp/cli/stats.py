@@ -68,7 +68,7 @@ def command(context: Context, /, **values: Any) -> None:
 
 def _print(context: Context, statistics: Stats) -> None:
     for title, text in _rows(statistics):
-        context.output.line(f"{title:<15}{text}")
+        context.output.line(f"{title:<20}{text}")
     _print_shares(context, "growth", statistics.days[-MOST:])
     _print_shares(context, "sessions", statistics.by_session[:MOST])
     if statistics.largest:
@@ -78,6 +78,9 @@ def _print(context: Context, statistics: Stats) -> None:
         context.output.line(
             f"  {humanize.size(each.bytes):>10}  {display(each.path)}  ({versions})"
         )
+    if statistics.installed:
+        size = humanize.size(statistics.installed)
+        context.output.line(f"  {size:>10}  in files that gitcp enable writes")
 
 
 def _print_shares(context: Context, title: str, shares: Sequence[Share]) -> None:
@@ -126,6 +129,7 @@ def _fields(statistics: Stats) -> wire.Json:
             {"path": wire.encode_path(each.path), "bytes": each.bytes, "versions": each.versions}
             for each in statistics.largest
         ],
+        "installed": statistics.installed,
         "days": [
             {"date": each.name, "checkpoints": each.checkpoints, "bytes": each.bytes}
             for each in statistics.days

@@ -15,16 +15,13 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import Ended, describe
 from gitcp.cli.options import Command, session_option
 from gitcp.cli.output import Output, Part
-from gitcp.errors import BadValue, GitcpError
+from gitcp.errors import BadValue
 from gitcp.safe import safe
 
 if TYPE_CHECKING:
     from gitcp.store import Store
     from gitcp.tui.acts import Console
     from gitcp.tui.app import Given
-
-MISSING = "gitcp ui needs the package textual, which is not installed"
-INSTALL = "pip install 'gitcp-checkpoints[tui]'"
 
 
 @click.command(cls=Command)
@@ -41,8 +38,6 @@ def command(context: Context, session: str | None) -> None:
     """
     if not is_on_terminal(context):
         raise BadValue("gitcp ui needs a terminal", hint="gitcp log")
-    if not is_installed():
-        raise GitcpError(MISSING, hint=INSTALL)
     show(context, session)
 
 
@@ -53,13 +48,6 @@ def is_on_terminal(context: Context) -> bool:
         and context.output.can_ask
         and context.host.env.get("TERM", "dumb") != "dumb"
     )
-
-
-def is_installed() -> bool:
-    """Return whether the extra is there, without importing it."""
-    from importlib.util import find_spec
-
-    return find_spec("textual") is not None
 
 
 def show(context: Context, session: str | None) -> None:

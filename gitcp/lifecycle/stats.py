@@ -18,6 +18,7 @@ from gitcp.git import damage, refs
 from gitcp.git.promised import AS_FAR_AS_HERE, AS_FAR_AS_PROMISED
 from gitcp.lifecycle import prune
 from gitcp.model import Oid
+from gitcp.restoring.installed import written
 from gitcp.state import rewrite, trash
 from gitcp.state.rewrite import Forest
 from gitcp.store import SEGMENT, Store, Summary
@@ -63,7 +64,8 @@ class Stats(Value):
     `conversations` is a part of `bytes`. `recent` and `recent_bytes` are the checkpoints of the
     last seven days and the data they added. `prune` and `prune_bytes` are what `delete --old`
     would drop, and the data only these checkpoints have. `days` are those with checkpoints, by UTC,
-    oldest first; `by_session` has the largest first.
+    oldest first; `by_session` has the largest first. `steps` are the checkpoints, if all are of one
+    day. `installed` is the data of files that `gitcp enable` writes, which are not among `largest`.
     """
 
     sessions: int
@@ -81,6 +83,8 @@ class Stats(Value):
     largest: tuple[Large, ...]
     days: tuple[Share, ...]
     by_session: tuple[Share, ...]
+    steps: tuple[Share, ...] = ()
+    installed: int = 0
 
 
 def stats(store: Store, most: int = 5) -> Stats:
@@ -116,7 +120,8 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
     entries = trash.entries(store)
     forests = (entry.read(store, despite_damage=True) for entry in entries)
     in_trash = [node.root for each in forests for node in each.nodes.values() if counts(node)]
-    largest = sorted(weighed.values(), key=lambda each: (-each.bytes, each.path))
+    own = written(weighed.keys())
+    days = _shares((node.created.date().isoformat(), added) for node, added in growth)
     return Stats(
         sessions=len(forest.sessions),
         checkpoints=len(roots),
@@ -130,12 +135,19 @@ def _stats(store: Store, most: int, counts: Callable[[Summary], bool]) -> Stats:
         trash_bytes=usage(store, in_trash, {*project, *roots.values()}),
         prune=len(dropped),
         prune_bytes=0 if is_all_kept else size - usage(store, kept, project),
-        largest=tuple(
-            each for each in largest if each.path and not each.path.startswith(b".gitcp/")
-        )[:most],
-        days=_shares((node.created.date().isoformat(), added) for node, added in growth),
+        largest=_largest(weighed, own)[:most],
+        days=days,
         by_session=_largest_first(_shares((node.id.session, added) for node, added in growth)),
+        steps=_shares((str(node.id), added) for node, added in growth) if len(days) == 1 else (),
+        installed=sum(weighed[path].bytes for path in own),
     )
+
+
+def _largest(weighed: Mapping[bytes, Large], own: AbstractSet[bytes]) -> tuple[Large, ...]:
+    """Return the project's paths, the largest first, without gitcp's `own` ones."""
+    paths = (path for path in weighed if path and not path.startswith(b".gitcp/"))
+    each = (weighed[path] for path in paths if path not in own)
+    return tuple(sorted(each, key=lambda large: (-large.bytes, large.path)))
 
 
 def _largest_first(shares: Iterable[Share]) -> tuple[Share, ...]:

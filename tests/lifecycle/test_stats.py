@@ -77,7 +77,7 @@ def test_nothing(project: Project) -> None:
     assert found["bytes"] == found["shared"] == found["checkpoints"] == 0
     assert found["largest"] == []
     assert project.gitcp("stats", check=0).out.startswith(
-        "checkpoints    0 checkpoints in 0 sessions, 0 tags\n"
+        "checkpoints         0 checkpoints in 0 sessions, 0 tags\n"
     )
 
 
@@ -117,6 +117,28 @@ def test_page(project: Project, tmp_path: Path) -> None:
     assert made.count("<polyline") == 1
     assert not re.search(r"<script|src=|https?:", made)
     assert project.gitcp("stats", "-o", "../s.html").code == 12
+
+
+def test_one_day(project: Project, tmp_path: Path) -> None:
+    """Of one day the page has a column for each checkpoint; what `gitcp enable` wrote is counted
+    apart from the largest paths.
+    """
+    project.gitcp("enable", "claude", "--yes", check=0)
+    for number in range(3):
+        project.write("a.txt", os.urandom(3000 * number + 1))
+        project.gitcp("save", "--session", "a", check=0)
+    found = stats(open_store(project))
+    project.gitcp("stats", "-o", "../s.html", check=0)
+    made = (tmp_path / "s.html").read_text("utf-8")
+
+    assert [each.name for each in found.steps] == ["a@1", "a@2", "a@3"]
+    assert sum(each.bytes for each in found.steps) == found.bytes
+    assert [each.path for each in found.largest] == [b"a.txt"]
+    assert found.installed > 1000
+    assert project.json("stats")["installed"] == found.installed
+    assert "  in files that gitcp enable writes\n" in project.gitcp("stats", check=0).out
+    assert made.count('<rect class="hover"') == 3
+    assert "columns: added by a checkpoint" in made
 
 
 def test_plot_of_a_year() -> None:

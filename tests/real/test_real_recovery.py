@@ -265,9 +265,11 @@ def _is_back(story: Story, target: Any, files: dict[bytes, File]) -> None:
 
 @pytest.mark.skipif(not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}")
 def test_the_plugin_is_valid(tmp_path: Path) -> None:
-    """Claude Code finds nothing wrong with what is shipped, as a plugin and as a marketplace."""
+    """Claude Code finds nothing wrong with what is shipped, as a plugin and as a marketplace, nor
+    with the repository as a marketplace.
+    """
     shipped = SOURCE / "hooks" / "claude"
-    for what in (shipped, shipped / ".claude-plugin" / "plugin.json"):
+    for what in (shipped, shipped / ".claude-plugin" / "plugin.json", SOURCE):
         done = subprocess.run(
             [CLAUDE, "plugin", "validate", what],
             env={**os.environ, "HOME": str(tmp_path)},

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from shop import Shop, furnished
-from terminal import on_terminal
 from tmux import terminal
 
 from driver import SOURCE, Project
@@ -118,19 +117,6 @@ def test_not_on_a_pipe(shop: Shop) -> None:
     refused = shop.project.gitcp("ui", check=2)
     assert "error: gitcp ui needs a terminal" in refused.err
     assert "gitcp log" in refused.err
-
-
-def test_without_the_extra(shop: Shop, tmp_path: Path) -> None:
-    """Without textual, `gitcp` prints how to install it and help; `gitcp ui` fails with that."""
-    tmp_path.joinpath("sitecustomize.py").write_text("import sys; sys.modules['textual'] = None\n")
-    env = {"PYTHONPATH": f"{tmp_path}:{SOURCE}"}
-
-    alone = on_terminal(shop.project, env=env)
-    assert "for the terminal interface: pip install 'gitcp-checkpoints[tui]'" in alone.out
-    assert "Usage: gitcp" in alone.out
-    named = on_terminal(shop.project, "ui", env=env)
-    assert named.code == 1
-    assert "hint: pip install 'gitcp-checkpoints[tui]'" in named.out
 
 
 def test_only_the_interface_loads_textual(shop: Shop) -> None:

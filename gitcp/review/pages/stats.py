@@ -36,7 +36,7 @@ def render(statistics: Stats) -> str:
         .get_template("stats.html")
         .render(
             statistics=statistics,
-            columns=columns(statistics.days),
+            columns=columns(statistics.days, statistics.steps),
             style=source("base.css", "stats.css"),
             display=display,
             plot=(WIDTH, HEIGHT),
@@ -44,11 +44,13 @@ def render(statistics: Stats) -> str:
     )
 
 
-def columns(days: Sequence[Share]) -> list[Column]:
-    """Return the plot of the last year of days, those without checkpoints included."""
+def columns(days: Sequence[Share], steps: Sequence[Share] = ()) -> list[Column]:
+    """Return the plot of the last year of days, those without checkpoints included. Of one day, it
+    is that of its checkpoints, `steps`.
+    """
     if not days:
         return []
-    every = _every_day(days)
+    every = steps[-MOST_DAYS:] or _every_day(days)
     before = sum(share.bytes for share in days) - sum(share.bytes for share in every)
     width = WIDTH / len(every)
     highest = max(share.bytes for share in every) or 1
