@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import time
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -377,6 +378,47 @@ def test_help_pages() -> None:
         page.write_text(made, "utf-8")
     assert GENERATED.search(text)
     assert text.split() == made.split()
+
+
+def man_page() -> str:
+    """The help of every command as a man page: `git help gitcp`."""
+    parts = [
+        f'.TH GITCP 1 "" "gitcp {gitcp.__version__}"',
+        ".SH NAME\ngitcp \\- checkpoints of a coding agent's work: files and conversation",
+        ".SH SYNOPSIS\n.B gitcp\n[OPTIONS] COMMAND [ARGS]\n.br\n.B git gitcp",
+        "[OPTIONS] COMMAND [ARGS]",
+        f".SH DESCRIPTION\n{_verbatim(_help())}",
+    ]
+    for group, commands in {**COMMANDS, "For setup and programs": MORE}.items():
+        parts.append(f'.SH "{group.upper()}"')
+        for name in commands:
+            for each in (name, *(form for form in FORMS if form.split()[0] == name)):
+                parts.append(f'.SS "gitcp {each}"\n{_verbatim(_help(*each.split()))}')
+    return "\n".join(parts) + "\n"
+
+
+def _verbatim(text: str) -> str:
+    """Lines as they are, in roff."""
+    lines = text.rstrip().replace("\\", "\\e").replace("-", "\\-").splitlines()
+    shown = (f"\\&{line}" if line.startswith((".", "'")) else line for line in lines)
+    return "\n".join([".nf", *shown, ".fi"])
+
+
+def test_man_page() -> None:
+    """The man page has the help of every command as it is printed; a man program finds nothing
+    wrong with it.
+    """
+    page = SOURCE / "man/gitcp.1"
+    made = man_page()
+    if UPDATE:
+        page.write_text(made, "utf-8")
+    assert page.read_text("utf-8").split() == made.split()
+    assert SOURCE.joinpath("man/git-gitcp.1").read_text() == ".so man1/gitcp.1\n"
+    if shutil.which("groff"):
+        done = subprocess.run(
+            ["groff", "-k", "-man", "-Tutf8", "-ww", page], capture_output=True, check=True
+        )
+        assert done.stderr == b""
 
 
 @pytest.mark.parametrize("command", [*LINES, *FORMS])

@@ -106,7 +106,7 @@ def copy(tmp_path: Path) -> Path:
     """A copy of what is shipped, with its rules: to be broken, or built where a build may leave
     things behind.
     """
-    for name in ("gitcp", "hooks"):
+    for name in ("gitcp", "hooks", "man"):
         shutil.copytree(
             SOURCE / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__")
         )
@@ -344,8 +344,8 @@ def test_import_is_light() -> None:
 
 
 def test_wheel(copy: Path) -> None:
-    """The wheel holds the package, its type marker, the hooks with their bytes and modes, and
-    nothing else of ours.
+    """The wheel holds the package, its type marker, the hooks with their bytes and modes, the man
+    page, and nothing else of ours.
     """
     made = copy / "made"
     options = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check")
@@ -367,7 +367,11 @@ def test_wheel(copy: Path) -> None:
     package = {str(path.relative_to(copy)): path for path in _files(copy / "gitcp")}
     assert "gitcp/_hooks/README.md" in shipped
     assert "gitcp/py.typed" in shipped
-    assert shipped.keys() == hooks.keys() | package.keys()
+    man = {
+        f"gitcp_checkpoints-{gitcp.__version__}.data/data/share/man/man1/{name}"
+        for name in ("gitcp.1", "git-gitcp.1")
+    }
+    assert shipped.keys() == hooks.keys() | package.keys() | man
     for name, path in hooks.items():
         assert wheel.read(name) == path.read_bytes(), name
         assert shipped[name].external_attr >> 16 & 0o111 == path.stat().st_mode & 0o111, name

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import tomllib
 from typing import Any
 
@@ -11,11 +13,14 @@ from hypothesis import given
 from hypothesis import settings as how_much
 from hypothesis import strategies as st
 
+import gitcp
 from gitcp.automation.install import merging, shipped, trust
 from gitcp.automation.install.appending import appended, cut
 from gitcp.automation.install.jsonc import parse
 from gitcp.automation.install.plan import SECTION
 from gitcp.errors import BadValue
+
+from driver import SOURCE
 
 WANTED = merging.groups(shipped.read("codex/hooks.json"))
 EVENTS = ("SessionStart", "Stop", "PreToolUse", "Mine")
@@ -263,3 +268,18 @@ def test_section_in_and_out_again(text: str | None) -> None:
     made = appended(text, block)
 
     assert cut(made, SECTION, lambda _: True) == text
+
+
+def test_devcontainer() -> None:
+    """The feature's script is one for sh; without an option it says which one, and does nothing."""
+    place = SOURCE / "hooks/devcontainer"
+    feature = json.loads((place / "devcontainer-feature.json").read_text("utf-8"))
+    script = str(place / "install.sh")
+    done = subprocess.run(["sh", script], env={"PATH": os.environ["PATH"]}, capture_output=True)
+
+    assert (feature["id"], feature["version"]) == ("gitcp", gitcp.__version__)
+    assert list(feature["options"]) == ["source"]
+    assert done.returncode == 1
+    assert done.stderr.startswith(b'gitcp: the option "source" says what to install')
+    assert done.stderr.endswith(b"; nothing was installed\n")
+    subprocess.run(["sh", "-n", script], check=True)
