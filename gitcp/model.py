@@ -39,7 +39,7 @@ class CheckpointId(NamedTuple):
 class StepName(NamedTuple):
     """The name and the key of a step: together they identify it in a session."""
 
-    name: str
+    name: str = ""
     key: str = ""
 
     def __str__(self) -> str:
