@@ -531,7 +531,7 @@ def _is_saved(
         draft.note.label
         or draft.note.compensations
         or draft.run
-        or draft.snapshot != parent.snapshot
+        or not _same_files(draft.snapshot, parent.snapshot, change_scope)
     ):
         return False
     if (draft.steps, draft.compensated) != (parent.steps, parent.compensated):
@@ -544,6 +544,15 @@ def _is_saved(
     if wire.encode(noted) != wire.encode(inherited):
         return False
     return change_scope is ChangeScope.FILES or _same_conversation(draft, parent, change_scope)
+
+
+def _same_files(a: Snapshot, b: Snapshot, change_scope: ChangeScope) -> bool:
+    """Return whether two snapshots are the same; where files or messages must have changed, apart
+    from git's own state: a commit of the files alone changes neither.
+    """
+    if change_scope is not ChangeScope.ALL:
+        a = replace(a, base=b.base, staged=b.staged, untracked=b.untracked)
+    return a == b
 
 
 def _is_damaged(store: Store, parent: Checkpoint) -> bool:

@@ -867,9 +867,26 @@ def test_other_settings_in_variables_are_noticed(
         assert "a.log" not in ready.git("ls-tree", "--name-only", f"refs/gitcp/sessions/{session}")
 
 
-@pytest.mark.parametrize(
-    "change", ["file", "index", "branch", "transcript", "exclude", "config", "session"]
-)
+def test_git_alone_makes_no_checkpoint(ready: Project) -> None:
+    """What git stages and commits changes no file and no message: the next checkpoint has it."""
+    agent = Claude(ready)
+    agent.turn("x", edit=edit(ready))
+    agent.calls("Stop")
+    before = triggers(ready)
+    ready.git("add", "a.txt")
+    agent.calls("Stop")
+    ready.git("commit", "--quiet", "--allow-empty", "--all", "--message", "more")
+    agent.calls("UserPromptSubmit", prompt="y")
+    agent.calls("PostToolUse", tool_name="Bash", tool_input={"command": "git commit"})
+    assert triggers(ready) == before
+
+    agent.says("assistant", "done")
+    agent.calls("Stop")
+    assert triggers(ready) == [*before, "turn"]
+    assert ready.json("show")["base"] == ready.git("rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("change", ["file", "transcript", "exclude", "config", "session"])
 def test_what_is_remembered_is_not_believed_for_long(ready: Project, change: str) -> None:
     """Whatever decides over a save and changes, is noticed by the next hook."""
     agent = Claude(ready)
@@ -879,10 +896,6 @@ def test_what_is_remembered_is_not_believed_for_long(ready: Project, change: str
     match change:
         case "file":
             edit(ready)()
-        case "index":
-            ready.git("add", "a.txt")
-        case "branch":
-            ready.git("commit", "--quiet", "--allow-empty", "--message", "more")
         case "transcript":
             agent.says("assistant", "more")
         case "exclude":
