@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from gitcp.history.show import Listing
     from gitcp.lifecycle.check import CheckReport
     from gitcp.lifecycle.fork import Forked
-    from gitcp.lifecycle.prune import PrunePlan
-    from gitcp.lifecycle.prune import Report as PruneReport
+    from gitcp.lifecycle.prune import PrunePlan, PruneReport
     from gitcp.model import (
         Agent,
         Checkpoint,
@@ -148,7 +147,7 @@ _PUBLIC = {
     "PlannedStep": "gitcp.running.steps",
     "Policy": "gitcp.retention",
     "PrunePlan": "gitcp.lifecycle.prune",
-    "PruneReport": "gitcp.lifecycle.prune:Report",
+    "PruneReport": "gitcp.lifecycle.prune",
     "Refused": "gitcp.errors",
     "Report": "gitcp.restoring.restore",
     "RepositoryNotFound": "gitcp.errors",

@@ -17,7 +17,7 @@ from gitcp.adopting import personal
 from gitcp.adopting.holdings import Holdings
 from gitcp.adopting.memory import Memory
 from gitcp.adopting.ownership import Directories, Tree
-from gitcp.adopting.plan import AdoptPlan, Item, Share
+from gitcp.adopting.plan import AdoptPlan, FoundTranscript, Share
 from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, StoreBusy, StoreDamaged
 from gitcp.git import refs
@@ -55,7 +55,7 @@ class Adopted(NamedTuple):
     why it could not be stored, "" if it was.
     """
 
-    item: Item
+    item: FoundTranscript
     store: Path
     checkpoint: Checkpoint | None
     failed: str = ""
@@ -126,10 +126,10 @@ class _Share:
         self._path = share.path
         self._numbers: dict[str, int] | None = None
         self._directories = Directories(host)
-        self._waiting: list[tuple[Item, Checkpoint]] = []
+        self._waiting: list[tuple[FoundTranscript, Checkpoint]] = []
         self._results: list[Adopted] = []
 
-    def store(self, items: Iterable[Item], advance: progress.Advance) -> list[Adopted]:
+    def store(self, items: Iterable[FoundTranscript], advance: progress.Advance) -> list[Adopted]:
         """Store conversations, oldest first, and return what became of each."""
         remaining = iter(items)
         item = next(remaining, None)
@@ -145,8 +145,11 @@ class _Share:
         return self._results
 
     def _fill(
-        self, item: Item | None, remaining: Iterator[Item], advance: progress.Advance
-    ) -> Item | None:
+        self,
+        item: FoundTranscript | None,
+        remaining: Iterator[FoundTranscript],
+        advance: progress.Advance,
+    ) -> FoundTranscript | None:
         """Write conversations until the batch is full. Return the first one that is left."""
         start, names = self._store.writer.new_bytes, set[tuple[str, str]]()
         while item is not None and self._store.writer.new_bytes - start < BATCH:
@@ -159,7 +162,7 @@ class _Share:
             item = next(remaining, None)
         return item
 
-    def _write(self, item: Item) -> None:
+    def _write(self, item: FoundTranscript) -> None:
         try:
             checkpoint = self._checkpoint(item)
         except (ConversationUnreadable, StoreDamaged) as error:
@@ -190,7 +193,7 @@ class _Share:
 
     # ------------------------------------------------------------ one conversation
 
-    def _checkpoint(self, item: Item) -> Checkpoint | None:
+    def _checkpoint(self, item: FoundTranscript) -> Checkpoint | None:
         """Write the checkpoint of a conversation; None if it is stored."""
         transcript = item.listed.found
         holding = self._held.of(transcript.agent, transcript.session_id)
@@ -223,7 +226,7 @@ class _Share:
 
     def _draft(
         self,
-        item: Item,
+        item: FoundTranscript,
         parent: Checkpoint | None,
         stored: Conversation,
         agent: Agent | None,

@@ -39,7 +39,7 @@ class AdoptRequest(Value):
     former: tuple[str, ...] = ()
 
 
-class Item(NamedTuple):
+class FoundTranscript(NamedTuple):
     """One transcript: where its session ran, why it belongs to its store, and the session that has
     its agent's session already, if any. `empty` is why there is nothing to store.
     """
@@ -70,7 +70,7 @@ class Share(NamedTuple):
     path: Path
     store: Store | None
     is_personal: bool
-    items: tuple[Item, ...]
+    items: tuple[FoundTranscript, ...]
 
 
 class AdoptPlan(NamedTuple):
@@ -86,12 +86,12 @@ class AdoptPlan(NamedTuple):
     unlisted: tuple[Unlisted, ...] = ()
 
     @property
-    def items(self) -> list[Item]:
+    def items(self) -> list[FoundTranscript]:
         """The conversations of all stores."""
         return [item for share in self.shares for item in share.items]
 
     @property
-    def unsure(self) -> list[Item]:
+    def unsure(self) -> list[FoundTranscript]:
         """Those that are to be stored, or compared with what is."""
         return [item for item in self.items if item.is_unsure]
 
@@ -234,27 +234,27 @@ class _Search:
 
 def _item(
     holdings: Holdings | None, memory: Memory, listed: Listed, origin: Origin, reason: str
-) -> Item:
+) -> FoundTranscript:
     conversation = listed.found
     if holdings is None:
         return _unstored(memory, listed, origin, reason)
     known = memory.stored_in(listed, holdings.store.repo.common_dir)
     if known in holdings.sessions:
-        return Item(listed, origin, reason, STORED, known)
+        return FoundTranscript(listed, origin, reason, STORED, known)
     holding = holdings.of(conversation.agent, conversation.session_id)
     if holding is None:
         return _unstored(memory, listed, origin, reason)
     state = LIKELY if _seems_complete(holdings.store, holding, listed) else GROWN
-    return Item(listed, origin, reason, state, holding.session)
+    return FoundTranscript(listed, origin, reason, state, holding.session)
 
 
-def _unstored(memory: Memory, listed: Listed, origin: Origin, reason: str) -> Item:
+def _unstored(memory: Memory, listed: Listed, origin: Origin, reason: str) -> FoundTranscript:
     """Return a transcript that no session has, with what the beginning tells of it."""
     empty = "" if listed.unread else memory.empty(listed)
     if empty is None:
         empty = why_empty(listed.capture)
         memory.learn_empty(listed, empty)
-    return Item(listed, origin, reason, EMPTY if empty else NEW, None, empty)
+    return FoundTranscript(listed, origin, reason, EMPTY if empty else NEW, None, empty)
 
 
 def _seems_complete(store: Store, holding: Holding, listed: Listed) -> bool:
@@ -271,6 +271,6 @@ def _seems_complete(store: Store, holding: Holding, listed: Listed) -> bool:
     return size >= listed.bytes or checkpoint.created.timestamp() >= int(listed.found.modified)
 
 
-def pending(items: Iterable[Item]) -> list[Item]:
+def pending(items: Iterable[FoundTranscript]) -> list[FoundTranscript]:
     """Return the conversations that have something to store."""
     return [item for item in items if item.is_pending]

@@ -100,7 +100,7 @@ class Moves(Opened):
         session: str | None = None,
         expire: timedelta = trash.KEPT_FOR,
         agreed: prune.PrunePlan | None = None,
-    ) -> prune.Report:
+    ) -> prune.PruneReport:
         """Drop what the policy does not keep; with `agreed`, only what that plan drops.
 
         Dropped checkpoints go to the trash; `gitcp undo` restores them. Raises BadValue

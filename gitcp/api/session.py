@@ -15,7 +15,7 @@ from gitcp.model import Checkpoint, CheckpointId, StepName, Trigger
 from gitcp.restoring import restore
 from gitcp.restoring.restore import Report
 from gitcp.running.steps import (
-    Known,
+    StepCache,
     StepPlan,
     StepRequest,
     Verdict,
@@ -48,7 +48,7 @@ class Session:
     def __init__(self, opened: Opened, name: str) -> None:
         self.opened = opened
         self.name = name
-        self._known = Known()
+        self._known = StepCache()
 
     def __enter__(self) -> Self:
         return self

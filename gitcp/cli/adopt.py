@@ -10,7 +10,7 @@ from gitcp import clock, discovery, humanize
 from gitcp.adopting import personal
 from gitcp.adopting.apply import Adopted, apply
 from gitcp.adopting.memory import Memory
-from gitcp.adopting.plan import AdoptPlan, AdoptRequest, Item, Share, pending, plan
+from gitcp.adopting.plan import AdoptPlan, AdoptRequest, FoundTranscript, Share, pending, plan
 from gitcp.cli import confirm, deletions, objects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
@@ -145,16 +145,18 @@ def _report(context: Context, plan: AdoptPlan, results: list[Adopted], *, as_jso
         output.say(line)
 
 
-def _groups(items: Iterable[Item]) -> list[tuple[str, list[Item]]]:
+def _groups(items: Iterable[FoundTranscript]) -> list[tuple[str, list[FoundTranscript]]]:
     """Return the conversations by agent."""
-    agents: dict[str, list[Item]] = {}
+    agents: dict[str, list[FoundTranscript]] = {}
     for item in items:
         if not item.empty:
             agents.setdefault(item.listed.found.agent, []).append(item)
     return sorted(agents.items())
 
 
-def _row(context: Context, share: Share, agent: str, items: list[Item]) -> tuple[str, ...]:
+def _row(
+    context: Context, share: Share, agent: str, items: list[FoundTranscript]
+) -> tuple[str, ...]:
     new, now = pending(items), context.host.now()
     oldest = min((item.listed.found.modified for item in new), default=None)
     swept = min((item.listed.deleted for item in new if item.listed.deleted), default=None)
@@ -233,7 +235,7 @@ def _share_fields(share: Share) -> Json:
     }
 
 
-def _item_fields(item: Item) -> Json:
+def _item_fields(item: FoundTranscript) -> Json:
     conversation, deleted = item.listed.found, item.listed.deleted
     return {
         "agent": conversation.agent,

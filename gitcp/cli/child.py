@@ -32,7 +32,7 @@ NOT_FOUND, NOT_RUNNABLE = 127, 126
 PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
-class Ended(NamedTuple):
+class CommandResult(NamedTuple):
     """A command's exit code as a shell reports it (128 plus the signal's number), its duration and
     the end of its output.
     """
@@ -51,7 +51,7 @@ class Started(NamedTuple):
 
 def run(
     command: Sequence[str], cwd: Path, env: Mapping[str, str], keep: int, *, out: int = 1
-) -> Ended:
+) -> CommandResult:
     """Run a command to its end. It inherits the descriptor `keep`; `out` receives its output."""
     begun = time.monotonic()
     tail = bytearray()
@@ -64,13 +64,13 @@ def run(
                 started = stack.enter_context(_on_pipes(command, cwd, env, keep, out))
         except OSError as error:
             sys.stderr.write(f"gitcp: {command[0]}: {error.strerror}\n")
-            return Ended(
+            return CommandResult(
                 NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUNNABLE, 0, b""
             )
         to.begin(started.process)
         _pump(started, tail)
         code = started.process.wait()
-    return Ended(
+    return CommandResult(
         code if code >= 0 else 128 - code, int((time.monotonic() - begun) * 1000), bytes(tail)
     )
 

@@ -19,7 +19,7 @@ from gitcp.cli.output import GREEN, Styled
 from gitcp.errors import Refused
 from gitcp.lifecycle import delete as op
 from gitcp.lifecycle import prune
-from gitcp.lifecycle.delete import DeletePlan, Report
+from gitcp.lifecycle.delete import DeletePlan, DeleteReport
 from gitcp.model import CheckpointId
 from gitcp.saving import session as session_op
 from gitcp.state.oplog import Operation
@@ -106,7 +106,7 @@ def _delete_one(
         confirm.ask(context, "Delete?", lines, nobody="nothing was deleted", no=no)
     operation = prune.drop_one(context.store, id).operation
     assert operation is not None
-    _report(context, Report(plan, operation), f" checkpoint {id}", as_json=as_json)
+    _report(context, DeleteReport(plan, operation), f" checkpoint {id}", as_json=as_json)
 
 
 def _show(context: Context, plan: DeletePlan, lines: list[str], *, as_json: bool) -> None:
@@ -130,7 +130,7 @@ def _lines(plan: DeletePlan) -> list[str]:
     return lines + [f"  {id} is the next target of undo or redo" for id in plan.needed]
 
 
-def _report(context: Context, done: Report, what: str, *, as_json: bool) -> None:
+def _report(context: Context, done: DeleteReport, what: str, *, as_json: bool) -> None:
     if as_json:
         context.output.document(
             objects.document("delete", _fields(done.plan, done.operation.trash))

@@ -11,7 +11,7 @@ import click
 from gitcp import humanize
 from gitcp.agents import KNOWN, KnownAgent, called
 from gitcp.automation.install import command, scripts
-from gitcp.automation.install.plan import Change, InstallPlan, Left, Report, Scope, apply
+from gitcp.automation.install.plan import Change, InstallPlan, InstallReport, Left, Scope, apply
 from gitcp.automation.install.targets import GIT, NAMES, detected, named
 from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
@@ -142,7 +142,7 @@ def print_plan(context: Context, plan: InstallPlan, line: Callable[..., None]) -
             line("  note: ", note)
 
 
-def _print_report(context: Context, plan: InstallPlan, report: Report) -> None:
+def _print_report(context: Context, plan: InstallPlan, report: InstallReport) -> None:
     line = context.output.line
     for step in plan.steps:
         done = [change for change in step.changes if change in report.done]
@@ -191,7 +191,7 @@ def _difference(change: Change) -> Iterator[str]:
     return (line for number, line in enumerate(lines) if number > 1)
 
 
-def _fields(plan: InstallPlan, report: Report | None) -> Json:
+def _fields(plan: InstallPlan, report: InstallReport | None) -> Json:
     left = plan.left if report is None else report.left
     return {
         "scope": "user" if plan.scope.user else "project",

@@ -18,16 +18,16 @@ from gitcp.errors import BadValue, StoreDamaged
 from gitcp.sharing import fetch as op
 from gitcp.sharing import partial_fetch, remotes
 from gitcp.sharing.fetch import Fetched
-from gitcp.sharing.push import State
+from gitcp.sharing.push import RefState
 from gitcp.value import Value
 
 RESULTS = {
-    State.SAME: "up to date",
-    State.AHEAD: "you have more: gitcp push",
-    State.BEHIND: "has newer checkpoints than yours: gitcp restore {name} --trust",
-    State.NEW: "show: gitcp show {name}, continue: gitcp restore {name} --trust",
-    State.REWRITTEN: "same checkpoints, rewritten there or here (pruned, purged or redacted)",
-    State.DIVERGED: "diverged from yours; sessions are never merged: gitcp fork {name} --trust",
+    RefState.SAME: "up to date",
+    RefState.AHEAD: "you have more: gitcp push",
+    RefState.BEHIND: "has newer checkpoints than yours: gitcp restore {name} --trust",
+    RefState.NEW: "show: gitcp show {name}, continue: gitcp restore {name} --trust",
+    RefState.REWRITTEN: "same checkpoints, rewritten there or here (pruned, purged or redacted)",
+    RefState.DIVERGED: "diverged from yours; sessions are never merged: gitcp fork {name} --trust",
 }
 
 

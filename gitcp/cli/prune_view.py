@@ -8,7 +8,7 @@ from gitcp import humanize
 from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
 from gitcp.cli.output import GREEN, YELLOW, Styled
-from gitcp.lifecycle.prune import PrunePlan, Report
+from gitcp.lifecycle.prune import PrunePlan, PruneReport
 from gitcp.retention import Verdict
 from gitcp.store import Summary
 from gitcp.wire import Json
@@ -63,7 +63,7 @@ def _dropped(context: Context, plan: PrunePlan) -> list[str]:
     )
 
 
-def report(context: Context, done: Report, *, as_json: bool) -> None:
+def report(context: Context, done: PruneReport, *, as_json: bool) -> None:
     """Print what was dropped, and how to undo it."""
     output = context.output
     if as_json:

@@ -25,7 +25,7 @@ from gitcp.cli.output import GREEN, YELLOW, Styled
 from gitcp.errors import BadValue
 from gitcp.git import refs
 from gitcp.lifecycle import purge as op
-from gitcp.lifecycle.purge import PurgePlan, PurgeRequest, Report
+from gitcp.lifecycle.purge import PurgePlan, PurgeReport, PurgeRequest
 from gitcp.state import trash
 from gitcp.value import Value
 from gitcp.worktree.paths import display
@@ -137,7 +137,7 @@ def _nothing(plan: PurgePlan) -> str:
     return "no match" + (" except on remotes" if plan.elsewhere else "")
 
 
-def _report(context: Context, request: PurgeRequest, done: Report, *, as_json: bool) -> None:
+def _report(context: Context, request: PurgeRequest, done: PurgeReport, *, as_json: bool) -> None:
     output, plan = context.output, done.plan
     if as_json:
         output.document(objects.document("purge", _fields(plan)))

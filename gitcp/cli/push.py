@@ -28,7 +28,7 @@ from gitcp.errors import BadValue, GitcpError
 from gitcp.saving import session as session_op
 from gitcp.sharing import host_checks, push_delete, remotes
 from gitcp.sharing import push as op
-from gitcp.sharing.push import Item, Report, State
+from gitcp.sharing.push import PushReport, RefState, RefUpdate
 from gitcp.sharing.push_delete import DeletePlan, DeleteReport, Deletion
 from gitcp.sharing.remotes import Remote
 from gitcp.value import Value
@@ -42,9 +42,9 @@ NOT_WITH_DELETE = {
 """Options of a push that say nothing about a deletion."""
 
 RESULTS = {
-    State.SAME: "is up to date",
-    State.BEHIND: "has newer checkpoints there: gitcp fetch",
-    State.DIVERGED: "has diverged: gitcp fetch",
+    RefState.SAME: "is up to date",
+    RefState.BEHIND: "has newer checkpoints there: gitcp fetch",
+    RefState.DIVERGED: "has diverged: gitcp fetch",
 }
 MOVED = "stale info"
 """What git says of a ref that is no longer where it was seen."""
@@ -111,7 +111,7 @@ def command(context: Context, /, **values: Any) -> None:
         unfiltered=given.unfiltered,
     )
     allowing.say_known(context, plan.known, [to.name])
-    report = Report((), ()) if given.dry_run else op.push(store, plan)
+    report = PushReport((), ()) if given.dry_run else op.push(store, plan)
     if given.as_json:
         context.output.document(objects.document("push", _fields(plan, report)))
     else:
@@ -133,7 +133,7 @@ def _names(context: Context, given: Options) -> list[str]:
     return sorted(known) if given.every else [context.session(given.session)]
 
 
-def _end(report: Report) -> None:
+def _end(report: PushReport) -> None:
     if report.refused and not report.sent:
         item, why = report.refused[0]
         raise GitcpError(f"the remote refused {item.name}: {why}", hint=_hint(why))
@@ -149,7 +149,7 @@ def _hint(why: str) -> str:
     return f"gitcp purge --path {shlex.quote(path)} --dry-run" if path else "gitcp purge -h"
 
 
-def _fields(plan: op.PushPlan, report: Report) -> wire.Json:
+def _fields(plan: op.PushPlan, report: PushReport) -> wire.Json:
     return {
         "remote": plan.remote.name,
         "items": [{**_item(i), "sent": i in report.sent} for i in plan.items],
@@ -164,7 +164,7 @@ def _fields(plan: op.PushPlan, report: Report) -> wire.Json:
     }
 
 
-def _item(item: Item) -> wire.Json:
+def _item(item: RefUpdate) -> wire.Json:
     return {
         "name": item.name,
         "kind": item.kind,
@@ -173,7 +173,7 @@ def _item(item: Item) -> wire.Json:
     }
 
 
-def _print(context: Context, plan: op.PushPlan, report: Report, *, dry: bool) -> None:
+def _print(context: Context, plan: op.PushPlan, report: PushReport, *, dry: bool) -> None:
     refused = dict(report.refused)
     left = {finding.id for finding in plan.redacted}
     if left and plan.sending:

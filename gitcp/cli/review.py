@@ -122,12 +122,12 @@ class _Thread:
 
     def __init__(self, context: Context) -> None:
         from gitcp.review.forge.places import find  # HTTP: only to post
-        from gitcp.review.forge.post import Thread
+        from gitcp.review.forge.post import CommentThread
         from gitcp.review.pages.comment import marked
 
         self._output = context.output
         self._place = find(context.host.env)
-        self._thread = Thread(self._place, time.sleep, lambda text: marked(text) is not None)
+        self._thread = CommentThread(self._place, time.sleep, lambda text: marked(text) is not None)
         self._found = self._thread.find()
         self.mark = marked(self._found.body) if self._found else None
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gitcp.agents import KnownAgent
     from gitcp.automation.install.plan import Silent
     from gitcp.restoring.placing import Placed
-    from gitcp.sharing.push_queue import Item, PushState
+    from gitcp.sharing.push_queue import PushState, QueuedRef
 
 MOST_TROUBLES = 5
 """Maximum lines about single sessions and tags of a remote."""
@@ -346,7 +346,7 @@ def _push_summary(state: PushState, now: datetime) -> str:
     return f"pushed {humanize.ago(pushed, now)}" if state.queue.pushed else "nothing to push yet"
 
 
-def _push_troubles(items: Sequence[Item]) -> Iterator[str]:
+def _push_troubles(items: Sequence[QueuedRef]) -> Iterator[str]:
     """Yield each reason once, with what it is about."""
     reasons: dict[str, list[str]] = {}
     for item in items:

@@ -14,7 +14,7 @@ from gitcp.cli.options import WORDS, produces_option, rare, together
 from gitcp.errors import BadValue
 from gitcp.model import StepName
 from gitcp.running import steps
-from gitcp.running.steps import Known, StepPlan, StepRequest, Verdict
+from gitcp.running.steps import StepCache, StepPlan, StepRequest, Verdict
 from gitcp.state.steps import Result, encode, inputs_checksum
 from gitcp.value import EMPTY, Value
 
@@ -78,7 +78,7 @@ class ShellStep(NamedTuple):
     session: str
     request: StepRequest
     used: Mapping[StepName, str]
-    known: Known
+    known: StepCache
 
     def result(self, context: Context, before: object) -> Result:
         """Return what to record after the command. Raises BadValue if it did not write a file.
@@ -109,7 +109,7 @@ def begin(
     """Return the step to run; None if it is current, which is printed. Raises Refused if a step
     that it depends on has to run first. The caller holds the step's lock.
     """
-    known = Known()
+    known = StepCache()
     request = _request(context, program, given, known)
     _, planned = steps.check(context.store, session, request, known)
     if planned.verdict is Verdict.SKIP:
@@ -124,7 +124,7 @@ def begin(
 
 def plan(context: Context, program: Sequence[str], given: Options) -> None:
     """Print which steps would run; the inputs of the step that is given are compared."""
-    known, inputs = Known(), EMPTY
+    known, inputs = StepCache(), EMPTY
     if given.step:
         request = _request(context, program, given, known)
         inputs = {request.step: request.inputs}
@@ -134,7 +134,7 @@ def plan(context: Context, program: Sequence[str], given: Options) -> None:
 
 def invalidate(context: Context, given: Options) -> None:
     """Make a step run again, and print what that affects."""
-    session, known = context.session(given.session), Known()
+    session, known = context.session(given.session), StepCache()
     steps.invalidate(context.store, session, given.invalidate or "", None, known)
     made = steps.plan_session(context.store, session, EMPTY, known)
     affected = tuple(each for each in made.steps if each.verdict is not Verdict.SKIP)
@@ -149,7 +149,9 @@ def _print(context: Context, made: StepPlan, given: Options) -> None:
             context.output.line(line)
 
 
-def _request(context: Context, program: Sequence[str], given: Options, known: Known) -> StepRequest:
+def _request(
+    context: Context, program: Sequence[str], given: Options, known: StepCache
+) -> StepRequest:
     step = StepName(given.step or "")
     inputs = {
         "command": [os.fsencode(word).decode("utf-8", "backslashreplace") for word in program],
@@ -163,7 +165,7 @@ def _request(context: Context, program: Sequence[str], given: Options, known: Kn
     )
 
 
-def _input(context: Context, text: str, known: Known) -> Any:
+def _input(context: Context, text: str, known: StepCache) -> Any:
     """Return a text, or the path and checksum of a file. Raises BadValue if it cannot be read."""
     if not text.startswith("@"):
         return os.fsencode(text).decode("utf-8", "backslashreplace")

@@ -42,7 +42,7 @@ class Damaged(ValueError):
     """A state file is not whole, or not ours: it counts as none."""
 
 
-class State:
+class ScanFile:
     """An open state file, as it was when it was opened: `head` is what applies to all of it, `root`
     names the node of the root. `beginning` is how a file of this user begins at its place.
     """
@@ -136,21 +136,21 @@ class State:
         return known, ref
 
 
-def opened(path: str) -> State:
+def opened(path: str) -> ScanFile:
     """Open a state file. Raises OSError if it cannot be read or another user could have written it,
     and Damaged.
     """
     beginning = trusted_cache.beginning(path)
     try:
         with trusted_cache.opened(path) as file:
-            return State(file, beginning)
+            return ScanFile(file, beginning)
     except Damaged:
         import fcntl  # somebody may be appending to it at this moment
 
         with trusted_cache.opened(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH)
             try:
-                return State(file, beginning)
+                return ScanFile(file, beginning)
             finally:
                 fcntl.flock(file, fcntl.LOCK_UN)  # what is returned has the same open file
 

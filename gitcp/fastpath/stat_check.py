@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Any
 
-    from gitcp.fastpath.nodes import Node, State
+    from gitcp.fastpath.nodes import Node, ScanFile
     from gitcp.fingerprint import Fingerprint
 
     Place = tuple[bytes, Node]
@@ -73,7 +73,7 @@ class Look:
         self.started = clock.of_files()
         self._children: list[tuple[int, int]] = []
         self._answer: tuple[Fingerprint, list[Change]] | None = None
-        self._loaded: State | None = None
+        self._loaded: ScanFile | None = None
 
     def begin(self) -> None:
         """Begin to look in child processes; look at a small tree at once. Never raises."""
@@ -95,7 +95,7 @@ class Look:
             while self._children:
                 ended(*self._children.pop())
 
-    def load(self) -> State:
+    def load(self) -> ScanFile:
         """Return the state file, opened; it is not opened twice while it stays the same.
 
         Raises OSError if it cannot be read, or another user could have written it; Damaged if it is
@@ -123,7 +123,7 @@ class Look:
 
 
 def places(
-    state: State, only: Collection[bytes] | None, part: int = 0, parts: int = 1
+    state: ScanFile, only: Collection[bytes] | None, part: int = 0, parts: int = 1
 ) -> Iterator[Place]:
     """Yield the directories to compare, with their nodes: one of `parts` equal parts of all, or
     those of `only`. Raises Damaged.
@@ -142,12 +142,12 @@ def places(
             yield state.nearest(path)
 
 
-def sample(state: State, part: int, parts: int) -> list[bytes]:
+def sample(state: ScanFile, part: int, parts: int) -> list[bytes]:
     """Return the paths in one of `parts` equal parts of all directories. Raises Damaged."""
     return [path for path, _ in places(state, None, part, parts)]
 
 
-def always(state: State) -> list[bytes]:
+def always(state: ScanFile) -> list[bytes]:
     """Return the paths of directories to compare even if nothing reported a change in them. Raises
     Damaged.
     """
@@ -155,7 +155,7 @@ def always(state: State) -> list[bytes]:
 
 
 def child(
-    state: State, root: bytes, only: Collection[bytes] | None, part: int, parts: int
+    state: ScanFile, root: bytes, only: Collection[bytes] | None, part: int, parts: int
 ) -> tuple[int, int]:
     """Start a child process that compares these `places`; return it, and where `ended` reads what
     it finds. Raises OSError.

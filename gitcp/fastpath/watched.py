@@ -70,7 +70,7 @@ class Watched:
         return (*known, self.missed, self.is_told, self.mounts)
 
 
-class Answer:
+class WatcherAnswer:
     """What a watcher answered: `token` for the next time; `paths` relative to the root that may
     have changed, with a "/" at the end of a directory with anything below it. None for everything.
     """
@@ -91,7 +91,7 @@ class Watch:
 
     __slots__ = ("answer", "asked", "deep", "is_narrow", "known", "missed", "mounts", "shallow")
 
-    def __init__(self, known: Watched, answer: Answer, asked: int) -> None:
+    def __init__(self, known: Watched, answer: WatcherAnswer, asked: int) -> None:
         self.known, self.answer, self.asked = known, answer, asked
         self.shallow: frozenset[bytes] = frozenset()
         self.deep: tuple[bytes, ...] = ()
@@ -215,7 +215,7 @@ def listens(git_dir: str) -> bool:
         return False
 
 
-def ask(git_dir: str, token: bytes) -> Answer | None:
+def ask(git_dir: str, token: bytes) -> WatcherAnswer | None:
     """Ask the watcher what changed since a token; None if it does not answer. Never raises."""
     if not listens(git_dir):
         return None
@@ -224,15 +224,15 @@ def ask(git_dir: str, token: bytes) -> Answer | None:
     return parse(watch_ipc.ask(os.path.join(git_dir, SOCKET), token))
 
 
-def parse(data: bytes | None) -> Answer | None:
+def parse(data: bytes | None) -> WatcherAnswer | None:
     """Return what a watcher answered; None if it is no answer."""
     token, end, rest = (data or b"").partition(b"\0")
     if not token or not end or (rest and not rest.endswith(b"\0")):
         return None
     paths = rest.split(b"\0")[:-1]
     if b"/" in paths or any(_is_outside(path) for path in paths):
-        return Answer(token, None)
-    return Answer(token, [b"" if path == b"." else path for path in paths])
+        return WatcherAnswer(token, None)
+    return WatcherAnswer(token, [b"" if path == b"." else path for path in paths])
 
 
 def _is_outside(path: bytes) -> bool:

@@ -53,7 +53,7 @@ class Loaded(NamedTuple):
     values: Mapping[str, StoredValue]
 
 
-class Known(Protocol):
+class LastVersions(Protocol):
     """The last version of each value, whose pieces the next version shares."""
 
     def __getitem__(self, name: str) -> pieces.Value: ...

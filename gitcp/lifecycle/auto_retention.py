@@ -18,7 +18,7 @@ from typing import Any
 from gitcp.errors import GitcpError, GitFailed, StoreDamaged
 from gitcp.git.repo import Repository
 from gitcp.lifecycle import prune, stats
-from gitcp.lifecycle.prune import PrunePlan, Report
+from gitcp.lifecycle.prune import PrunePlan, PruneReport
 from gitcp.model import CheckpointId
 from gitcp.retention import Candidate, Limits, Verdict, droppable, overdue
 from gitcp.state import journal, rewrite, settings, trash
@@ -38,7 +38,7 @@ def is_due_after(store: Store, saved: CheckpointId) -> bool:
     return bool(limits) and is_due(limits, last_scan(store.repo), saved, store.repo.host.now())
 
 
-def after_save(store: Store, saved: CheckpointId) -> Report | None:
+def after_save(store: Store, saved: CheckpointId) -> PruneReport | None:
     """Drop what is beyond the limits; return None if no scan is due. The
     caller must not hold the lock.
 
@@ -59,7 +59,7 @@ def after_save(store: Store, saved: CheckpointId) -> Report | None:
         raise
 
 
-def _apply_limits(store: Store, limits: Limits, now: datetime) -> Report:
+def _apply_limits(store: Store, limits: Limits, now: datetime) -> PruneReport:
     # Computing sizes is slow: done without the lock.
     plan = _plan_undamaged(store, rewrite.read(store, despite_damage=True), limits, now)
     with store.lock():
@@ -71,7 +71,7 @@ def _apply_limits(store: Store, limits: Limits, now: datetime) -> Report:
             operation = prune.drop(store, forest, plan, automatic=True) if plan.dropped else None
         trash.forget(store, (entry for entry in trash.expired(store, now) if not entry.is_damaged))
         _remember(store, limits, plan, now)
-        return Report(plan, operation)
+        return PruneReport(plan, operation)
 
 
 def _recheck(store: Store, forest: Forest, plan: PrunePlan, now: datetime) -> PrunePlan:

@@ -33,7 +33,7 @@ class DeletePlan(Value):
     needed: tuple[CheckpointId, ...]
 
 
-class Report(Value):
+class DeleteReport(Value):
     """The deletion, as planned and as logged."""
 
     plan: DeletePlan
@@ -51,7 +51,7 @@ def plan(store: Store, session: str, of: Operation | None = None) -> DeletePlan:
 
 def delete(
     store: Store, session: str, agreed: DeletePlan | None = None, of: Operation | None = None
-) -> Report:
+) -> DeleteReport:
     """Move a session to the trash, with the tags on checkpoints that no other session has. `of` is
     the operation that this redoes.
 
@@ -83,7 +83,9 @@ def delete(
             dropped={session: (), **ranges(plan.checkpoints)},
             of=of.number if of is not None else None,
         )
-        return Report(plan, rewrite.carry_out(store, _moves(store, forest, plan, name), operation))
+        return DeleteReport(
+            plan, rewrite.carry_out(store, _moves(store, forest, plan, name), operation)
+        )
 
 
 def _require_session(store: Store, session: str, of: Operation | None) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gitcp.git.repo import Repository
-    from gitcp.lifecycle.prune import Report
+    from gitcp.lifecycle.prune import PruneReport
     from gitcp.model import CheckpointId
     from gitcp.store import Store
 
@@ -125,7 +125,7 @@ def _retain(store: Store, saved: CheckpointId) -> None:
         )
 
 
-def _message(report: Report) -> str:
+def _message(report: PruneReport) -> str:
     """Return what the next save prints, "" for nothing."""
     operation, damaged = report.operation, report.plan.damaged
     parts = []

@@ -63,7 +63,7 @@ class PrunePlan(Value):
         return bool(self.dropped or self.expired)
 
 
-class Report(Value):
+class PruneReport(Value):
     """The result. `operation` is None if nothing was dropped."""
 
     plan: PrunePlan
@@ -99,7 +99,7 @@ def plan_for(store: Store, forest: Forest, request: PruneRequest) -> PrunePlan:
     return PrunePlan(tuple(verdicts), tuple(entry.name for entry in expired), tuple(forest.damaged))
 
 
-def prune(store: Store, request: PruneRequest, agreed: PrunePlan | None = None) -> Report:
+def prune(store: Store, request: PruneRequest, agreed: PrunePlan | None = None) -> PruneReport:
     """Drop what the policy does not keep, and only what is in `agreed`.
 
     Writes commits, refs under `refs/gitcp/`, and files in `<git dir>/gitcp/`. Raises what `plan`
@@ -111,10 +111,10 @@ def prune(store: Store, request: PruneRequest, agreed: PrunePlan | None = None) 
         final = _restrict(plan_for(store, forest, request), agreed)
         operation = drop(store, forest, final) if final.dropped else None
         expired_entries = [entry for entry in trash.entries(store) if entry.name in final.expired]
-        return Report(final, operation, trash.forget(store, expired_entries))
+        return PruneReport(final, operation, trash.forget(store, expired_entries))
 
 
-def redo(store: Store, operation: Operation, agreed: PrunePlan | None = None) -> Report:
+def redo(store: Store, operation: Operation, agreed: PrunePlan | None = None) -> PruneReport:
     """Redo a prune that was undone: drop the same checkpoints, except those that are needed now."""
     with store.lock():
         rewrite.finish(store)
@@ -125,7 +125,7 @@ def redo(store: Store, operation: Operation, agreed: PrunePlan | None = None) ->
                 "all of these checkpoints are needed now or already gone; nothing was changed",
                 hint="gitcp log --operations",
             )
-        return Report(final, drop(store, forest, final, what="redo", of=operation.number))
+        return PruneReport(final, drop(store, forest, final, what="redo", of=operation.number))
 
 
 def plan_redo(store: Store, operation: Operation, forest: Forest | None = None) -> PrunePlan:
@@ -155,13 +155,13 @@ def plan_one(store: Store, id: CheckpointId, forest: Forest | None = None) -> Pr
     return plan
 
 
-def drop_one(store: Store, id: CheckpointId) -> Report:
+def drop_one(store: Store, id: CheckpointId) -> PruneReport:
     """Drop one checkpoint. Writes and raises as `prune` and `plan_one` do."""
     with store.lock():
         rewrite.finish(store)
         forest = rewrite.read(store, despite_damage=True)
         plan = plan_one(store, id, forest)
-        return Report(plan, drop(store, forest, plan))
+        return PruneReport(plan, drop(store, forest, plan))
 
 
 def _plan_chosen(

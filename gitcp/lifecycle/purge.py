@@ -73,7 +73,7 @@ class PurgePlan(Value):
         return bool(self.places or self.tags or self.trash or self.beside)
 
 
-class Report(Value):
+class PurgeReport(Value):
     """The result. `operation` is None if no checkpoint or tag contained it."""
 
     plan: PurgePlan
@@ -125,7 +125,7 @@ def plan(store: Store, request: PurgeRequest) -> PurgePlan:
         scratch.writer.discard()
 
 
-def purge(store: Store, request: PurgeRequest) -> Report:
+def purge(store: Store, request: PurgeRequest) -> PurgeReport:
     """Remove it from everything in this repository.
 
     Writes objects, refs under `refs/gitcp/` and files in `<git dir>/gitcp/`. Raises StoreDamaged
@@ -134,7 +134,7 @@ def purge(store: Store, request: PurgeRequest) -> Report:
     """
     final = plan(store, request)
     if not final:
-        return Report(final, None)
+        return PurgeReport(final, None)
     # The slow part runs without the lock. Its objects are reused below.
     _edit(store, request)
     store.writer.flush(keep=True)
@@ -145,7 +145,7 @@ def purge(store: Store, request: PurgeRequest) -> Report:
         moves = list(_moves(store, editor))
         store.writer.flush(keep=True)
         _clean_files(store.repo, editor.edit.text)
-        report = Report(
+        report = PurgeReport(
             final,
             rewrite.carry_out(store, moves, _operation(store, request, final)) if moves else None,
         )

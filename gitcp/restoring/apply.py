@@ -40,7 +40,7 @@ Seen = Callable[[bytes], Stamp | None]
 """Returns the stat of a path at the time of the snapshot; None if the path did not exist."""
 
 
-class Done:
+class Applied:
     """The changes made to the files so far."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Done:
         self.failed: list[Kept] = []
 
 
-def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) -> Done:
+def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) -> Applied:
     """Apply `plan` below the root of `tree`, and return what was changed.
 
     A path that fails is reported and does not stop the others. Directories are not fsynced yet.
@@ -61,7 +61,7 @@ def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) ->
         return _apply(_Work(contents, tree, seen), plan, advance)
 
 
-def _apply(work: _Work, plan: FilePlan, advance: progress.Advance) -> Done:
+def _apply(work: _Work, plan: FilePlan, advance: progress.Advance) -> Applied:
     tree = work.tree
     for step in plan.clear:
         work.attempt(step.path, partial(work.remove, step))
@@ -87,7 +87,7 @@ def _apply(work: _Work, plan: FilePlan, advance: progress.Advance) -> Done:
 
 
 def still_wrong(
-    contents: Contents, plan: FilePlan, done: Done, tree: Writer, after: Side
+    contents: Contents, plan: FilePlan, done: Applied, tree: Writer, after: Side
 ) -> list[Kept]:
     """Return the changed paths that are not as planned, by a snapshot taken `after`.
 
@@ -138,7 +138,7 @@ class _Work:
     """One plan being applied."""
 
     def __init__(self, contents: Contents, tree: Writer, seen: Seen) -> None:
-        self.done = Done()
+        self.done = Applied()
         self.tree = tree
         self._contents = contents
         self._seen = seen

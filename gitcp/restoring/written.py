@@ -22,7 +22,7 @@ from gitcp.git.fsync import make_own_directory
 from gitcp.git.objects import Objects
 from gitcp.git.repo import Repository
 from gitcp.model import EXECUTABLE, FILE, SYMLINK, Conversion, Entry, Oid, Snapshot
-from gitcp.restoring.apply import Done, ordinary
+from gitcp.restoring.apply import Applied, ordinary
 from gitcp.restoring.contents import Contents
 from gitcp.restoring.merge import edited_tree
 from gitcp.restoring.plan import ALONE, FilePlan, Kept, Side, parents, within
@@ -103,7 +103,7 @@ def written_by(
     store: Store,
     request: RestoreRequest,
     files: FilePlan,
-    done: Done,
+    done: Applied,
     before: Snapshot,
     tree: Writer,
     begun: Unfinished | None,

@@ -88,7 +88,7 @@ class StepRequest(Value):
     any_inputs: bool = False
 
 
-class Known:
+class StepCache:
     """What was read before: results by object id, checksums of files by fingerprint. For one
     session object; threads may share it.
     """
@@ -196,7 +196,7 @@ def _upstream_reasons(
 
 
 def plan_session(
-    store: Store, session: str, inputs: Mapping[StepName, str | None], known: Known
+    store: Store, session: str, inputs: Mapping[StepName, str | None], known: StepCache
 ) -> StepPlan:
     """Return the plan for every recorded step of a session, and for the steps in `inputs`. Writes
     nothing. Raises StoreDamaged.
@@ -214,7 +214,7 @@ def plan_session(
 
 
 def check(
-    store: Store, session: str, request: StepRequest, known: Known
+    store: Store, session: str, request: StepRequest, known: StepCache
 ) -> tuple[Result | None, PlannedStep]:
     """Return the recorded result of a step, and whether it has to run. Raises Refused if a step
     that it names has not run, or would have to run again.
@@ -239,7 +239,7 @@ def check(
     return results.find(request.step), planned[request.step]
 
 
-def _results(store: Store, session: str, known: Known) -> Results:
+def _results(store: Store, session: str, known: StepCache) -> Results:
     tip = store.tip(session)
     return Results(store, store.read(tip).steps if tip else None, known.results)
 
@@ -248,7 +248,11 @@ def _results(store: Store, session: str, known: Known) -> Results:
 
 
 def record(
-    store: Store, request: StepRequest, result: Result, used: Mapping[StepName, str], known: Known
+    store: Store,
+    request: StepRequest,
+    result: Result,
+    used: Mapping[StepName, str],
+    known: StepCache,
 ) -> Result:
     """Return the result to record, with what the step used and the files it wrote. Raises BadValue
     if one of these is missing.
@@ -271,7 +275,7 @@ def record(
 
 
 def checksums(
-    store: Store, session: str, depends: tuple[StepName, ...], known: Known
+    store: Store, session: str, depends: tuple[StepName, ...], known: StepCache
 ) -> dict[StepName, str]:
     """Return the checksums of the results of steps."""
     results = _results(store, session, known)
@@ -279,7 +283,7 @@ def checksums(
     return {step: result.checksum for step, result in recorded.items() if result}
 
 
-def invalidate(store: Store, session: str, name: str, key: str | None, known: Known) -> Saved:
+def invalidate(store: Store, session: str, name: str, key: str | None, known: StepCache) -> Saved:
     """Mark the results of a step as invalid, with every key unless `key` is given: it runs again,
     and what depends on it if its result changes. Saves a checkpoint. Raises RevisionNotFound.
     """

@@ -39,10 +39,10 @@ LARGEST = 1 << 26
 LONGEST = 120
 """Maximum characters of a title."""
 
-Lines = dict[str, "Entry"]
+Lines = dict[str, "CatalogueEntry"]
 
 
-class Entry(Value):
+class CatalogueEntry(Value):
     """A session in the catalogue: its tip, the time of its last checkpoint as ISO 8601, its title,
     and its agent ("" if there is none).
     """
@@ -54,14 +54,14 @@ class Entry(Value):
     agent: str = ""
 
 
-def describe(store: Store, session: str, tip: Oid, sieve: Sieve) -> Entry:
+def describe(store: Store, session: str, tip: Oid, sieve: Sieve) -> CatalogueEntry:
     """Return the entry of a session that ends at `tip`, its texts without secrets. Raises
     StoreDamaged.
     """
     last = store.read(tip)
     title = one_line(_clean(Session(session, last, 0, ()).title, sieve), LONGEST)
     agent = _clean(last.agent.name, sieve) if last.agent else ""
-    return Entry(session, tip, wire.encode_time(last.created), title, agent)
+    return CatalogueEntry(session, tip, wire.encode_time(last.created), title, agent)
 
 
 def _clean(text: str, sieve: Sieve) -> str:
@@ -108,8 +108,11 @@ def remember(store: Store, source: Remote, commit: Oid) -> None:
 
 
 def changed(
-    store: Store, entries: Mapping[str, Entry], refs: RemoteRefs, sent: Mapping[str, Entry]
-) -> dict[str, Entry | None]:
+    store: Store,
+    entries: Mapping[str, CatalogueEntry],
+    refs: RemoteRefs,
+    sent: Mapping[str, CatalogueEntry],
+) -> dict[str, CatalogueEntry | None]:
     """Return what to change in a catalogue with `entries` (None: remove): `sent` is written,
     sessions that the remote no longer lists are removed, and stale entries renewed, as far as their
     checkpoints are here.
@@ -131,8 +134,8 @@ def changed(
 
 def write(
     store: Store,
-    entries: Mapping[str, Entry],
-    changes: Mapping[str, Entry | None],
+    entries: Mapping[str, CatalogueEntry],
+    changes: Mapping[str, CatalogueEntry | None],
     old: Oid | None,
     sieve: Sieve,
     *,
@@ -175,25 +178,25 @@ def _shards(store: Store, commit: Oid) -> dict[str, Oid]:
     return {os.fsdecode(each.name): each.oid for each in entries if each.mode == FILE}
 
 
-def _lines(store: Store, oid: Oid) -> Iterator[Entry]:
+def _lines(store: Store, oid: Oid) -> Iterator[CatalogueEntry]:
     for line in store.reader.read_blob(oid).splitlines():
         entry = _decode(wire.parse_line(line))
         if entry is not None:
             yield entry
 
 
-def _encode(entry: Entry) -> bytes:
-    fields = {name: getattr(entry, name) for name in Entry.fields if getattr(entry, name)}
+def _encode(entry: CatalogueEntry) -> bytes:
+    fields = {name: getattr(entry, name) for name in CatalogueEntry.fields if getattr(entry, name)}
     return wire.dumps(fields, small=True) + b"\n"
 
 
-def _decode(fields: wire.Json | None) -> Entry | None:
+def _decode(fields: wire.Json | None) -> CatalogueEntry | None:
     """Return the entry in a line, None if it is not one."""
-    values = {name: (fields or {}).get(name, "") for name in Entry.fields}
+    values = {name: (fields or {}).get(name, "") for name in CatalogueEntry.fields}
     texts: Iterable[object] = values.values()
     if not all(isinstance(text, str) for text in texts) or not HEX.match(values["tip"]):
         return None
-    return Entry(
+    return CatalogueEntry(
         values["session"],
         Oid(values["tip"]),
         _time(values["time"]),

@@ -20,7 +20,7 @@ from gitcp.git.remote import FEW, Update
 from gitcp.model import Oid
 from gitcp.secrets.checkpoint_scan import Sieve
 from gitcp.sharing import catalogue, host_checks, remote_refs
-from gitcp.sharing.catalogue import Entry, Lines
+from gitcp.sharing.catalogue import CatalogueEntry, Lines
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
 from gitcp.store import Store
@@ -154,7 +154,7 @@ class Delivery:
             reason = self._again(current, reason)
         return Delivered(refused, reason)
 
-    def _entries(self, moved: Mapping[str, Update]) -> Iterator[tuple[str, Entry]]:
+    def _entries(self, moved: Mapping[str, Update]) -> Iterator[tuple[str, CatalogueEntry]]:
         for name, update in moved.items():
             if update.new:
                 with suppress(StoreDamaged):
@@ -220,7 +220,7 @@ class Delivery:
 
     def _catalogue(
         self,
-        sent: Mapping[str, Entry],
+        sent: Mapping[str, CatalogueEntry],
         deleted: Collection[str] = (),
         *,
         descends: bool = False,
@@ -242,7 +242,7 @@ class Delivery:
         new = catalogue.write(self._store, lines, changes, base, self._sieve, parent=parent)
         return (Update(self._to.catalogue, new, old),)
 
-    def _again(self, sent: Mapping[str, Entry], reason: str) -> str:
+    def _again(self, sent: Mapping[str, CatalogueEntry], reason: str) -> str:
         """Write the catalogue after it failed for a reason: on top of what is there now, if that
         moved. Return why that failed, too, "" if it did not.
         """

@@ -13,8 +13,8 @@ from gitcp.errors import GitcpError, GitFailed, RevisionNotFound, StoreBusy, Sto
 from gitcp.git import partial_clone, remote
 from gitcp.model import Oid
 from gitcp.sharing import catalogue, remote_refs, verify_incoming
-from gitcp.sharing.catalogue import Entry
-from gitcp.sharing.push import State, compare_histories
+from gitcp.sharing.catalogue import CatalogueEntry
+from gitcp.sharing.push import RefState, compare_histories
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
 from gitcp.store import Store
@@ -34,10 +34,10 @@ class Fetched(Value):
 
     session: str
     tip: Oid
-    state: State | None = None
+    state: RefState | None = None
     checkpoints: int = 0
     refused: str = ""
-    entry: Entry | None = None
+    entry: CatalogueEntry | None = None
 
 
 def listing(store: Store, source: Remote) -> tuple[Fetched, ...]:
@@ -159,16 +159,16 @@ def _update(
     return Fetched(one.session, one.tip, _state(store, one.tip, local), len(fresh))
 
 
-def _state(store: Store, remote: Oid, local: Oid | None) -> State:
+def _state(store: Store, remote: Oid, local: Oid | None) -> RefState:
     """Return how the remote's session `there` compares with the local one."""
     if local is None:
-        return State.NEW
+        return RefState.NEW
     if local == remote:
-        return State.SAME
+        return RefState.SAME
     if any(summary.commit == local for summary in store.history(remote)):
-        return State.BEHIND
+        return RefState.BEHIND
     ahead = any(summary.commit == remote for summary in store.history(local))
-    return State.AHEAD if ahead else compare_histories(store, local, remote)
+    return RefState.AHEAD if ahead else compare_histories(store, local, remote)
 
 
 def _update_tags(

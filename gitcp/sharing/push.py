@@ -28,7 +28,7 @@ from gitcp.value import EMPTY, Value
 NOTHING = "nothing was sent"
 
 
-class State(StrEnum):
+class RefState(StrEnum):
     """How a local ref compares with the remote's."""
 
     NEW = "new"
@@ -39,7 +39,7 @@ class State(StrEnum):
     REWRITTEN = "rewritten"
 
 
-class Item(Value):
+class RefUpdate(Value):
     """One ref to push, `ref` on the remote, with its local and remote value and the number of new
     checkpoints.
     """
@@ -47,7 +47,7 @@ class Item(Value):
     name: str
     kind: str
     ref: str
-    state: State
+    state: RefState
     new: Oid
     old: Oid | None
     checkpoints: int = 0
@@ -64,7 +64,7 @@ class PushPlan(Value):
 
     remote: Remote
     listed: RemoteRefs
-    items: tuple[Item, ...]
+    items: tuple[RefUpdate, ...]
     findings: tuple[Finding, ...]
     allowed: Collection[str] = frozenset()
     redacted: tuple[Finding, ...] = ()
@@ -73,20 +73,22 @@ class PushPlan(Value):
     has_more: bool = False
 
     @property
-    def sending(self) -> tuple[Item, ...]:
+    def sending(self) -> tuple[RefUpdate, ...]:
         """The refs that would move."""
         return tuple(
-            item for item in self.items if item.state in (State.NEW, State.AHEAD, State.REWRITTEN)
+            item
+            for item in self.items
+            if item.state in (RefState.NEW, RefState.AHEAD, RefState.REWRITTEN)
         )
 
 
-class Report(Value):
+class PushReport(Value):
     """The refs that were sent, those that the remote rejected, with its reason, and why the
     remote's catalogue was not updated ("" if it was).
     """
 
-    sent: tuple[Item, ...]
-    refused: tuple[tuple[Item, str], ...]
+    sent: tuple[RefUpdate, ...]
+    refused: tuple[tuple[RefUpdate, str], ...]
     catalogue: str = ""
 
 
@@ -147,7 +149,7 @@ def compare(
         items.append(item)
         commits |= dict.fromkeys(fresh)
         if fresh and not unfiltered:
-            sent = item.old if item.state is State.AHEAD else None
+            sent = item.old if item.state is RefState.AHEAD else None
             drivers |= filtered.in_checkpoints(store, fresh, sent)
         items += _tags(to, outgoing, listed, force=force)
     checkpoint_scan.fetch_missing(store, commits)
@@ -171,14 +173,14 @@ class _Scanned(Value):
 
 def _scan(
     store: Store,
-    items: Iterable[Item],
+    items: Iterable[RefUpdate],
     commits: Collection[Oid],
     allowed: Collection[str],
     asked: Asked,
 ) -> _Scanned:
     """Scan what would leave; if there is a finding, ask what the remote has."""
     items = tuple(items)
-    tag_values = {i.name: i.new for i in items if i.kind == "tag" and i.state is not State.SAME}
+    tag_values = {i.name: i.new for i in items if i.kind == "tag" and i.state is not RefState.SAME}
     search = checkpoint_scan.search(
         store, commits, allowed, checkpoint_scan.of_tags(store, tag_values).values()
     )
@@ -234,7 +236,7 @@ def _outgoing(
     )
 
 
-def push(store: Store, agreed: PushPlan, pace: Pace | None = None) -> Report:
+def push(store: Store, agreed: PushPlan, pace: Pace | None = None) -> PushReport:
     """Push what somebody asked for: `send` it. A session that was deleted on the remote is from now
     on pushed in the background again.
     """
@@ -246,7 +248,7 @@ def push(store: Store, agreed: PushPlan, pace: Pace | None = None) -> Report:
     return report
 
 
-def send(store: Store, agreed: PushPlan, pace: Pace | None = None) -> Report:
+def send(store: Store, agreed: PushPlan, pace: Pace | None = None) -> PushReport:
     """Push as planned, and update the remote's catalogue. Writes the tracking refs below
     `refs/gitcp/remotes/` of what arrived. `pace` is by default at most six pushes a minute.
 
@@ -259,9 +261,9 @@ def send(store: Store, agreed: PushPlan, pace: Pace | None = None) -> Report:
         store.writer.release()  # redacted copies stay unreferenced
 
 
-def _push(store: Store, agreed: PushPlan, pace: Pace) -> Report:
+def _push(store: Store, agreed: PushPlan, pace: Pace) -> PushReport:
     require_clean(agreed)
-    diverged = next((item for item in agreed.items if item.state is State.DIVERGED), None)
+    diverged = next((item for item in agreed.items if item.state is RefState.DIVERGED), None)
     if diverged is not None:
         raise _diverged(agreed.remote, diverged)
     sieve = Sieve(agreed.allowed)
@@ -273,7 +275,7 @@ def _push(store: Store, agreed: PushPlan, pace: Pace) -> Report:
     sent = tuple(item for item in agreed.sending if item.ref not in refused)
     track(store, agreed.remote, sent)
     rejected = tuple((i, refused[i.ref]) for i in agreed.sending if i.ref in refused)
-    return Report(sent, rejected, delivered.catalogue)
+    return PushReport(sent, rejected, delivered.catalogue)
 
 
 def require_clean(agreed: PushPlan) -> None:
@@ -289,32 +291,32 @@ def require_clean(agreed: PushPlan) -> None:
 
 def _session(
     store: Store, to: Remote, outgoing: _Outgoing, listed: RemoteRefs, *, force: bool
-) -> tuple[Item, tuple[Oid, ...]]:
+) -> tuple[RefUpdate, tuple[Oid, ...]]:
     """Return the item of a session, and its checkpoints that the remote does not have, oldest
     first.
     """
     session, chain = outgoing.session, outgoing.chain
     old = listed.tip(session)
     state = _state(store, chain, old)
-    if state is State.REWRITTEN and not force:
-        state = State.DIVERGED
-    fresh = chain if state in (State.NEW, State.REWRITTEN) else ()
-    if old is not None and state is State.AHEAD:
+    if state is RefState.REWRITTEN and not force:
+        state = RefState.DIVERGED
+    fresh = chain if state in (RefState.NEW, RefState.REWRITTEN) else ()
+    if old is not None and state is RefState.AHEAD:
         fresh = chain[chain.index(old) + 1 :]
     ref = listed.ref(to, session)
-    return Item(session, "session", ref, state, chain[-1], old, len(fresh)), fresh
+    return RefUpdate(session, "session", ref, state, chain[-1], old, len(fresh)), fresh
 
 
-def _state(store: Store, chain: Sequence[Oid], old: Oid | None) -> State:
+def _state(store: Store, chain: Sequence[Oid], old: Oid | None) -> RefState:
     """Return how a chain, oldest first, compares with the remote's tip `old`."""
     if old is None:
-        return State.NEW
+        return RefState.NEW
     if old == chain[-1]:
-        return State.SAME
-    return State.AHEAD if old in chain else compare_histories(store, chain[-1], old)
+        return RefState.SAME
+    return RefState.AHEAD if old in chain else compare_histories(store, chain[-1], old)
 
 
-def compare_histories(store: Store, tip: Oid, old: Oid) -> State:
+def compare_histories(store: Store, tip: Oid, old: Oid) -> RefState:
     """Return how the remote's tip `old` relates to ours, which does not contain it.
 
     Prune and purge give the same checkpoints new commits. A checkpoint that is missing here must
@@ -322,10 +324,10 @@ def compare_histories(store: Store, tip: Oid, old: Oid) -> State:
     """
     # push --force replaced another person's session of the same name.
     if not store.reader.exists(old):
-        return State.DIVERGED
+        return RefState.DIVERGED
     theirs = list(store.history(old))
     if any(summary.commit == tip for summary in theirs):
-        return State.BEHIND
+        return RefState.BEHIND
     ours = {summary.id: summary.created for summary in store.history(tip)}
     missing = [summary.id for summary in theirs if summary.id not in ours]
     same = all(ours.get(summary.id, summary.created) == summary.created for summary in theirs)
@@ -333,7 +335,7 @@ def compare_histories(store: Store, tip: Oid, old: Oid) -> State:
     rewritten = (
         same and theirs[0].id.number <= last and (not missing or _all_dropped(store, missing))
     )
-    return State.REWRITTEN if rewritten else State.DIVERGED
+    return RefState.REWRITTEN if rewritten else RefState.DIVERGED
 
 
 def _all_dropped(store: Store, ids: Iterable[CheckpointId]) -> bool:
@@ -345,17 +347,17 @@ def _all_dropped(store: Store, ids: Iterable[CheckpointId]) -> bool:
     )
 
 
-def _tags(to: Remote, outgoing: _Outgoing, listed: RemoteRefs, *, force: bool) -> list[Item]:
+def _tags(to: Remote, outgoing: _Outgoing, listed: RemoteRefs, *, force: bool) -> list[RefUpdate]:
     items = []
     for name, oid in outgoing.tags.items():
         old = listed.tags.get(name)
-        moved = State.REWRITTEN if force else State.BEHIND
-        state = State.NEW if old is None else State.SAME if old == oid else moved
-        items.append(Item(name, "tag", to.tags + name, state, oid, old))
+        moved = RefState.REWRITTEN if force else RefState.BEHIND
+        state = RefState.NEW if old is None else RefState.SAME if old == oid else moved
+        items.append(RefUpdate(name, "tag", to.tags + name, state, oid, old))
     return items
 
 
-def track(store: Store, to: Remote, items: Iterable[Item]) -> None:
+def track(store: Store, to: Remote, items: Iterable[RefUpdate]) -> None:
     """Update the tracking refs of what the remote has. If this fails, the next fetch repairs it."""
     with store.lock():
         for item in items:
@@ -363,7 +365,7 @@ def track(store: Store, to: Remote, items: Iterable[Item]) -> None:
             store.repo.refs.update(name, item.new, store.repo.refs.read(name))
 
 
-def _diverged(to: Remote, item: Item) -> Refused:
+def _diverged(to: Remote, item: RefUpdate) -> Refused:
     return Refused(
         f"session {item.name} and the one on {to.name} have diverged; nothing was sent",
         (

@@ -17,7 +17,7 @@ from gitcp.git.remote import Update
 from gitcp.model import Oid
 from gitcp.secrets.checkpoint_scan import Sieve
 from gitcp.sharing import catalogue, remote_refs
-from gitcp.sharing.catalogue import Entry
+from gitcp.sharing.catalogue import CatalogueEntry
 from gitcp.sharing.delivery import Delivery, Pace, within_rate
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
@@ -44,7 +44,7 @@ class Deletion(Value):
     chain: tuple[Summary, ...] = ()
     author: str = ""
     shared: int = 0
-    entry: Entry | None = None
+    entry: CatalogueEntry | None = None
 
 
 class DeletePlan(Value):
@@ -178,7 +178,7 @@ def _deletion(
     name: str,
     chain: Sequence[Summary],
     alone: Collection[str],
-    entry: Entry | None,
+    entry: CatalogueEntry | None,
 ) -> Deletion:
     commits = {node.commit for node in chain if node.commit in alone}
     tags = {

@@ -22,7 +22,7 @@ from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Oid
 from gitcp.sharing import push, remote_haves, remote_refs, remotes
-from gitcp.sharing.push import PushPlan, State
+from gitcp.sharing.push import PushPlan, RefState
 from gitcp.sharing.remote_haves import Asked
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
@@ -47,7 +47,7 @@ class Timing(Value):
     failures: int = 5
 
 
-class Item(Value):
+class QueuedRef(Value):
     """A ref to send, its full name here, and its value. `is_held`: it cannot be sent until somebody
     acts, and `reason` says why; otherwise `reason` is that of the last of `failures`.
     """
@@ -64,7 +64,7 @@ class Queue(Value):
     in seconds since 1970 (0: never).
     """
 
-    items: tuple[Item, ...] = ()
+    items: tuple[QueuedRef, ...] = ()
     tried: float = 0
     pushed: float = 0
 
@@ -218,7 +218,7 @@ class _Worker:
         wait = self._timing.wait * 2 ** (self._failures - 1) if self._failures else 0.0
         return max(self._queue.tried + self._timing.apart, clock.seconds() + wait)
 
-    def _next(self) -> tuple[Item, ...]:
+    def _next(self) -> tuple[QueuedRef, ...]:
         """Return the items of the next attempt, those that failed least first. Each failure halves
         their number, so that a bad one keeps no others back.
         """
@@ -226,7 +226,9 @@ class _Worker:
         left.sort(key=lambda item: item.failures)
         return tuple(left[: max(1, min(MOST, len(left)) >> self._failures)])
 
-    def _send(self, consent: Consent, to: Remote, batch: tuple[Item, ...]) -> dict[str, Item]:
+    def _send(
+        self, consent: Consent, to: Remote, batch: tuple[QueuedRef, ...]
+    ) -> dict[str, QueuedRef]:
         """Send items. Return those that were not sent, by ref, with the reason."""
         listed = remote_refs.read(self._store, to, to.destination)
         # Only now: a session that is deleted there was noted before that.
@@ -279,7 +281,7 @@ class _Worker:
         if not whole.items:
             return {}
         report = push.send(self._store, whole, self._pace)
-        push.track(self._store, to, [i for i in whole.items if i.state is State.SAME])
+        push.track(self._store, to, [i for i in whole.items if i.state is RefState.SAME])
         return {_local_ref(item): why for item, why in report.refused}
 
     def _pace(self) -> None:
@@ -287,7 +289,9 @@ class _Worker:
         time.sleep(max(0.0, self._queue.tried + self._timing.apart - clock.seconds()))
         self._save(replace(self._queue, tried=clock.seconds()))
 
-    def _settle(self, consent: Consent, batch: tuple[Item, ...], left: Mapping[str, Item]) -> None:
+    def _settle(
+        self, consent: Consent, batch: tuple[QueuedRef, ...], left: Mapping[str, QueuedRef]
+    ) -> None:
         """Write what became of a batch: what was sent goes, the rest to the back."""
         still = wanted(self._store, consent)
         back = [
@@ -313,7 +317,7 @@ class _Worker:
             _write(self._store, self._remote, queue)
 
 
-def _sessions(store: Store, batch: Iterable[Item]) -> dict[str, Oid]:
+def _sessions(store: Store, batch: Iterable[QueuedRef]) -> dict[str, Oid]:
     """Return the sessions of items with their tips; a tag is sent with its session."""
     named = {_session_of(store, item): item.tip for item in batch if _is_session(item)}
     tagged = {_session_of(store, item) for item in batch if not _is_session(item)}
@@ -321,17 +325,17 @@ def _sessions(store: Store, batch: Iterable[Item]) -> dict[str, Oid]:
     return {**tips, **named}
 
 
-def _session_of(store: Store, item: Item) -> str:
+def _session_of(store: Store, item: QueuedRef) -> str:
     if _is_session(item):
         return item.ref.removeprefix(refs.SESSIONS)
     return store.summary(store.peel(item.tip)).id.session
 
 
-def _is_session(item: Item) -> bool:
+def _is_session(item: QueuedRef) -> bool:
     return item.ref.startswith(refs.SESSIONS)
 
 
-def _deleted(store: Store, to: Remote, batch: Iterable[Item]) -> dict[str, str]:
+def _deleted(store: Store, to: Remote, batch: Iterable[QueuedRef]) -> dict[str, str]:
     """Return the refs of sessions that somebody deleted on the remote, here, and how to push them
     again.
     """
@@ -354,7 +358,7 @@ def _obstacle(plan: PushPlan) -> str:
     if plan.findings:
         count = len({finding.id for finding in plan.findings})
         return f"{humanize.count(count, 'secret')} found: {command}"
-    return f"it has diverged: {command}" if session.state is State.DIVERGED else ""
+    return f"it has diverged: {command}" if session.state is RefState.DIVERGED else ""
 
 
 def _held(plan: PushPlan, obstacle: str) -> dict[str, str]:
@@ -365,13 +369,13 @@ def _held(plan: PushPlan, obstacle: str) -> dict[str, str]:
         "tag": f"{name} has another tag of this name: gitcp push {name} --force",
     }
     reasons = {
-        _local_ref(item): obstacle or (behind[item.kind] if item.state is State.BEHIND else "")
+        _local_ref(item): obstacle or (behind[item.kind] if item.state is RefState.BEHIND else "")
         for item in plan.items
     }
     return {ref: reason for ref, reason in reasons.items() if reason}
 
 
-def _local_ref(item: push.Item) -> str:
+def _local_ref(item: push.RefUpdate) -> str:
     return f"{refs.PREFIX}{item.kind}s/{item.name}"
 
 
@@ -389,7 +393,7 @@ def _refreshed(store: Store, consent: Consent, queue: Queue) -> Queue:
     waiting = wanted(store, consent)
     kept = [item for item in queue.items if waiting.get(item.ref) == item.tip]
     known = {item.ref for item in kept}
-    new = [Item(ref, tip) for ref, tip in waiting.items() if ref not in known]
+    new = [QueuedRef(ref, tip) for ref, tip in waiting.items() if ref not in known]
     return replace(queue, items=(*kept, *new))
 
 
@@ -397,7 +401,7 @@ def _read(store: Store, remote: str) -> Queue:
     """Return what the file of a queue says; nothing if it is missing or damaged."""
     try:
         fields = journal.read_fields(push_policy.path(store.repo, remote, QUEUE)) or {}
-        items = tuple(Item(**each) for each in fields.get("items", ()))
+        items = tuple(QueuedRef(**each) for each in fields.get("items", ()))
         return Queue(items, float(fields.get("tried", 0)), float(fields.get("pushed", 0)))
     except (GitcpError, TypeError, ValueError):
         return Queue()
@@ -405,7 +409,7 @@ def _read(store: Store, remote: str) -> Queue:
 
 def _write(store: Store, remote: str, queue: Queue) -> None:
     items: list[dict[str, Any]] = [
-        {name: getattr(item, name) for name in Item.fields} for item in queue.items
+        {name: getattr(item, name) for name in QueuedRef.fields} for item in queue.items
     ]
     journal.write_fields(
         push_policy.path(store.repo, remote, QUEUE),

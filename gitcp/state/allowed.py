@@ -23,7 +23,7 @@ NAME = "allowed-secrets"
 ID = re.compile(r"[0-9a-f]{12}")
 
 
-class Answer(Value):
+class AllowedSecret(Value):
     """A secret that may leave, by its ID; where that was said, and when, if it was here."""
 
     id: str
@@ -41,11 +41,11 @@ def ids(repo: Repository) -> frozenset[str]:
     return frozenset(answer.id for answer in listing(repo))
 
 
-def listing(repo: Repository) -> tuple[Answer, ...]:
+def listing(repo: Repository) -> tuple[AllowedSecret, ...]:
     """Return the answers: those given here, then those of the settings. Raises as `ids`."""
-    here = (Answer(id, HERE, when) for id, when in _recorded(repo).items())
+    here = (AllowedSecret(id, HERE, when) for id, when in _recorded(repo).items())
     sources = settings.allowed_secrets(repo).items()
-    return (*here, *(Answer(id, source) for source, named in sources for id in named))
+    return (*here, *(AllowedSecret(id, source) for source, named in sources for id in named))
 
 
 def require(given: Iterable[str]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ FORM = "%Y%m%dT%H%M%SZ"
 FORKED = "Gitcp-Forked-From"
 
 
-class Entry(Value):
+class DroppedRefs(Value):
     """The refs that one operation dropped, and when (None if the name is not a time). Fetched ones
     are keyed by `REMOTE/NAME`.
     """
@@ -85,7 +85,7 @@ class RestoredEntry(Value):
     checkpoints: tuple[CheckpointId, ...]
 
 
-def entries(store: Store) -> tuple[Entry, ...]:
+def entries(store: Store) -> tuple[DroppedRefs, ...]:
     """Return all entries of the trash, oldest first. Reads only."""
     parts: dict[str, dict[str, dict[str, Oid]]] = {}
     for ref, oid in store.repo.refs.list(refs.TRASH, refs.UNREADABLE_REF).items():
@@ -94,7 +94,8 @@ def entries(store: Store) -> tuple[Entry, ...]:
         parts.setdefault(name, {}).setdefault(part.replace("-", "_"), {})[last] = oid
     kinds = ("sessions", "tags", "fetched_sessions", "fetched_tags")
     return tuple(
-        Entry(n, _time(n), *(p.get(part, {}) for part in kinds)) for n, p in sorted(parts.items())
+        DroppedRefs(n, _time(n), *(p.get(part, {}) for part in kinds))
+        for n, p in sorted(parts.items())
     )
 
 
@@ -117,14 +118,14 @@ def new_name(store: Store, now: datetime, *, damaged: bool = False) -> str:
     )
 
 
-def expired(store: Store, now: datetime, after: timedelta = KEPT_FOR) -> tuple[Entry, ...]:
+def expired(store: Store, now: datetime, after: timedelta = KEPT_FOR) -> tuple[DroppedRefs, ...]:
     """Return the entries that are older than `after`."""
     return tuple(
         entry for entry in entries(store) if entry.time is not None and now - entry.time >= after
     )
 
 
-def forget(store: Store, expired_entries: Iterable[Entry]) -> tuple[str, ...]:
+def forget(store: Store, expired_entries: Iterable[DroppedRefs]) -> tuple[str, ...]:
     """Remove entries from the trash and return their names. The caller holds the store's lock.
 
     If interrupted, some entries are left shorter; the next call removes them.
@@ -320,7 +321,7 @@ def _lines(now: Forest, then: Forest) -> dict[_Same, _Same]:
 
 
 def _restore_missing(
-    store: Store, entry: Entry, now: Forest, then: Forest, union: Mapping[_Same, Oid]
+    store: Store, entry: DroppedRefs, now: Forest, then: Forest, union: Mapping[_Same, Oid]
 ) -> list[Move]:
     """Return the moves for missing refs. A tag that the user removed from an existing checkpoint
     stays removed.
@@ -342,7 +343,7 @@ def _restore_missing(
     return moves
 
 
-def _restore_fetched(store: Store, entry: Entry) -> list[Move]:
+def _restore_fetched(store: Store, entry: DroppedRefs) -> list[Move]:
     """Return the moves for fetched refs, unless something was fetched in their place since."""
     parts = (("sessions", entry.fetched_sessions), ("tags", entry.fetched_tags))
     moves = []

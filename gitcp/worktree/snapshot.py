@@ -56,7 +56,7 @@ from gitcp.worktree.records import (
 )
 
 if TYPE_CHECKING:
-    from gitcp.fastpath.nodes import State
+    from gitcp.fastpath.nodes import ScanFile
     from gitcp.fastpath.stat_check import Change, Touched
     from gitcp.fastpath.watched import Watch
     from gitcp.fingerprint import Fingerprint
@@ -512,7 +512,7 @@ class _Snapshotter:
         )
 
 
-def compare(root: bytes, stored: State, only: frozenset[bytes] | None) -> list[Change]:
+def compare(root: bytes, stored: ScanFile, only: frozenset[bytes] | None) -> list[Change]:
     """Return the directories in which something is not as it was, of all or of `only` (see
     stat_check.places). Raises Damaged.
     """

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from gitcp import fingerprint, trusted_cache
-from gitcp.fastpath.nodes import Damaged, State, below, checksum, flagged
+from gitcp.fastpath.nodes import Damaged, ScanFile, below, checksum, flagged
 from gitcp.fastpath.stat_check import Look
 from gitcp.git.fsync import replacing, write_all
 from gitcp.worktree.records import PreviousScan, Ref, StoredDirectory
@@ -79,7 +79,7 @@ class Nodes:
     which `save` writes. `fingerprint` identifies the file and its length.
     """
 
-    def __init__(self, state: State | None) -> None:
+    def __init__(self, state: ScanFile | None) -> None:
         self.fingerprint = state.fingerprint if state else None
         self._state = state
         self._start = state.length if state else trusted_cache.BEGINNING
@@ -131,7 +131,7 @@ class Nodes:
         at -= self._spilled_size
         return bytes(self._new[at : at + size])
 
-    def stored(self) -> State:
+    def stored(self) -> ScanFile:
         """Return the file it was loaded from, or saved to. Raises Damaged if there is none."""
         if self._state is None:
             raise Damaged
@@ -173,7 +173,7 @@ class Nodes:
                 write_all(descriptor, data)
         self._base = base
         with open(descriptor, "rb") as file:
-            self._state = State(file, beginning)
+            self._state = ScanFile(file, beginning)
             self._wrote(os.fstat(descriptor))
 
     def _wrote(self, status: os.stat_result) -> None:

@@ -23,7 +23,7 @@ from gitcp.automation import hook
 from gitcp.automation.watching.watcher import Stop, watcher
 from gitcp.fastpath import mounts, stat_check, watch_ipc, watched
 from gitcp.fastpath.stat_check import Look
-from gitcp.fastpath.watched import Answer, Watched
+from gitcp.fastpath.watched import Watched, WatcherAnswer
 from gitcp.model import Trigger
 from gitcp.saving.save import Saved, SaveRequest, save
 from gitcp.worktree import snapshot
@@ -276,8 +276,8 @@ def test_renamed_during_the_look(
     if is_link:
         project_.root.joinpath("d3/s/deep").symlink_to("other")
     monkeypatch.setattr(watched, "PARTS", 1)
-    answers = [Answer(b"fake:1:2", [])]
-    answers.append(Answer(b"fake:1:3", [b"d3/s", b"d3/s/other"] if is_reported else []))
+    answers = [WatcherAnswer(b"fake:1:2", [])]
+    answers.append(WatcherAnswer(b"fake:1:3", [b"d3/s", b"d3/s/other"] if is_reported else []))
     monkeypatch.setattr(watched, "ask", lambda *_: answers.pop(0))
 
     assert saved(project_).checkpoint.changed == 2 + is_link
@@ -520,9 +520,11 @@ def test_changes_in_what_is_skipped(project_: Project) -> None:
 # ---------------------------------------------------------------- what is asked again
 
 
-@pytest.mark.parametrize("again", [None, Answer(b"fake:2:1", None)], ids=["silent", "everything"])
+@pytest.mark.parametrize(
+    "again", [None, WatcherAnswer(b"fake:2:1", None)], ids=["silent", "everything"]
+)
 def test_no_second_answer(
-    project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch, again: Answer | None
+    project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch, again: WatcherAnswer | None
 ) -> None:
     """A watcher that reported too little and cannot be asked again, or has begun anew: everything
     is looked at, since it may have missed more. It is not blamed.
@@ -532,7 +534,7 @@ def test_no_second_answer(
     project_.write("d3/s/deep/file", "two\n")
     project_.write("d30/s/deep/file", "two\n")
     monkeypatch.setattr(stat_check, "sample", lambda *_: [b"d3/s/deep"])
-    answers = [Answer(b"fake:1:2", []), again]
+    answers = [WatcherAnswer(b"fake:1:2", []), again]
     monkeypatch.setattr(watched, "ask", lambda *_: answers.pop(0))
     assert saved(project_).checkpoint.changed == 2
     assert answers == []
@@ -549,7 +551,7 @@ def test_mounts_inside(project_: Project, fake: Fake, monkeypatch: pytest.Monkey
     for table in (frozenset({b"d3/s"}), frozenset[bytes]()):
         monkeypatch.setattr(mounts, "below", lambda _, table=table: table)
         look = Look(os.fsencode(project_.root), str(project_.git_dir / "gitcp/worktree-state"))
-        watch = watched.Watch(remembered, Answer(b"fake:1:2", []), 0)
+        watch = watched.Watch(remembered, WatcherAnswer(b"fake:1:2", []), 0)
         watch.narrow(look, whole=False)
         assert watch.missed is None
         assert b"d3/s/" in (look.only or ())

@@ -18,7 +18,7 @@ from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
 from gitcp.git import refs
 from gitcp.lifecycle import prune
 from gitcp.lifecycle.check import check
-from gitcp.lifecycle.prune import PruneRequest, Report
+from gitcp.lifecycle.prune import PruneReport, PruneRequest
 from gitcp.model import Checkpoint, CheckpointId, Host
 from gitcp.restoring import undo as undo_op
 from gitcp.retention import Policy
@@ -32,7 +32,7 @@ from samples import START, open_store
 ONE = PruneRequest(Policy(last=1))
 
 
-def run(project: Project, request: PruneRequest = ONE) -> Report:
+def run(project: Project, request: PruneRequest = ONE) -> PruneReport:
     """Prune, without a question; the store must be sound afterwards."""
     with project.guard():
         done = prune.prune(open_store(project), request)

@@ -21,7 +21,7 @@ from talk import Talk
 from gitcp.errors import BadValue, GitcpError
 from gitcp.review.forge import places
 from gitcp.review.forge.client import LONGEST_WAIT, Client, Denied
-from gitcp.review.forge.post import Thread
+from gitcp.review.forge.post import CommentThread
 from gitcp.review.pages.comment import marked
 
 from driver import SOURCE, Project
@@ -56,9 +56,9 @@ class Clock:
         self.waited.append(seconds)
 
 
-def thread(forge: Forge, clock: Clock | None = None) -> Thread:
+def thread(forge: Forge, clock: Clock | None = None) -> CommentThread:
     """The comments of the request, as a job sees them."""
-    return Thread(
+    return CommentThread(
         places.find(forge.env()), (clock or Clock()).sleep, lambda text: marked(text) is not None
     )
 

@@ -24,7 +24,7 @@ from gitcp.saving import quarantine
 from gitcp.secrets.checkpoint_scan import Sieve
 from gitcp.sharing import catalogue, delivery, fetch, push, remote_refs, remotes
 from gitcp.sharing.fetch import Fetched
-from gitcp.sharing.push import Report
+from gitcp.sharing.push import PushReport
 from gitcp.sharing.remotes import Remote
 from gitcp.state import numbers
 from gitcp.store import Store, Summary
@@ -74,7 +74,7 @@ def hub_of(store: Store) -> Remote:
     return remotes.choose(store.repo, "hub")
 
 
-def send(store: Store, *sessions: str, force: bool = False) -> Report:
+def send(store: Store, *sessions: str, force: bool = False) -> PushReport:
     """Push sessions."""
     return push.push(store, push.plan(store, hub_of(store), sessions, (), force=force))
 

@@ -18,7 +18,7 @@ from gitcp.lifecycle.fork import ForkRequest, fork
 from gitcp.model import Oid
 from gitcp.sharing import catalogue, fetch, push, push_delete, push_queue, remote_refs, remotes
 from gitcp.sharing.push_delete import DeletePlan
-from gitcp.sharing.push_queue import Item, Timing
+from gitcp.sharing.push_queue import QueuedRef, Timing
 from gitcp.sharing.remotes import Remote
 from gitcp.state import push_policy, tag
 from gitcp.state.push_policy import PushPolicy
@@ -96,7 +96,7 @@ def consent(store: Store) -> None:
     remotes.allow_pushes(store.repo, hub_of(store), PushPolicy.ALWAYS)
 
 
-def waiting(store: Store) -> dict[str, Item]:
+def waiting(store: Store) -> dict[str, QueuedRef]:
     """What waits for the remote, by ref."""
     (state,) = push_queue.states(store)
     return {item.ref: item for item in state.queue.items}

@@ -15,7 +15,7 @@ from test_share import ID, TOKEN, refs_of
 from gitcp.errors import GitFailed
 from gitcp.git import records, refs
 from gitcp.sharing import push_queue, push_worker, remotes
-from gitcp.sharing.push_queue import Item, Timing
+from gitcp.sharing.push_queue import QueuedRef, Timing
 from gitcp.state import allowed, push_policy, tag
 from gitcp.state.push_policy import PushPolicy
 from gitcp.store import Store
@@ -61,7 +61,7 @@ def shared(server: GitServer, name: str = "hub.git") -> dict[str, str]:
     }
 
 
-def waiting(store: Store) -> tuple[Item, ...]:
+def waiting(store: Store) -> tuple[QueuedRef, ...]:
     """What waits for `hub`."""
     (state,) = push_queue.states(store)
     return state.queue.items

@@ -206,13 +206,13 @@ def test_one_file_changed_reads_few(camera: Camera, monkeypatch: pytest.MonkeyPa
     camera.project.write("dir7/file", "changed\n")
     before = camera.state.stat().st_size
     read = []
-    node = nodes.State.node
+    node = nodes.ScanFile.node
 
-    def counted(state: nodes.State, ref: Any) -> Any:
+    def counted(state: nodes.ScanFile, ref: Any) -> Any:
         read.append(ref)
         return node(state, ref)
 
-    monkeypatch.setattr(nodes.State, "node", counted)
+    monkeypatch.setattr(nodes.ScanFile, "node", counted)
     repo = camera.repo
     repo.look = Look(os.fsencode(camera.project.root), str(camera.state))
     repo.look.only = frozenset({b"dir7"})

@@ -26,7 +26,7 @@ BOM = "\ufeff"
 Json = Any
 
 
-class Item(NamedTuple):
+class Member(NamedTuple):
     """One entry of an object or array: its `key` ("" in an array), value and position.
 
     It starts at `start` (at the key in an object); `lead` is the end of the token before it;
@@ -46,10 +46,10 @@ class Node(NamedTuple):
     value: Json
     start: int
     end: int
-    items: tuple[Item, ...] = ()
+    items: tuple[Member, ...] = ()
     gap: int = 0
 
-    def find(self, key: str) -> Item | None:
+    def find(self, key: str) -> Member | None:
         """Return the entry with this key, the last one if there are several, as parsers do."""
         return next((item for item in reversed(self.items) if item.key == key), None)
 
@@ -216,7 +216,7 @@ class _Reader:
 
     def _container(self, start: int, depth: int) -> Node:
         closing = "}" if self._text[start] == "{" else "]"
-        items: list[Item] = []
+        items: list[Member] = []
         gap = start + 1
         while True:
             position, commented = self.skip(gap)
@@ -234,7 +234,7 @@ class _Reader:
         )
         return Node(value, start, position + 1, tuple(items), gap)
 
-    def _item(self, start: int, lead: int, depth: int, *, keyed: bool) -> Item:
+    def _item(self, start: int, lead: int, depth: int, *, keyed: bool) -> Member:
         key, position = "", start
         if keyed:
             name = self.value(start, depth)
@@ -246,7 +246,7 @@ class _Reader:
         node = self.value(position, depth + 1)
         position, _ = self.skip(node.end)
         comma = position if self._text[position : position + 1] == "," else None
-        return Item(key, node, start, lead, comma)
+        return Member(key, node, start, lead, comma)
 
     def _match(self, pattern: re.Pattern[str], position: int) -> int:
         match = pattern.match(self._text, position)

@@ -343,14 +343,14 @@ def _bytes(text: str | None) -> bytes | None:
 # ------------------------------------------------------------ apply
 
 
-class Report(Value):
+class InstallReport(Value):
     """What was changed, and what was not."""
 
     done: tuple[Change, ...]
     left: tuple[Left, ...]
 
 
-def apply(plan: InstallPlan) -> Report:
+def apply(plan: InstallPlan) -> InstallReport:
     """Change the files, each atomically and only if it is as the plan saw it."""
     done, left = [], list(plan.left)
     for change in plan.changes:
@@ -362,4 +362,4 @@ def apply(plan: InstallPlan) -> Report:
         done.append(change)
         if change.after is None:
             prune_directories(change.path.parent, change.keep)
-    return Report(tuple(done), tuple(left))
+    return InstallReport(tuple(done), tuple(left))

@@ -39,7 +39,7 @@ class Denied(GitcpError):
     """The token does not have the permission (401 or 403)."""
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """The server's response. `fields` is the decoded JSON, None if it is not JSON."""
 
     status: int
@@ -65,7 +65,7 @@ class Client:
         self._sleep = sleep
         self._opener = urllib.request.build_opener(_NoRedirect)
 
-    def call(self, method: str, path: str, fields: wire.Json | None = None) -> Answer:
+    def call(self, method: str, path: str, fields: wire.Json | None = None) -> Response:
         """Send a request, with retries, and return the response. Raises Denied, GitcpError, and
         Unsure for a POST that broke off.
         """
@@ -103,7 +103,7 @@ class Client:
             ):
                 return
 
-    def _once(self, method: str, path: str, fields: wire.Json | None) -> Answer:
+    def _once(self, method: str, path: str, fields: wire.Json | None) -> Response:
         data = None if fields is None else wire.dumps(fields)
         headers = {
             **self._headers,
@@ -113,12 +113,12 @@ class Client:
         request = urllib.request.Request(self._base + path, data, headers, method=method)  # noqa: S310
         try:
             with self._opener.open(request, timeout=TIMEOUT) as response:
-                return Answer(response.status, _parsed(response.read(LARGEST)), response.headers)
+                return Response(response.status, _parsed(response.read(LARGEST)), response.headers)
         except urllib.error.HTTPError as error:
             with error:
-                return Answer(error.code, _parsed(error.read(LARGEST)), error.headers)
+                return Response(error.code, _parsed(error.read(LARGEST)), error.headers)
 
-    def _failed(self, method: str, path: str, answer: Answer, wait: float | None) -> GitcpError:
+    def _failed(self, method: str, path: str, answer: Response, wait: float | None) -> GitcpError:
         message = answer.fields.get("message", "") if isinstance(answer.fields, dict) else ""
         address = self._base + path.partition("?")[0]
         request = f"{method} {address}: {answer.status} {str(message)[:200]}".rstrip()
@@ -144,7 +144,7 @@ def _parsed(data: bytes) -> Any:
         return None
 
 
-def _wait(answer: Answer, tries: int) -> float | None:
+def _wait(answer: Response, tries: int) -> float | None:
     """Return the seconds to wait before a retry, None if a retry cannot help."""
     headers = answer.headers
     after = headers.get("Retry-After", "")

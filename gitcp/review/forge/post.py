@@ -30,7 +30,7 @@ class Posted(Value):
     url: str
 
 
-class Thread:
+class CommentThread:
     """The comments of one pull request. `is_ours` checks a body for gitcp's marker."""
 
     def __init__(
