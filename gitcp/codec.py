@@ -24,6 +24,8 @@ NATURAL = range(1 << 63)
 
 OPTIONAL = (UnionType, Union)  # of a class and of a NewType
 _REQUIRED = object()
+UNFIT = (ValueError, TypeError, KeyError, AttributeError)
+"""What a form raises for a value that does not fit."""
 
 
 class Invalid(ValueError):
@@ -100,13 +102,10 @@ BASIC: Mapping[Any, Form] = {
 
 class _Field(NamedTuple):
     name: str
+    key: str
     form: Form
     absent: Any  # its value where the key is missing; _REQUIRED if it has to be there
     rule: Rule
-
-    @property
-    def key(self) -> str:
-        return self.rule.key or self.name
 
     def is_left_out(self, value: object, encoded: object) -> bool:
         if encoded or self.rule.always:
@@ -147,15 +146,20 @@ class Codec:
         if type(value) is not dict:
             raise Invalid
         fields = {}
-        for field in self._fields(kind):
-            if field.rule.inline:
-                fields[field.name] = field.form.decode(value)
-            elif field.key in value:
-                fields[field.name] = _at(f".{field.key}", field.form.decode, value[field.key])
-            elif field.absent is _REQUIRED:
-                raise Invalid(f".{field.key}")
+        for name, key, form, absent, rule in self._fields(kind):
+            if rule.inline:
+                fields[name] = form.decode(value)
+            elif key not in value:
+                if absent is _REQUIRED:
+                    raise Invalid(f".{key}")
+                fields[name] = absent
+            elif self._in_full and absent is None and value[key] is None:
+                fields[name] = None
             else:
-                fields[field.name] = field.absent
+                try:
+                    fields[name] = form.decode(value[key])
+                except UNFIT as error:
+                    raise _located(f".{key}", error) from None
         return fields
 
     def keys(self, kind: type) -> frozenset[str]:
@@ -261,7 +265,7 @@ class Codec:
         form = rule.form or (self._record(hint) if rule.inline else self.form(hint))
         defaults = _defaults(kind)
         absent = defaults[name] if name in defaults else self._absent(hint)
-        return _Field(name, form, absent, rule)
+        return _Field(name, rule.key or name, form, absent, rule)
 
     def _absent(self, hint: Any) -> Any:
         """Return the value of a field that is not there and has no default."""
@@ -323,9 +327,12 @@ def _evaluated(module: str, hint: str) -> Any:
 def _at(location: str, convert: Callable[[Any], Any], value: Any) -> Any:
     try:
         return convert(value)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        inner = error if isinstance(error, Invalid) else ""
-        raise Invalid(f"{location}{inner}") from None
+    except UNFIT as error:
+        raise _located(location, error) from None
+
+
+def _located(location: str, error: Exception) -> Invalid:
+    return Invalid(f"{location}{error if isinstance(error, Invalid) else ''}")
 
 
 def array(
@@ -344,9 +351,11 @@ def array(
     def decode(values: Any) -> Any:
         if type(values) is not list:
             raise Invalid
-        return collect(
-            [_at(f"[{index}]", item.decode, value) for index, value in enumerate(values)]
-        )
+        try:
+            return collect([item.decode(value) for value in values])
+        except UNFIT:  # again, to tell where
+            each = enumerate(values)
+            return collect([_at(f"[{index}]", item.decode, value) for index, value in each])
 
     return Form(encode, decode, {"type": "array", "items": dict(item.schema)})
 

@@ -298,14 +298,17 @@ def _printed(form: Form, parse: Callable[[Any], Any]) -> Form:
 
 _SESSIONS = array(text(re.compile(rf"(?:{SESSION.pattern})?").fullmatch), frozenset, sorted)
 
+FORMS: Mapping[Any, Form] = {
+    Oid: text(OID.fullmatch),
+    bytes: Form(encode_path, decode_path),
+    datetime: Form(encode_time, decode_time),
+    CheckpointId: _printed(text(ID.fullmatch), parse_id),
+    Span: _printed(text(SPAN.fullmatch), Span.parse),
+}
+"""How values are stored that are no records."""
+
 STORED = Codec(
-    {
-        Oid: text(OID.fullmatch),
-        bytes: Form(encode_path, decode_path),
-        datetime: Form(encode_time, decode_time),
-        CheckpointId: _printed(text(ID.fullmatch), parse_id),
-        Span: _printed(text(SPAN.fullmatch), Span.parse),
-    },
+    FORMS,
     {
         Checkpoint: {
             "id": INLINE,

@@ -15,8 +15,9 @@ from typing import Any
 from gitcp import wire
 from gitcp.adapters.base import Listed, Origin
 from gitcp.git import records
-from gitcp.git.fsync import read_own, replace_file
+from gitcp.git.fsync import replace_file
 from gitcp.model import Host
+from gitcp.state import documents
 
 VERSION = 2
 NAME = "transcripts.json"
@@ -101,13 +102,8 @@ def _key(listed: Listed) -> str:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        document = wire.loads(read_own(path))
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(document, dict) or document.get("version") != VERSION:
-        return {}
+    document = documents.peek(path)
     entries = document.get("transcripts")
-    if not isinstance(entries, dict):
+    if document.get("version") != VERSION or not isinstance(entries, dict):
         return {}
     return {key: entry for key, entry in entries.items() if isinstance(entry, dict)}

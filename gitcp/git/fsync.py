@@ -225,6 +225,28 @@ def open_shared(path: Path, flags: int) -> int:
     return descriptor
 
 
+def append_line(path: Path, line: bytes | Callable[[bytes, int], bytes], tail: int = 1) -> None:
+    """Append a line to one of gitcp's own logs, and make it durable. `line` is without its line
+    feed, or makes it of the last `tail` bytes of the file and its size in bytes, while no other
+    process appends. Raises OSError.
+    """
+    import fcntl  # few processes append
+
+    descriptor = open_shared(path, os.O_RDWR | os.O_APPEND)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        size = os.fstat(descriptor).st_size
+        end = os.pread(descriptor, tail, max(0, size - tail))
+        data = line if isinstance(line, bytes) else line(end, size)
+        # Terminate a line truncated by a crash, or this one would be lost with it.
+        write_all(descriptor, (b"\n" if size and not end.endswith(b"\n") else b"") + data + b"\n")
+        os.fsync(descriptor)
+        if not size:
+            sync_directory(path.parent)
+    finally:
+        os.close(descriptor)
+
+
 def make_own_directory(path: Path) -> None:
     """Create a directory for gitcp's own files if missing; in a shared repository other members can
     use it.

@@ -15,13 +15,13 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from gitcp.errors import GitcpError, GitFailed, StoreDamaged
+from gitcp.errors import GitcpError, GitFailed
 from gitcp.git.repo import Repository
 from gitcp.lifecycle import prune, stats
 from gitcp.lifecycle.prune import PrunePlan, PruneReport
 from gitcp.model import CheckpointId
 from gitcp.retention import Candidate, Limits, Verdict, droppable, overdue
-from gitcp.state import journal, rewrite, settings, trash
+from gitcp.state import documents, rewrite, settings, trash
 from gitcp.state.rewrite import Forest
 from gitcp.store import Store, Summary
 from gitcp.value import replace
@@ -216,12 +216,9 @@ def _remember(store: Store, limits: Limits, plan: PrunePlan, now: datetime) -> N
         "sessions": sessions,
         "oldest": min(aging).isoformat() if aging else None,
     }
-    journal.write_fields(store.repo.store_dir / MEMO, fields)
+    documents.write(store.repo.store_dir / MEMO, fields)
 
 
 def last_scan(repo: Repository) -> Mapping[str, Any]:
     """Return what was written at the last scan, {} if it cannot be read."""
-    try:
-        return journal.read_fields(repo.common_dir / "gitcp" / MEMO) or {}
-    except StoreDamaged:
-        return {}
+    return documents.peek(repo.common_dir / "gitcp" / MEMO)

@@ -64,15 +64,12 @@ def take_report(repo: Repository) -> str | None:
     """Return and clear the message of the last retention, None if there is none."""
     if not os.path.exists(f"{repo.common_dir}/gitcp/{REPORT}"):
         return None
-    from gitcp.state import journal  # rarely needed
+    from gitcp.state import documents  # rarely needed
 
     path = repo.common_dir / "gitcp" / REPORT
-    fields: dict[str, Any] = {}
-    with suppress(GitcpError, OSError):
-        fields = journal.read_fields(path) or {}
+    message = documents.peek(path).get("said")
     with suppress(OSError):
         path.unlink(missing_ok=True)
-    message = fields.get("said")
     return message if isinstance(message, str) else None
 
 
@@ -112,7 +109,7 @@ def _are_many_held(repo: Repository) -> bool:
 
 def _retain(store: Store, saved: CheckpointId) -> None:
     from gitcp.lifecycle import auto_retention
-    from gitcp.state import journal
+    from gitcp.state import documents
 
     try:
         report = auto_retention.after_save(store, saved)
@@ -120,7 +117,7 @@ def _retain(store: Store, saved: CheckpointId) -> None:
     except GitcpError as error:
         message = f"nothing was dropped: {error}"
     if message:
-        journal.write_fields(
+        documents.write(
             store.repo.store_dir / REPORT, {"schema": "gitcp.dropped/1", "said": message}
         )
 

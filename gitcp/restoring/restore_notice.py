@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gitcp import wire
+from gitcp.codec import Codec
 from gitcp.errors import GitcpError
 from gitcp.git.fsync import make_own_directory, read_own, replace_file
 from gitcp.model import Checkpoint, CheckpointId, Handoff, Note, Trigger
@@ -26,6 +27,7 @@ from gitcp.policy import events
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.plan import Kept
 from gitcp.safe import is_joiner
+from gitcp.state import documents
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.wire import Json
@@ -57,6 +59,9 @@ class RestoreNotice(Value):
     kept: tuple[tuple[str, str], ...]
     told: bool = False
     before: str | None = None
+
+
+CODEC = Codec(wire.FORMS, in_full=True)
 
 
 def drop(store: Store, undone: CheckpointId) -> bool:
@@ -164,7 +169,7 @@ def leave_for(
         }
         with suppress(OSError, GitcpError):
             make_own_directory(path.parent)
-            replace_file(path, wire.dumps(fields, small=True), durable=False)
+            documents.write(path, fields, durable=False)
 
 
 def take_changed(store: Store, agent: str, session_id: str) -> str | None:
@@ -192,13 +197,11 @@ def file_name(agent: str, session_id: str) -> str:
 
 def _read_changed(path: Path) -> Json:
     """Return the fields of a notice, without paths if there is none that can be read."""
-    try:
-        fields = wire.loads(read_own(path))
+    fields = documents.peek(path)
+    with suppress(KeyError, TypeError):
         texts = fields["by"], fields["safety"], *fields["paths"]
         if all(isinstance(text, str) for text in texts):
             return {"by": texts[0], "safety": texts[1], "paths": list(texts[2:])}
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
     return {"paths": []}
 
 
@@ -253,35 +256,14 @@ def _claim(store: Store, name: str) -> bool:
 
 
 def _write(store: Store, notice: RestoreNotice) -> None:
-    fields = {
-        "schema": "gitcp.untold/1",
-        **{name: getattr(notice, name) for name in RestoreNotice.fields},
-    }
-    ids = {name: str(fields[name]) for name in ("target", "here", "safety")}
-    replace_file(
-        store.repo.state_dir / NAME, wire.dumps({**fields, **ids}, small=True), durable=False
-    )
+    fields = {"schema": "gitcp.untold/1", **CODEC.encode(notice)}
+    documents.write(store.repo.state_dir / NAME, fields, durable=False)
 
 
 def _read(store: Store) -> RestoreNotice | None:
-    try:
-        fields = wire.loads(read_own(store.repo.state_dir / NAME))
-        target, here, safety = (_id(fields[name]) for name in ("target", "here", "safety"))
-        kept = tuple((str(path), str(reason)) for path, reason in fields["kept"])
-        return RestoreNotice(
-            *(target, here, safety, fields["agent"], fields["session_id"], kept),
-            told=bool(fields["told"]),
-            before=fields.get("before"),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _id(text: str) -> CheckpointId:
-    id = wire.parse_id(text)
-    if id is None:
-        raise ValueError("no id")
-    return id
+    with suppress(ValueError):
+        return CODEC.decode(RestoreNotice, documents.peek(store.repo.state_dir / NAME))
+    return None
 
 
 # ---------------------------------------------------------------- text

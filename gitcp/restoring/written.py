@@ -27,7 +27,7 @@ from gitcp.restoring.contents import Contents
 from gitcp.restoring.merge import edited_tree
 from gitcp.restoring.plan import ALONE, FilePlan, Kept, Side, parents, within
 from gitcp.restoring.request import RestoreRequest
-from gitcp.state import journal
+from gitcp.state import documents, journal
 from gitcp.state.extent import Extent
 from gitcp.state.journal import Unfinished
 from gitcp.store import Store
@@ -319,7 +319,7 @@ def _write_fields(repo: Repository, name: str, fields: dict[str, object]) -> str
     directory = repo.state_dir / journal.WRITTEN
     with suppress(OSError):  # the write reports why
         make_own_directory(directory)
-    journal.write_fields(directory / name, fields)
+    documents.write(directory / name, fields)
     return name
 
 
@@ -352,7 +352,7 @@ def _read_rules(repo: Repository, extent: Extent) -> OutsideRules | None:
 
 def _read(repo: Repository, name: str) -> Mapping[str, Any]:
     return (
-        journal.read_fields(repo.git_dir / "gitcp" / journal.WRITTEN / name) if name else None
+        documents.read(repo.git_dir / "gitcp" / journal.WRITTEN / name) if name else None
     ) or EMPTY
 
 

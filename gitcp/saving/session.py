@@ -23,9 +23,8 @@ from gitcp.errors import (
     StoreDamaged,
 )
 from gitcp.git import refs, worktrees
-from gitcp.git.fsync import read_own, replace_file
 from gitcp.model import MAIN, Agent, Capture, Checkpoint, Oid
-from gitcp.state import conversions, latest, tool_log
+from gitcp.state import conversions, documents, latest, tool_log
 from gitcp.store import Store, Summary
 from gitcp.value import replace
 
@@ -179,7 +178,7 @@ def choose_for_restore(store: Store, cwd: Path, target: Checkpoint | str) -> Cho
         chosen = None
     if chosen is not None and chosen.capture is not None:
         return chosen
-    last = _read(store.repo.state_dir / CURRENT)
+    last = documents.read_line(store.repo.state_dir / CURRENT)
     if not last or store.tip(last) is None:
         last = target if isinstance(target, str) else owner(store, target)
     return _by_name(store, cwd, last, None)
@@ -192,7 +191,7 @@ def last_used(store: Store) -> str | None:
 
 def last_used_at(git_dir: Path) -> str | None:
     """Return the session last used in the working tree with this git directory."""
-    last = _read(git_dir / "gitcp" / CURRENT)
+    last = documents.read_line(git_dir / "gitcp" / CURRENT)
     return last if last and refs.NAME.match(last) else None
 
 
@@ -237,7 +236,7 @@ def current(store: Store, given: str | None = None) -> str | None:
         name = _session_of(store, Agent(running.agent, running.session_id))
         if name is not None:
             return name
-    last = _read(store.repo.state_dir / CURRENT)
+    last = documents.read_line(store.repo.state_dir / CURRENT)
     if last in sessions:
         return last
     summaries = {name: last_summary(store, tip) for name, tip in sessions.items()}
@@ -253,7 +252,7 @@ def in_worktrees(store: Store) -> dict[str, list[Path]]:
     for name in names:
         git_dir = common / "worktrees" / name if name else common
         path = worktrees.place(store.repo, name)
-        session = _read(git_dir / "gitcp" / CURRENT)
+        session = documents.read_line(git_dir / "gitcp" / CURRENT)
         if session and path and path != store.repo.root:
             trees.setdefault(session, []).append(path)
     return trees
@@ -287,9 +286,9 @@ def set_current(store: Store, session: str) -> None:
     directory = store.repo.state_dir
     names = [CURRENT, *([MANUAL] if session.startswith(f"{MANUAL}-") else [])]
     for path in (directory / name for name in names):
-        if _read(path) != session:
+        if documents.read_line(path) != session:
             with suppress(OSError):
-                write_state(path, session)
+                documents.write_line(path, session)
     from gitcp.state import worktree_log  # not needed to choose a session
 
     worktree_log.note(store.repo, session)
@@ -312,14 +311,14 @@ def existing_manual(store: Store) -> str | None:
             f"Gitcp-{name}" in trailers for name in ("Agent", "Messages", "State")
         ):
             return last
-    return _read(store.repo.state_dir / MANUAL)
+    return documents.read_line(store.repo.state_dir / MANUAL)
 
 
 def set_manual(store: Store, session: str) -> None:
     """Make `session` the one that work without an agent in this working tree is saved to."""
     for name in (CURRENT, MANUAL):
         with suppress(OSError):
-            write_state(store.repo.state_dir / name, session)
+            documents.write_line(store.repo.state_dir / name, session)
 
 
 def free_name(store: Store, session: str) -> str:
@@ -346,18 +345,6 @@ def name_among(sessions: Collection[str], agent_session: str) -> str:
     lengths = (plain[:length] for length in (SHORTEST, 12, 20, 64))
     numbered = (f"{plain[:SHORTEST]}-{number}" for number in count(2))
     return next(name for name in chain(lengths, numbered) if name not in sessions)
-
-
-def write_state(path: Path, text: str) -> None:
-    """Write one of gitcp's small state files atomically."""
-    replace_file(path, f"{text}\n".encode(), durable=False)
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return read_own(path).decode("utf-8").strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def _given_capture(conversation: Path | bytes, agent: str | None) -> Capture:
@@ -691,7 +678,7 @@ def _session_of(store: Store, agent: Agent | None) -> str | None:
         return None
     sessions = store.sessions()
     plain = re.sub(r"[^A-Za-z0-9]", "", agent.session_id)
-    last = _read(store.repo.state_dir / CURRENT)
+    last = documents.read_line(store.repo.state_dir / CURRENT)
     likely = [name for name in sessions if plain.startswith(NUMBERED.sub("", name)) or name == last]
     by_tip = (name for name in (*likely, *sessions) if _is_last_of(store, sessions[name], agent))
     by_chain = (name for name in likely if _continues(store, name, sessions[name], agent))

@@ -18,7 +18,7 @@ from contextlib import suppress
 from gitcp import wire
 from gitcp.errors import GitcpError, StoreBusy, StoreDamaged
 from gitcp.git import remote
-from gitcp.git.fsync import make_own_directory, read_own, replace_file
+from gitcp.git.fsync import make_own_directory, replace_file
 from gitcp.git.refs import HEX
 from gitcp.git.trees import TreeEntry
 from gitcp.history.sessions import Session
@@ -27,6 +27,7 @@ from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Sieve
 from gitcp.sharing.remote_refs import RemoteRefs, shard
 from gitcp.sharing.remotes import Remote
+from gitcp.state import documents
 from gitcp.store import Store, one_line, signature
 from gitcp.value import Value
 
@@ -214,8 +215,5 @@ def _time(text: str) -> str:
 
 
 def _last_seen(store: Store, source: Remote) -> Oid | None:
-    try:
-        text = read_own(store.repo.store_dir / SEEN / source.name).decode("ascii", "replace")
-    except OSError:
-        return None
+    text = documents.read_line(store.repo.store_dir / SEEN / source.name) or ""
     return Oid(text) if HEX.match(text) else None

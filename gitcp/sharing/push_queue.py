@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime
-from typing import Any
 
-from gitcp import clock, humanize
+from gitcp import clock, humanize, wire
+from gitcp.codec import Codec, Form
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Oid
@@ -26,7 +26,7 @@ from gitcp.sharing.push import PushPlan, RefState
 from gitcp.sharing.remote_haves import Asked
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
-from gitcp.state import allowed, journal, push_policy
+from gitcp.state import allowed, documents, push_policy
 from gitcp.state.push_policy import QUEUE, Consent, PushPolicy
 from gitcp.store import Store, Summary, time_of
 from gitcp.value import Value, replace
@@ -67,6 +67,9 @@ class Queue(Value):
     items: tuple[QueuedRef, ...] = ()
     tried: float = 0
     pushed: float = 0
+
+
+CODEC = Codec({**wire.FORMS, float: Form(lambda seconds: seconds, float)}, in_full=True)
 
 
 class PushState(Value):
@@ -400,24 +403,11 @@ def _refreshed(store: Store, consent: Consent, queue: Queue) -> Queue:
 def _read(store: Store, remote: str) -> Queue:
     """Return what the file of a queue says; nothing if it is missing or damaged."""
     try:
-        fields = journal.read_fields(push_policy.path(store.repo, remote, QUEUE)) or {}
-        items = tuple(QueuedRef(**each) for each in fields.get("items", ()))
-        return Queue(items, float(fields.get("tried", 0)), float(fields.get("pushed", 0)))
-    except (GitcpError, TypeError, ValueError):
+        return CODEC.decode(Queue, documents.peek(push_policy.path(store.repo, remote, QUEUE)))
+    except ValueError:
         return Queue()
 
 
 def _write(store: Store, remote: str, queue: Queue) -> None:
-    items: list[dict[str, Any]] = [
-        {name: getattr(item, name) for name in QueuedRef.fields} for item in queue.items
-    ]
-    journal.write_fields(
-        push_policy.path(store.repo, remote, QUEUE),
-        {
-            "schema": "gitcp.push-queue/1",
-            "items": items,
-            "tried": queue.tried,
-            "pushed": queue.pushed,
-        },
-        private=True,
-    )
+    fields = {"schema": "gitcp.push-queue/1", **CODEC.encode(queue)}
+    documents.write(push_policy.path(store.repo, remote, QUEUE), fields, private=True)

@@ -6,10 +6,12 @@ The last one from a conversation to an agent lets the next append to the same se
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
 from gitcp import wire
+from gitcp.codec import Codec, Form, number
 from gitcp.git.fsync import read_own, replace_file
 from gitcp.git.repo import Repository
 from gitcp.value import Value
@@ -43,6 +45,16 @@ class Conversion(Value):
     ended: datetime | None = None
 
 
+CODEC = Codec(
+    {
+        **wire.FORMS,
+        datetime: Form(datetime.isoformat, datetime.fromisoformat),
+        Inserted: Form(list, lambda note: Inserted(number().decode(note[0]), str(note[1]))),
+    },
+    in_full=True,
+)
+
+
 def last(repo: Repository, source: str, session: str | None, agent: str) -> Conversion | None:
     """Return the last conversion of a session to an agent, None if there is none."""
     same = (
@@ -66,22 +78,12 @@ def record(repo: Repository, conversion: Conversion) -> None:
     """Add a conversion, in place of the earlier one into the same session. Raises OSError."""
     key = (conversion.agent, conversion.session_id)
     others = (each for each in entries(repo) if (each.agent, each.session_id) != key)
-    lines = [wire.canonical(_encode(each)) for each in (*others, conversion)][-MOST:]
+    lines = [wire.canonical(CODEC.encode(each)) for each in (*others, conversion)][-MOST:]
     replace_file(repo.store_dir / NAME, b"".join(line + b"\n" for line in lines))
 
 
-def _encode(conversion: Conversion) -> wire.Json:
-    fields = {name: getattr(conversion, name) for name in Conversion.fields}
-    times = {name: fields[name] and fields[name].isoformat() for name in ("began", "ended")}
-    return {**fields, **times}
-
-
 def _decode(line: bytes) -> Conversion | None:
-    fields = wire.parse_line(line) or {}
-    try:
-        notes = tuple(Inserted(int(position), str(text)) for position, text in fields["notes"])
-        began, ended = datetime.fromisoformat(fields["began"]), fields.get("ended")
-        times = {"began": began, "ended": ended and datetime.fromisoformat(ended)}
-        return Conversion(**{**fields, **times, "notes": notes}) if notes else None
-    except (KeyError, TypeError, ValueError):
-        return None
+    with suppress(ValueError):
+        conversion = CODEC.decode(Conversion, wire.parse_line(line))
+        return conversion if conversion.notes else None
+    return None

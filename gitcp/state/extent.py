@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitcp import wire
+from gitcp.codec import Codec, Form, Rule, number
 from gitcp.model import CheckpointId
 from gitcp.value import EMPTY, Value
 
@@ -42,41 +43,26 @@ class Restores(Value):
     extents: Mapping[CheckpointId, Extent] = EMPTY
 
 
-def encode_extent(extent: Extent) -> dict[str, object]:
-    """Return an extent as JSON."""
-    return {
-        "files": extent.files,
-        "conversation": extent.conversation,
-        "index": extent.index,
-        "limits": [wire.encode_path(path) for path in extent.paths],
-        "made": [wire.encode_path(path) for path in extent.made],
-        "written": extent.written,
-        "bits": [[wire.encode_path(path), bits] for path, bits in extent.bits],
-        "rules": extent.rules,
+MODE = number()
+
+
+def _encode_bits(bits: tuple[tuple[bytes, int], ...]) -> list[object]:
+    return [[wire.encode_path(path), mode] for path, mode in bits]
+
+
+def _decode_bits(rows: Any) -> tuple[tuple[bytes, int], ...]:
+    return tuple((wire.decode_path(path), MODE.decode(mode)) for path, mode in rows)
+
+
+NAME = Form(str, lambda name: name if name.isalnum() else "")
+"""The name of a list beside the journal: any other text names none."""
+
+RULES: Mapping[type, Mapping[str, Rule]] = {
+    Extent: {
+        "paths": Rule("limits"),
+        "written": Rule(form=NAME),
+        "bits": Rule(form=Form(_encode_bits, _decode_bits)),
+        "rules": Rule(form=NAME),
     }
-
-
-def decode_extent(fields: Mapping[str, Any]) -> Extent:
-    """Return an extent from JSON. Raises KeyError, TypeError, ValueError or AttributeError for
-    invalid data.
-    """
-    paths, made = (
-        tuple(map(wire.decode_path, fields.get(name, ()))) for name in ("limits", "made")
-    )
-    written, rules = (str(fields.get(name, "")) for name in ("written", "rules"))
-    flags = bool(fields["files"]), bool(fields["conversation"]), bool(fields["index"])
-    bits = tuple((wire.decode_path(path), int(mode)) for path, mode in fields.get("bits", ()))
-    return Extent(*flags, paths, made, _name(written), bits, _name(rules))
-
-
-def _name(text: str) -> str:
-    """Return the name of a list beside the journal, "" for an invalid name."""
-    return text if text.isalnum() else ""
-
-
-def parsed_id(text: str) -> CheckpointId:
-    """Return the checkpoint id in a text. Raises ValueError."""
-    id = wire.parse_id(text)
-    if id is None:
-        raise ValueError("not a checkpoint id")
-    return id
+}
+CODEC = Codec(wire.FORMS, RULES, in_full=True)

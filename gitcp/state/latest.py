@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from gitcp import wire
 from gitcp.fastpath.hook_memo import LATEST
-from gitcp.git.fsync import read_own, replace_file
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId, Oid
+from gitcp.state import documents
 from gitcp.store import Store
 
 
@@ -26,21 +26,18 @@ class Latest(NamedTuple):
 
 def read(repo: Repository) -> Latest | None:
     """Return the last checkpoint made here, None if it is not known."""
+    text, _, scanned = (documents.read_line(repo.git_dir / "gitcp" / LATEST) or "").partition(" ")
     try:
-        id_text, _, scanned = (
-            read_own(repo.git_dir / "gitcp" / LATEST).decode("ascii").partition(" ")
-        )
-        id = wire.parse_id(id_text)
+        id = wire.parse_id(text)
         return Latest(id, int(scanned)) if id is not None else None
-    except (OSError, ValueError):
+    except ValueError:
         return None
 
 
 def write(repo: Repository, latest: Latest) -> None:
     """Record the last checkpoint made here. Ignores write errors. The caller holds the lock."""
-    text = f"{latest.id} {latest.scanned}\n"
     with suppress(OSError):
-        replace_file(repo.state_dir / LATEST, text.encode("ascii"), durable=False)
+        documents.write_line(repo.state_dir / LATEST, f"{latest.id} {latest.scanned}")
 
 
 def commit_of(store: Store, id: CheckpointId) -> Oid | None:

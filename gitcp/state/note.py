@@ -82,16 +82,16 @@ def pending(repo: Repository) -> tuple[PendingNote, ...]:
     """Return the pending notes. Raises StoreDamaged if they are unreadable."""
     if not is_pending(repo):
         return ()
-    from gitcp.state import journal  # rarely needed, while every save calls this
+    from gitcp.state import documents  # rarely needed, while every save calls this
 
     path = repo.git_dir / "gitcp" / NAME
-    fields = journal.read_fields(path) or {"notes": ()}
+    fields = documents.read(path) or {"notes": ()}
     try:
         return tuple(
             PendingNote(entry["session"], wire.decode(Note, entry)) for entry in fields["notes"]
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise journal.damaged(path, repr(error)) from None
+        raise documents.damaged(path, repr(error)) from None
 
 
 def add(store: Store, session: str | None, given: Note) -> PendingNote:
@@ -161,14 +161,14 @@ def _split(
 
 
 def _write(repo: Repository, pending_notes: tuple[PendingNote, ...]) -> None:
-    from gitcp.state import journal
+    from gitcp.state import documents
 
     path = repo.state_dir / NAME
     if not pending_notes:
         path.unlink(missing_ok=True)
         return
     notes = [{"session": entry.session, **wire.encode(entry.note)} for entry in pending_notes]
-    journal.write_fields(path, {"schema": "gitcp.waiting/1", "notes": notes})
+    documents.write(path, {"schema": "gitcp.waiting/1", "notes": notes})
 
 
 def _filled(values: Mapping[str, Any]) -> dict[str, Any]:

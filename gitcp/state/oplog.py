@@ -9,7 +9,6 @@ checkpoints. A restore is complete once it is in the log.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -17,16 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from gitcp import wire
+from gitcp.codec import ALWAYS, Codec, Form, Rule
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
-from gitcp.git.fsync import FULL, open_own, open_shared, read_own, sync_directory
+from gitcp.git.fsync import FULL, append_line, open_own, read_own
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId
-from gitcp.state.extent import (
-    Extent,
-    decode_extent,
-    encode_extent,
-    parsed_id,
-)
+from gitcp.state import extent
+from gitcp.state.extent import Extent
 from gitcp.value import EMPTY, Value, replace
 
 NAME = "oplog"
@@ -97,23 +93,15 @@ def record(repo: Repository, what: str, summary: str, **fields: Any) -> Operatio
 
 def append(repo: Repository, operation: Operation) -> Operation:
     """Append an operation with its own time, under the next number. Raises as `record`."""
-    path = repo.store_dir / NAME
+    path, numbered = repo.store_dir / NAME, operation
+
+    def line(tail: bytes, size: int) -> bytes:
+        nonlocal numbered
+        numbered = replace(operation, number=_last_number(repo, tail, size) + 1)
+        return wire.dumps(encode(numbered), small=True)
+
     try:
-        descriptor = open_shared(path, os.O_RDWR | os.O_APPEND)
-        with open(descriptor, "r+b", buffering=0) as file:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            size = os.fstat(descriptor).st_size
-            tail = os.pread(descriptor, TAIL, max(0, size - TAIL))
-            numbered = replace(operation, number=_last_number(repo, tail, size) + 1)
-            # Terminate a line truncated by a crash, or this one would be lost with it.
-            file.write(
-                (b"\n" if tail and not tail.endswith(b"\n") else b"")
-                + wire.dumps(encode(numbered), small=True)
-                + b"\n"
-            )
-            os.fsync(descriptor)
-            if not size:
-                sync_directory(path.parent)
+        append_line(path, line, TAIL)
     except OSError as error:
         if error.errno in FULL:
             raise DiskFull(
@@ -223,70 +211,43 @@ def _decode_all(lines: Iterable[bytes]) -> tuple[Operation, ...]:
     return tuple(operation for operation in map(_decode, lines) if operation is not None)
 
 
+def _decode_time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError("time without a time zone")
+    return time
+
+
+def _without_surrogates(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+CODEC = Codec(
+    {**wire.FORMS, datetime: Form(datetime.isoformat, _decode_time)},
+    {
+        Operation: {
+            "what": ALWAYS,
+            "summary": Rule("said", Form(_without_surrogates, str), always=True),
+            "extent": Rule(form=extent.CODEC.form(Extent)),
+        }
+    },
+)
+
+
 def encode(operation: Operation) -> dict[str, object]:
     """Return an operation as a JSON object for the log."""
-    fields = {
-        "number": operation.number,
-        "time": operation.time.isoformat(),
-        "what": operation.what,
-        "said": operation.summary.encode("utf-8", "backslashreplace").decode("utf-8"),
-        "worktree": operation.worktree,
-        "checkpoints": [str(id) for id in operation.checkpoints],
-        "trash": operation.trash,
-        "dropped": {
-            session: list(map(list, ranges)) for session, ranges in operation.dropped.items()
-        },
-        "of": operation.of,
-        "automatic": operation.automatic,
-        "names": list(operation.names),
-        "safety": str(operation.safety) if operation.safety else None,
-        "extent": encode_extent(operation.extent) if operation.extent else None,
-        "key": operation.key or None,
-        "aborted": operation.aborted,
-        "place": operation.place or None,
-    }
-    return {
-        key: value
-        for key, value in fields.items()
-        if value not in (None, [], {}) and value is not False
-    }
+    fields: dict[str, object] = CODEC.encode(operation)
+    return fields
 
 
 def _decode(line: bytes) -> Operation | None:
     fields = wire.parse_line(line)
     try:
         return decode(fields) if fields else None
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except ValueError:
         return None
 
 
 def decode(fields: Mapping[str, Any]) -> Operation:
-    """Return the operation in a JSON object of the log. Raises KeyError, TypeError, ValueError,
-    AttributeError for invalid data.
-    """
-    time = datetime.fromisoformat(fields["time"])
-    if time.tzinfo is None:
-        raise ValueError("time without a time zone")
-    return Operation(
-        number=int(fields["number"]),
-        time=time,
-        what=str(fields["what"]),
-        summary=str(fields["said"]),
-        worktree=fields.get("worktree"),
-        checkpoints=tuple(
-            id for id in map(wire.parse_id, fields.get("checkpoints", ())) if id is not None
-        ),
-        trash=fields.get("trash"),
-        dropped={
-            name: tuple((int(a), int(b)) for a, b in ranges)
-            for name, ranges in fields.get("dropped", {}).items()
-        },
-        of=fields.get("of"),
-        automatic=bool(fields.get("automatic", False)),
-        names=tuple(map(str, fields.get("names", ()))),
-        safety=parsed_id(fields["safety"]) if "safety" in fields else None,
-        extent=decode_extent(fields["extent"]) if "extent" in fields else None,
-        key=str(fields.get("key", "")),
-        aborted=bool(fields.get("aborted", False)),
-        place=str(fields.get("place", "")),
-    )
+    """Return the operation in a JSON object of the log. Raises ValueError for invalid data."""
+    return CODEC.decode(Operation, fields)

@@ -19,11 +19,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from gitcp import wire
-from gitcp.errors import GitcpError
+from gitcp.codec import NOT_WRITTEN, Codec
 from gitcp.git import locks, records, refs
 from gitcp.git.fsync import make_own_directory, open_shared, read_own
 from gitcp.git.repo import Repository
-from gitcp.state import journal
+from gitcp.state import documents
 from gitcp.value import Value
 
 DIRECTORY = "push"
@@ -54,6 +54,9 @@ class Consent(Value):
     url: str
     since: datetime
     unfiltered: bool = False
+
+
+CODEC = Codec(wire.FORMS, {Consent: {"remote": NOT_WRITTEN}}, in_full=True)
 
 
 def fingerprint(url: str) -> str:
@@ -113,23 +116,14 @@ def _record(remote: str) -> str:
 
 def _decoded(remote: str, data: bytes) -> Consent | None:
     try:
-        fields = wire.loads(data)
-        policy = PushPolicy(fields["policy"])
-        since, unfiltered = wire.decode_time(fields["since"]), fields.get("unfiltered") is True
-        return Consent(remote, policy, str(fields["url"]), since, unfiltered)
-    except (GitcpError, KeyError, TypeError, ValueError):
+        return Consent(remote, **CODEC.decode_fields(Consent, wire.loads(data)))
+    except ValueError:
         return None
 
 
 def record(repo: Repository, consent: Consent) -> None:
     """Write a consent. Raises DiskFull, GitcpError."""
-    fields: dict[str, object] = {
-        "schema": "gitcp.push-consent/1",
-        "policy": consent.policy.value,
-        "url": consent.url,
-        "since": wire.encode_time(consent.since),
-        "unfiltered": consent.unfiltered,
-    }
+    fields: dict[str, object] = {"schema": "gitcp.push-consent/1", **CODEC.encode(consent)}
     make_own_directory(repo.store_dir / DIRECTORY)
     try:
         data = wire.dumps(fields, small=True)
@@ -137,7 +131,7 @@ def record(repo: Repository, consent: Consent) -> None:
     except OSError as error:
         left = f"{error.strerror}; nothing is pushed in the background"
         raise records.unwritable(repo.host, left) from None
-    journal.write_fields(path(repo, consent.remote, CONSENT), fields, private=True)
+    documents.write(path(repo, consent.remote, CONSENT), fields, private=True)
 
 
 def withdraw(repo: Repository, remote: str) -> None:
@@ -152,7 +146,7 @@ def deleted(repo: Repository, remote: str) -> frozenset[str]:
     """Return the sessions that are not pushed to a remote in the background, because somebody
     deleted them there. Raises StoreDamaged.
     """
-    fields = journal.read_fields(_deleted_path(repo, remote)) or {}
+    fields = documents.read(_deleted_path(repo, remote)) or {}
     return frozenset(name for name in fields.get("sessions", ()) if isinstance(name, str))
 
 
@@ -179,7 +173,7 @@ def _deleted_path(repo: Repository, remote: str) -> Path:
 
 def _write_deleted(repo: Repository, remote: str, sessions: Iterable[str]) -> None:
     make_own_directory(repo.store_dir / DIRECTORY)
-    journal.write_fields(
+    documents.write(
         _deleted_path(repo, remote),
         {"schema": "gitcp.push-deleted/1", "sessions": sorted(sessions)},
     )

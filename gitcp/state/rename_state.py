@@ -12,7 +12,7 @@ from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.fsync import read_own, replace_file
 from gitcp.git.repo import Repository
-from gitcp.state import journal
+from gitcp.state import documents
 
 
 def session_of(ref: str) -> str:
@@ -68,15 +68,15 @@ def follow(repo: Repository, old: str, new: str) -> None:
 
 
 def _follow_deleted(path: Path, old: str, new: str) -> None:
-    fields = journal.read_fields(path) or {}
+    fields = documents.read(path) or {}
     names = fields.get("sessions", [])
     if old in names:
         after = sorted(new if name == old else name for name in names)
-        journal.write_fields(path, {**fields, "sessions": after})
+        documents.write(path, {**fields, "sessions": after})
 
 
 def _follow_document(path: Path, old: str, new: str) -> None:
-    fields = journal.read_fields(path)
+    fields = documents.read(path)
     if fields is None:
         return
     renamed = followed(fields, old, new)
@@ -84,7 +84,7 @@ def _follow_document(path: Path, old: str, new: str) -> None:
         if isinstance(note, dict) and note.get("session") == old:
             note["session"] = new
     if renamed != fields:
-        journal.write_fields(path, renamed)
+        documents.write(path, renamed)
 
 
 def followed(value: Any, old: str, new: str) -> Any:

@@ -18,7 +18,7 @@ from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.fsync import sync_directory
 from gitcp.model import Oid
-from gitcp.state import journal, oplog, rename_state
+from gitcp.state import documents, oplog, rename_state
 from gitcp.state.oplog import Operation
 from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, Value, replace
@@ -179,7 +179,7 @@ def carry_out(store: Store, wanted: Iterable[Move], operation: Operation) -> Ope
         "moves": [[move.ref, move.old, move.new] for move in listed],
         "operation": oplog.encode(operation),
     }
-    journal.write_fields(store.repo.store_dir / JOURNAL, fields)
+    documents.write(store.repo.store_dir / JOURNAL, fields)
     return _move_all(store, listed, operation)
 
 
@@ -203,20 +203,20 @@ def unfinished(store: Store) -> tuple[list[Move], Operation] | None:
     nothing. Raises StoreDamaged.
     """
     path = _journal(store)
-    fields = journal.read_fields(path)
+    fields = documents.read(path)
     if fields is None:
         return None
     try:
         operation = oplog.decode(fields["operation"])
         listed = [_move(*move) for move in fields["moves"]]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise journal.damaged(path, repr(error)) from None
+        raise documents.damaged(path, repr(error)) from None
     if not all(map(refs.NAME.match, operation.names)):
-        raise journal.damaged(path, "it contains an invalid session name")
+        raise documents.damaged(path, "it contains an invalid session name")
     for move in listed:
         is_trash = move.ref.startswith(refs.TRASH)  # trash entries may be damaged
         if move.new is not None and not is_trash and not store.reader.exists(move.new):
-            raise journal.damaged(path, f"it names object {move.new[:10]}, which does not exist")
+            raise documents.damaged(path, f"it names object {move.new[:10]}, which does not exist")
     return listed, operation
 
 

@@ -13,14 +13,14 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from gitcp import wire
+from gitcp.codec import Codec
 from gitcp.errors import StoreDamaged
 from gitcp.git import records
 from gitcp.git.fsync import (
+    append_line,
     make_own_directory,
-    open_shared,
     read_own,
     replacing,
     sync_directory,
@@ -57,6 +57,9 @@ class Transaction(Value):
         return self.before.session
 
 
+CODEC = Codec(wire.FORMS, in_full=True)
+
+
 def files(repo: Repository) -> list[Path]:
     """Return the files of the open transactions of a working tree, whoever owns them."""
     try:
@@ -70,10 +73,12 @@ def transactions(repo: Repository) -> Iterator[Transaction]:
     """Yield every open transaction of a working tree, abandoned or not. Raises StoreDamaged."""
     for path in files(repo):
         try:
-            yield _decode(path.stem, wire.loads(read_own(path)))
+            fields = CODEC.decode_fields(Transaction, wire.loads(read_own(path)))
+            # The file's name: the recorded one is not trusted as a path.
+            yield Transaction(**{**fields, "name": path.stem})
         except FileNotFoundError:
             continue
-        except (OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (OSError, ValueError) as error:
             raise _damaged(path, repr(error)) from None
 
 
@@ -86,7 +91,8 @@ def write(repo: Repository, transaction: Transaction) -> int:
         records.write(repo.git_dir, repo.host, f"{NAME}/{transaction.name}", b"")
     with replacing(_path(repo, transaction.name), keep_open=True) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        write_all(descriptor, _encode(transaction))
+        fields = {"schema": "gitcp.run-journal/1", **CODEC.encode(transaction)}
+        write_all(descriptor, wire.dumps(fields))
     return descriptor
 
 
@@ -141,13 +147,8 @@ def enlist(repo: Repository, session: str, before: CheckpointId | None) -> None:
     """
     for path in files(repo):
         if session not in _enlisted(path):
-            line = wire.dumps([session, str(before) if before else None], small=True) + b"\n"
-            descriptor = open_shared(_enlisted_path(path), os.O_WRONLY | os.O_APPEND)
-            try:
-                write_all(descriptor, line)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            line = wire.dumps([session, str(before) if before else None], small=True)
+            append_line(_enlisted_path(path), line)
 
 
 def enlisted(repo: Repository, transaction: Transaction) -> dict[str, CheckpointId | None]:
@@ -181,33 +182,3 @@ def _enlisted_path(run: Path) -> Path:
 
 def _damaged(path: Path, how: str) -> StoreDamaged:
     return StoreDamaged(f"{path} is damaged: {how}", hint=f"rm {quoted(str(path))}")
-
-
-def _encode(transaction: Transaction) -> bytes:
-    return wire.dumps(
-        {
-            "schema": "gitcp.run-journal/1",
-            "name": transaction.name,
-            "label": transaction.label,
-            "before": str(transaction.before),
-            "rollback": transaction.rollback,
-            "command": list(transaction.command),
-            "order": transaction.order,
-            "failed": str(transaction.failed) if transaction.failed else None,
-        }
-    )
-
-
-def _decode(name: str, fields: dict[str, Any]) -> Transaction:
-    before = wire.parse_id(fields["before"])
-    if before is None:
-        raise ValueError("no id")
-    return Transaction(
-        name=name,  # the file's: the recorded one is not trusted as a path
-        label=str(fields["label"]),
-        before=before,
-        rollback=bool(fields["rollback"]),
-        command=tuple(map(str, fields["command"])),
-        order=int(fields["order"]),
-        failed=wire.parse_id(fields["failed"]),
-    )

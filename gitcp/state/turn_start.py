@@ -27,12 +27,9 @@ def write(git_dir: str, commit: str) -> None:
 
 def last(repo: Repository) -> Oid | None:
     """Return the recorded commit, None if there is none or it is unreadable."""
-    from gitcp.git.fsync import read_own
     from gitcp.git.refs import HEX
     from gitcp.model import Oid
+    from gitcp.state import documents
 
-    try:
-        text = read_own(repo.git_dir / "gitcp" / NAME).decode("ascii").strip()
-    except (OSError, ValueError):
-        return None
+    text = documents.read_line(repo.git_dir / "gitcp" / NAME) or ""
     return Oid(text) if HEX.match(text) else None

@@ -13,11 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from gitcp import wire
-from gitcp.errors import GitcpError, StoreDamaged
-from gitcp.git.fsync import open_shared, read_own, write_all
+from gitcp.codec import Codec, Form, Rule
+from gitcp.errors import GitcpError
+from gitcp.git.fsync import append_line, read_own
 from gitcp.git.repo import Repository
-from gitcp.state import journal, oplog
-from gitcp.value import Value
+from gitcp.state import documents, oplog
+from gitcp.value import Value, replace
 
 NAME = "worktrees"
 IDENTITY = "worktree-id"
@@ -32,6 +33,13 @@ class Seen(Value):
     session: str
 
 
+PATH = Form(
+    lambda path: wire.encode_path(os.fsencode(path)),
+    lambda text: Path(os.fsdecode(wire.decode_path(text))),
+)
+CODEC = Codec({Path: PATH}, {Seen: {"name": Rule("worktree")}}, in_full=True)
+
+
 def identity(repo: Repository) -> str | None:
     """Return the identity that distinguishes this working tree from an earlier one of the same
     name: "" for the main one, None if it has none yet.
@@ -41,15 +49,13 @@ def identity(repo: Repository) -> str | None:
 
 def identity_at(git_dir: Path) -> str | None:
     """Return the identity of the linked worktree with this git directory, None if it has none."""
-    with suppress(StoreDamaged):
-        fields = journal.read_fields(git_dir / "gitcp" / IDENTITY) or {}
-        return str(fields["id"]) if "id" in fields else None
-    return None
+    fields = documents.peek(git_dir / "gitcp" / IDENTITY)
+    return str(fields["id"]) if "id" in fields else None
 
 
 def identify(repo: Repository) -> str:
     """Return the identity of this working tree; give it one if it has none. Raises as
-    `journal.write_fields`.
+    `documents.write`.
     """
     existing = identity(repo)
     if existing is not None:
@@ -66,13 +72,13 @@ def note(repo: Repository, session: str) -> None:
     if repo.worktree_name is None and not (repo.common_dir / "gitcp" / NAME).exists():
         return
     with suppress(GitcpError, OSError):
-        path = wire.encode_path(os.fsencode(repo.root))
-        fields = journal.read_fields(repo.git_dir / "gitcp" / IDENTITY) or {}
+        path = PATH.encode(repo.root)
+        fields = documents.read(repo.git_dir / "gitcp" / IDENTITY) or {}
         if (fields.get("session"), fields.get("path")) == (session, path):
             return
         own = identify(repo)
-        line = {"id": own, "worktree": repo.worktree_name, "path": path, "session": session}
-        _append(repo, wire.dumps(line, small=True) + b"\n")
+        line = CODEC.encode(Seen(own, repo.worktree_name, repo.root, session))
+        append_line(repo.store_dir / NAME, wire.dumps(line, small=True))
         _remember(repo, own, {"session": session, "path": path})
 
 
@@ -90,26 +96,11 @@ def seen(repo: Repository) -> tuple[Seen, ...]:
 
 
 def _parsed(line: bytes, names: dict[str, str]) -> Seen | None:
-    try:
-        fields = wire.loads(line)
-        path = Path(os.fsdecode(wire.decode_path(fields["path"])))
-        session = str(fields["session"])
-        name = fields["worktree"] and str(fields["worktree"])
-        return Seen(str(fields["id"]), name, path, names.get(session, session))
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def _append(repo: Repository, line: bytes) -> None:
-    descriptor = open_shared(repo.store_dir / NAME, os.O_WRONLY | os.O_APPEND)
-    try:
-        write_all(descriptor, line)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with suppress(ValueError):
+        recorded = CODEC.decode(Seen, wire.loads(line))
+        return replace(recorded, session=names.get(recorded.session, recorded.session))
+    return None
 
 
 def _remember(repo: Repository, own: str, fields: dict[str, object]) -> None:
-    journal.write_fields(
-        repo.state_dir / IDENTITY, {"schema": "gitcp.worktree/1", "id": own, **fields}
-    )
+    documents.write(repo.state_dir / IDENTITY, {"schema": "gitcp.worktree/1", "id": own, **fields})

@@ -227,7 +227,9 @@ EXTENTS = st.builds(
         trash=st.none() | st.just("20261102T090000Z"),
         dropped=st.dictionaries(
             st.just("alpha"),
-            st.lists(st.tuples(st.integers(1), st.integers(1)), min_size=1).map(tuple),
+            st.lists(st.tuples(st.integers(1, 10**18), st.integers(1, 10**18)), min_size=1).map(
+                tuple
+            ),
         ),
         of=st.none() | st.integers(1, 99),
         automatic=st.booleans(),

@@ -35,8 +35,9 @@ from gitcp.retention import Limits
 from gitcp.running import transaction
 from gitcp.secrets import scan
 from gitcp.sharing import transcript_import
+from gitcp.state import extent as extents
 from gitcp.state import journal, note, oplog, rewrite, settings
-from gitcp.state.extent import Extent, encode_extent
+from gitcp.state.extent import Extent
 from gitcp.state.oplog import Operation
 from gitcp.store import parse_summary
 from gitcp.worktree import attributes
@@ -391,7 +392,13 @@ def in_files(project: Project) -> dict[str, Target]:
     }
     looked = {**seen, "sessions": {"s": [1, 1]}, "oldest": "2026-11-20T12:00:00+00:00"}
     extent = Extent(paths=(b"a",), made=(b"b",), written="0a", bits=((b"c", 0o600),), rules="0b")
-    begun = {"target": "s@1", "safety": "s@1", "paths": ["a"], "key": "k", **encode_extent(extent)}
+    begun = {
+        "target": "s@1",
+        "safety": "s@1",
+        "paths": ["a"],
+        "key": "k",
+        **extents.CODEC.encode(extent),
+    }
     ours.joinpath("runs").mkdir(exist_ok=True)
 
     def configured() -> object:
