@@ -408,12 +408,12 @@ def test_man_page() -> None:
     """The man page has the help of every command as it is printed; a man program finds nothing
     wrong with it.
     """
-    page = SOURCE / "man/gitcp.1"
+    page = SOURCE / "docs/man/gitcp.1"
     made = man_page()
     if UPDATE:
         page.write_text(made, "utf-8")
     assert page.read_text("utf-8").split() == made.split()
-    assert SOURCE.joinpath("man/git-gitcp.1").read_text() == ".so man1/gitcp.1\n"
+    assert SOURCE.joinpath("docs/man/git-gitcp.1").read_text() == ".so man1/gitcp.1\n"
     if shutil.which("groff"):
         done = subprocess.run(
             ["groff", "-k", "-man", "-Tutf8", "-ww", page], capture_output=True, check=True

@@ -106,7 +106,7 @@ def copy(tmp_path: Path) -> Path:
     """A copy of what is shipped, with its rules: to be broken, or built where a build may leave
     things behind.
     """
-    for name in ("gitcp", "hooks", "man"):
+    for name in ("gitcp", "hooks", "docs/man"):
         shutil.copytree(
             SOURCE / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__")
         )
