@@ -20,7 +20,10 @@ from gitcp import wire
 from gitcp.adapters import claude_code
 from gitcp.errors import GitcpError
 from gitcp.git import process
-from gitcp.model import Host
+from gitcp.git.repo import Repository
+from gitcp.model import Host, Note
+from gitcp.saving.save import SaveRequest, save
+from gitcp.store import Store
 from gitcp.value import replace
 
 SESSION = "e7baae82-5d1c-4f0a-9b3e-2c6d8f1a7b90"
@@ -38,6 +41,43 @@ FILES = {
     ".env": b"TOKEN=not-in-any-checkpoint\n",
 }
 
+SHOP = {
+    "app.py": FILES["app.py"],
+    "db.py": b"import sqlite3\n\n\ndef connect():\n    return sqlite3.connect('shop.db')\n",
+    "schema.sql": FILES["schema.sql"],
+    ".gitignore": FILES[".gitignore"],
+}
+"""The files of the shop of docs/tutorial.md."""
+
+SKETCHED = timedelta(days=1)
+"""How long ago the first checkpoint of the shop was made."""
+
+SKETCH = """
+import os, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from gitcp.demo import save_sketch
+from gitcp.model import Host
+host = Host(os.environ, Path(os.environ["HOME"]), lambda: datetime.now(UTC))
+save_sketch(Path(sys.argv[1]), host)
+"""
+
+SHELL = """#!/bin/sh
+# A shell in which docs/tutorial.md can be followed; `agent` is the next turn of the agent.
+HOME={home}
+PATH={programs}:$PATH
+export HOME PATH
+cd {shop} || exit
+exec "${{SHELL:-/bin/sh}}" "$@"
+"""
+AGENT = """#!/bin/sh
+# The agent's next turn: as it says it, and as it writes it into its transcript.
+[ -s {following} ] || {{ echo "the agent has nothing more to say"; exit 0; }}
+cat {following} >>{transcript}
+: >{following}
+printf '%s\\n' {said}
+"""
+
 Turn = tuple[str, str]
 
 FIRST: tuple[Turn, ...] = (
@@ -48,6 +88,15 @@ SECOND: tuple[Turn, ...] = (
     ("user", "Good. Now move everything to Postgres."),
     ("assistant", "Rewriting db.py and deleting what is no longer needed."),
     ("user", "Stop! You deleted the wrong files."),
+)
+SHOP_FIRST: tuple[Turn, ...] = (FIRST[0], ("assistant", "I will write it first."))
+SHOP_THEN: tuple[Turn, ...] = (
+    ("user", "Name the column email, not mail."),
+    ("assistant", "Renamed."),
+)
+SHOP_LAST: tuple[Turn, ...] = (
+    ("user", "Now move everything to Postgres."),
+    ("assistant", "Rewriting db.py and deleting the old schema."),
 )
 WRECK = "rm schema.sql logo.bin; echo 'import psycopg' > db.py; echo '# Postgres' > notes.md"
 
@@ -109,6 +158,62 @@ def _go_back_and_forth(scene: _Scene) -> int:
     scene.gitcp("undo --yes")
     _same(scene.wrecked, scene.everything())
     return len(scene.saved)
+
+
+def prepare_tutorial(directory: Path, host: Host) -> Path:
+    """Make the shop of docs/tutorial.md in `directory`, beside what the demo keeps there. Return
+    the script that opens a shell in it.
+    """
+    home, shop, programs = (directory / name for name in ("home", "shop", "bin"))
+    for each in (home, shop, programs):
+        each.mkdir(parents=True, exist_ok=True)
+    home.joinpath(".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
+    env = {name: value for name, value in host.env.items() if name in ENVIRONMENT}
+    inner = replace(host, env={**env, "HOME": str(home)}, home=home)
+    for name, data in SHOP.items():
+        shop.joinpath(name).write_bytes(data)
+    init = (*process.INIT, "--initial-branch=main")
+    for command in (init, ("add", "-A"), ("commit", "-qm", "A shop")):
+        process.run(command, cwd=str(shop), env=inner.env)
+    todo = shop / "todo.md"
+    todo.write_text("- e-mail addresses\n")
+    transcript = claude_code.transcript(shop, SESSION, inner)
+    transcript.parent.mkdir(parents=True, exist_ok=True)
+    transcript.write_bytes(b"".join(_records(SHOP_FIRST, shop, 0)))
+    sketch = [sys.executable, "-P", "-c", SKETCH, str(shop)]
+    subprocess.run(sketch, env=inner.env, check=True)
+    with transcript.open("ab") as file:
+        file.write(b"".join(_records(SHOP_THEN, shop, len(SHOP_FIRST))))
+    todo.write_text(todo.read_text() + "- the column is called email\n")
+    following = directory / "next.jsonl"
+    start = len(SHOP_FIRST) + len(SHOP_THEN)
+    following.write_bytes(b"".join(_records(SHOP_LAST, shop, start)))
+    spoken = [f"{role}: {text}" for role, text in SHOP_LAST]
+    paths = {
+        "home": home,
+        "shop": shop,
+        "programs": programs,
+        "following": following,
+        "transcript": transcript,
+    }
+    quoted = {name: shlex.quote(str(path)) for name, path in paths.items()}
+    _write_script(programs / "agent", AGENT.format(**quoted | {"said": shlex.join(spoken)}))
+    return _write_script(directory / "tutorial", SHELL.format(**quoted))
+
+
+def save_sketch(shop: Path, host: Host) -> None:
+    """Save the first checkpoint of the shop, as if that had been a day ago. In a process with the
+    shop's home, since what may be trusted is recorded in the home directory of a process.
+    """
+    then = host.now() - SKETCHED
+    store = Store(Repository.open(shop, replace(host, now=lambda: then)))
+    save(store, SaveRequest(shop, note=Note(label="first sketch")))
+
+
+def _write_script(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
 
 
 class _Scene:
@@ -204,7 +309,7 @@ def _records(turns: tuple[Turn, ...], project: Path, start: int) -> Iterator[byt
         time = datetime(2026, 1, 5, 9, 0, tzinfo=UTC) + timedelta(minutes=number)
         content: object = text if role == "user" else [{"type": "text", "text": text}]
         record = {
-            "parentUuid": _uuid(number - 1) if number else None,
+            "parentUuid": f"u{number}" if number else None,
             "isSidechain": False,
             "userType": "external",
             "cwd": str(project),
@@ -212,11 +317,7 @@ def _records(turns: tuple[Turn, ...], project: Path, start: int) -> Iterator[byt
             "version": "2.1.197",
             "type": role,
             "message": {"role": role, "content": content},
-            "uuid": _uuid(number),
-            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+            "uuid": f"u{number + 1}",
+            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
         yield wire.dumps(record) + b"\n"
-
-
-def _uuid(number: int) -> str:
-    return f"00000000-0000-4000-8000-{number:012d}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import click
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, Output, Styled
-from gitcp.demo import run
+from gitcp.demo import prepare_tutorial, run
 
 KEY = 0.03
 """Seconds between two typed characters."""
@@ -30,19 +31,26 @@ def command(context: Context, keep: str | None) -> None:
     """Show gitcp at work in a scratch repository
 
     Saves, damages, restores and undoes an agent's session with the real commands, and compares
-    every byte. Your own files are not changed.
+    every byte. Your own files are not changed. What --keep leaves includes the shop of the
+    tutorial.
 
       gitcp demo
       gitcp demo --keep /tmp/demo
     """
     stage, color = Screen(context.output), context.output.colour
     if keep is not None:
-        run(Path(os.path.join(context.cwd, keep)), context.host, stage, color=color)
+        directory = Path(os.path.join(context.cwd, keep))
+        run(directory, context.host, stage, color=color)
+        script = prepare_tutorial(directory, context.host)
+        context.output.line(
+            "To follow the tutorial in a shop made for it: ",
+            Styled(shlex.join(["sh", os.path.relpath(script, context.cwd)]), BOLD),
+        )
         return
     import tempfile  # with shutil and random behind it: only here
 
-    with tempfile.TemporaryDirectory(prefix="gitcp-demo-") as directory:
-        run(Path(directory), context.host, stage, color=color)
+    with tempfile.TemporaryDirectory(prefix="gitcp-demo-") as scratch:
+        run(Path(scratch), context.host, stage, color=color)
 
 
 class Screen:

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pages import ANYTHING, Typed, agrees, blocks, typed
 from talk import SESSION, Talk
 
 from gitcp.cli.demo import Screen
@@ -436,6 +437,43 @@ def test_demo(project: Project, tmp_path: Path, sealed: Path) -> None:
     assert (project.files(), list(sealed.iterdir())) == (before, [sealed / ".gitconfig"])
     assert (tmp_path / "kept/project/db.py").exists()
     assert project.gitcp("demo", "--keep", "../kept", check=1).out == ""
+
+
+def test_the_tutorial_in_the_shop_of_the_demo(project: Project, tmp_path: Path) -> None:
+    """In what `--keep` leaves, each command of docs/tutorial.md prints what the page shows."""
+    said = project.gitcp("demo", "--keep", "../kept", check=0).out
+    script = said.splitlines()[-1].partition(": sh ")[2]
+    launcher = tmp_path / "bin/gitcp"
+    launcher.parent.mkdir()
+    command = f'PYTHONPATH="{SOURCE}" exec {sys.executable} -P -m gitcp "$@"'
+    launcher.write_text(f"#!/bin/sh\n{command}\n")
+    launcher.chmod(0o755)
+    found = blocks(SOURCE.joinpath("docs/tutorial.md").read_text("utf-8"))
+    commands = [
+        each
+        for block in found
+        for each in (
+            typed(block)
+            if block.kind == "console"
+            else [Typed("agent", (ANYTHING,), 0, 0)]
+            if block.kind == "agent" and "Postgres" in block.lines[0]
+            else []
+        )
+    ]
+    lines = [f"{{ {each.command}; }} </dev/null 2>&1; echo ======" for each in commands]
+    done = subprocess.run(
+        ["sh", script],
+        cwd=project.root,
+        env={**os.environ, "SHELL": "/bin/sh", "PATH": f"{launcher.parent}:{os.environ['PATH']}"},
+        input="\n".join(lines).encode(),
+        capture_output=True,
+    )
+    printed = done.stdout.decode().split("======\n")
+
+    assert len(commands) > 20
+    assert done.stderr == b""
+    for each, text in zip(commands, printed, strict=False):
+        assert agrees(each.shown, text.splitlines()), (each.command, text)
 
 
 @pytest.mark.parametrize("terminal", [False, True])
