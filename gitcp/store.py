@@ -66,7 +66,7 @@ CONFLICTS = b"conflicts"
 OUTPUTS = b"outputs"
 
 _OID = FULL_NAME.encode("ascii")
-SEGMENT_PATH = re.compile(rb"(.+)/[0-9a-f]{4}/[0-9a-f]{2}", re.DOTALL)
+SEGMENT_PATH = re.compile(rb"(.+)/%s" % segmented.PATH, re.DOTALL)
 """The path of a segment in the tree of all segments: that of its file is group 1."""
 
 SEGMENT = re.compile(
@@ -383,13 +383,10 @@ class Store:
         """Return the tree of segments of each file that is stored so, by path. Raises
         StoreDamaged.
         """
-        entries = {}
-        for path in (each.path for each in snapshot.converted if each.segments):
-            entry = trees.lookup(self.reader, snapshot.tree, path)
-            if entry is not None:
-                tree = segmented.pointer(self.reader, entry.oid).tree
-                entries[path] = Entry(TREE, tree)
-        return entries
+        return {
+            path: Entry(TREE, segmented.pointer(self.reader, entry.oid).tree)
+            for path, entry in segmented.files(self.reader, snapshot)
+        }
 
     def outputs(self, root: Oid) -> Oid | None:
         """Return the tree of all segments in the tree of a checkpoint, None if it has none, as that

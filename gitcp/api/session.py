@@ -32,6 +32,7 @@ from gitcp.state import journal, settings, steps
 from gitcp.state.steps import Result, only, place
 from gitcp.store import Store
 from gitcp.value import EMPTY, replace
+from gitcp.worktree import outputs as worktree_outputs
 
 T = TypeVar("T")
 
@@ -89,7 +90,7 @@ class Session:
         position no longer exists.
         """
         store, growing = self.opened.store(), inside(self.opened, appends)
-        position.name_outputs(store.repo, inside(self.opened, outputs), growing)
+        worktree_outputs.add(store.repo, inside(self.opened, outputs), growing)
         report = self._restore_position(store)
         self.opened.promised.update(growing)
         return report

@@ -22,7 +22,7 @@ from gitcp.git import trees
 from gitcp.git.object_format import FULL_NAME, is_name_of
 from gitcp.git.objects import Objects
 from gitcp.git.trees import TreeReader
-from gitcp.model import FILE, TREE, Entry, Oid
+from gitcp.model import FILE, TREE, Entry, Oid, Snapshot
 
 SEGMENT = 256 << 10
 """Bytes of a segment. A pointer names the size that it was written with."""
@@ -32,6 +32,11 @@ POINTER = re.compile(
     rb"tree (%s)\n" % FULL_NAME.encode()
 )
 LONGEST_POINTER = 160
+
+PATH = rb"[0-9a-f]{4}/[0-9a-f]{2}"
+"""The path of a segment in the tree of its file."""
+
+FIRST = b"0000/00"
 
 Read = Callable[[int, int], bytes]
 """read(start, size) returns exactly these bytes of the file."""
@@ -67,6 +72,16 @@ def pointer(reader: Reader, oid: Oid) -> Pointer:
     return decoded
 
 
+def files(reader: TreeReader, snapshot: Snapshot) -> Iterator[tuple[bytes, Entry]]:
+    """Yield the path of each file of a snapshot that is stored as segments, and the entry of its
+    pointer. Raises StoreDamaged.
+    """
+    for path in (each.path for each in snapshot.converted if each.segments):
+        entry = trees.lookup(reader, snapshot.tree, path)
+        if entry is not None:
+            yield path, entry
+
+
 def content(reader: Reader, oid: Oid) -> Iterator[bytes]:
     """Yield the bytes of the file whose pointer is this blob, a segment at a time. Raises
     StoreDamaged, possibly after some of them.
@@ -83,21 +98,28 @@ def content(reader: Reader, oid: Oid) -> Iterator[bytes]:
         raise StoreDamaged(f"tree {tree} has {start} bytes of a file of {size}")
 
 
-def store(objects: Objects, read: Read, size: int, stored: Pointer | None = None) -> Oid:
-    """Store a file of `size` bytes (at least one), and return the id of its pointer.
+def store(objects: Objects, read: Read, size: int, earlier: Oid | None = None) -> tuple[Oid, bool]:
+    """Store a file of `size` bytes (at least one). Return the id of its pointer, and whether all of
+    the file was read.
 
-    `stored` is an earlier version, of which this one is a continuation: only what comes after it is
-    read, and its last segment. Writes blobs and trees to `objects`, which the caller flushes.
+    `earlier` is the pointer of an earlier version, since which the file was only appended to. If
+    this one can be a continuation of it, only the first segment of that, its last one and what
+    comes after it are read. Writes blobs and trees to `objects`, which the caller flushes. Raises
+    StoreDamaged.
     """
+    stored = pointer(objects.reader, earlier) if earlier else None
+    if stored and not _is_continued(objects.reader, stored, read, size):
+        stored = None
     first = stored.size // SEGMENT if stored else 0
     segments = {
         _path(number): Entry(FILE, objects.writer.write_blob(_segment(read, size, number)))
         for number in range(first, -(-size // SEGMENT))
     }
     if stored is None:
-        return _write_pointer(objects, size, trees.build(objects.writer, trees.nest(segments)))
-    tree = trees.changed(objects, stored.tree, {}, segments) or stored.tree
-    return _write_pointer(objects, size, tree)
+        tree = trees.build(objects.writer, trees.nest(segments))
+    else:
+        tree = trees.changed(objects, stored.tree, {}, segments) or stored.tree
+    return _write_pointer(objects, size, tree), stored is None
 
 
 def store_chunks(objects: Objects, chunks: Iterable[bytes]) -> Oid:
@@ -127,7 +149,7 @@ def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def is_continued(reader: Reader, stored: Pointer, read: Read, size: int) -> bool:
+def _is_continued(reader: Reader, stored: Pointer, read: Read, size: int) -> bool:
     """Return whether a file of `size` bytes can be a continuation of a stored one: it is not
     shorter, and the first and the last stored segment are as they were.
     """

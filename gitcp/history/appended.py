@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gitcp.git import segmented, trees
 from gitcp.git.reader import ObjectReader
+from gitcp.git.segmented import Pointer
 from gitcp.humanize import count
 from gitcp.model import Entry, FileChange, Oid
 from gitcp.safe import flat
@@ -18,8 +19,6 @@ from gitcp.store import SEGMENT_PATH, Store
 
 MOST = 8
 """Segments of a file that are read at most."""
-
-FIRST = b"0000/00"
 
 
 class Lines(NamedTuple):
@@ -50,7 +49,7 @@ def between(store: Store, old: Oid, new: Oid) -> Counts:
 
 def _was_whole(store: Store, old: Oid, path: bytes, changes: Sequence[FileChange]) -> bool:
     """Return whether the old tree has the file, but not as segments."""
-    is_new = changes[0].old is None and changes[0].path.endswith(b"/" + FIRST)
+    is_new = changes[0].old is None and changes[0].path.endswith(b"/" + segmented.FIRST)
     return is_new and trees.lookup(store.reader, old, path) is not None
 
 
@@ -62,7 +61,7 @@ def _lines(reader: ObjectReader, changes: Sequence[FileChange]) -> Lines | None:
         b"".join(reader.read_blob(entry.oid) for entry in entries if entry)
         for entries in ([each.old for each in changes], [each.new for each in changes])
     )
-    begins = changes[0].path.endswith(FIRST)
+    begins = changes[0].path.endswith(segmented.FIRST)
     if b"\0" in old + new or not new.startswith(old) or not (old or begins):
         return None
     is_continued = bool(old) and not old.endswith(b"\n")  # git counts that line as another one
@@ -70,9 +69,13 @@ def _lines(reader: ObjectReader, changes: Sequence[FileChange]) -> Lines | None:
     return Lines(tail.count(b"\n") + (not tail.endswith(b"\n")), int(is_continued))
 
 
-def is_pointer(reader: ObjectReader, entry: Entry | None) -> bool:
-    """Return whether an entry's blob is a pointer to segments. Raises StoreDamaged."""
-    return entry is not None and segmented.decode(reader.read_blob(entry.oid)) is not None
+def is_segmented(reader: ObjectReader, change: FileChange) -> bool:
+    """Return whether a changed file is or was stored as segments. Raises StoreDamaged."""
+    return any(_pointer(reader, entry) for entry in (change.old, change.new))
+
+
+def _pointer(reader: ObjectReader, entry: Entry | None) -> Pointer | None:
+    return segmented.decode(reader.read_blob(entry.oid)) if entry else None
 
 
 def patch(reader: ObjectReader, changes: Iterable[FileChange], *, stat: bool) -> bytes:
@@ -89,10 +92,7 @@ def patch(reader: ObjectReader, changes: Iterable[FileChange], *, stat: bool) ->
 
 def _summary(reader: ObjectReader, change: FileChange) -> str:
     """Return the sizes of a file in words, and how many lines were appended, if that is known."""
-    old, new = (
-        segmented.pointer(reader, entry.oid) if entry and is_pointer(reader, entry) else None
-        for entry in (change.old, change.new)
-    )
+    old, new = (_pointer(reader, entry) for entry in (change.old, change.new))
     if old is None or new is None:
         side = new or old
         assert side is not None

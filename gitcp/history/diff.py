@@ -168,7 +168,9 @@ def patch_of(
     It passes every path, so that gitcp's own directory is excluded. Of files stored as segments,
     which are some of those `growing`, git has only pointers: what it would say is replaced.
     """
-    segmented = [each for each in changes if each.path in growing and _is_segmented(reader, each)]
+    segmented = [
+        each for each in changes if each.path in growing and appended.is_segmented(reader, each)
+    ]
     if segmented:
         listed = [change.path for change in changes if change not in segmented]
     else:
@@ -184,10 +186,6 @@ def patch_of(
         return b"".join((*patches, appended.patch(reader, segmented, stat=is_stat)))
 
     return text
-
-
-def _is_segmented(reader: ObjectReader, change: FileChange) -> bool:
-    return any(appended.is_pointer(reader, entry) for entry in (change.old, change.new))
 
 
 def _key(message: Message) -> tuple[str, str, str | None, str | None]:

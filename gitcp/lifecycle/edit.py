@@ -216,10 +216,9 @@ class Editor:
     def _pointers(self, before: Snapshot) -> dict[bytes, Entry]:
         """Return the new pointers of edited files that are stored as segments, by edited path."""
         pointers = {}
-        for path in (each.path for each in before.converted if each.segments):
-            entry = trees.lookup(self.store.reader, before.tree, path)
-            oid = self._segmented(entry.oid) if entry else None
-            if entry and oid and oid != entry.oid:
+        for path, entry in segmented.files(self.store.reader, before):
+            oid = self._segmented(entry.oid)
+            if oid != entry.oid:
                 pointers[self._path(before.tree, path)] = Entry(entry.mode, oid)
         return pointers
 

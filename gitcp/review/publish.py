@@ -32,7 +32,6 @@ from gitcp.model import (
     Snapshot,
 )
 from gitcp.restoring import trust
-from gitcp.restoring.plan import Side
 from gitcp.review import links
 from gitcp.review.cleaned import Cleaning
 from gitcp.secrets import checkpoint_scan, known_secrets
@@ -331,12 +330,10 @@ class _Branch:
 
     def _joined(self, snapshot: Snapshot) -> Files:
         """Return the files that are stored as segments, each as one blob."""
-        side, reader = Side(self.store.reader, snapshot), self.store.reader
-        entries = {}
-        for path in (each.path for each in snapshot.converted if each.segments):
-            if (entry := side.entry(path)) is not None:
-                data = b"".join(segmented.content(reader, entry.oid))
-                entries[path] = Entry(entry.mode, self.store.writer.write_blob(data))
+        reader, entries = self.store.reader, {}
+        for path, entry in segmented.files(reader, snapshot):
+            data = b"".join(segmented.content(reader, entry.oid))
+            entries[path] = Entry(entry.mode, self.store.writer.write_blob(data))
         return entries
 
     def _scan_files(self, files: Files, id: CheckpointId) -> Files:

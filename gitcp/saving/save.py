@@ -38,6 +38,7 @@ from gitcp.saving.session import Choice
 from gitcp.state import hook_failures, latest, note, numbers, run_journal, tag, tool_log
 from gitcp.store import Store, one_line
 from gitcp.value import EMPTY, Value, replace
+from gitcp.worktree import outputs as worktree_outputs
 from gitcp.worktree.snapshot import Limits, PartialScan, Taken, known, take
 
 if TYPE_CHECKING:
@@ -285,11 +286,11 @@ def _take(store: Store, request: SaveRequest, live: Container[Oid]) -> Taken:
         return known(request.files)
     outputs = (*request.outputs, *request.appends)
     if named := (*outputs, *request.limits.outputs):
-        position.name_outputs(store.repo, named, request.appends)
+        worktree_outputs.add(store.repo, named, request.appends)
     limits = replace(request.limits, promised=request.promised)
     watched = request.watched and request.trigger is not Trigger.BEFORE_RISKY_CHANGE
     taken = take(store.repo, store.objects, limits, live, request.since, watched=watched)
-    position.check_outputs(store, outputs, taken)
+    worktree_outputs.check(store.repo, outputs, taken.snapshot, taken.stamp)
     return request.complete(taken) if request.complete else taken
 
 

@@ -317,20 +317,18 @@ class Blobs:
         """
         from gitcp.git import segmented  # few programs name such files
 
+        earlier = None
+        if known and known.how == SEGMENTS and known.inode == status.st_ino:
+            earlier = Oid(known.oid.hex()) if self._trusted(known) else None
+
         def read(start: int, size: int) -> bytes:
             data = os.pread(file, size, start)
             if len(data) != size:
                 raise _Shorter
             return data
 
-        size, stored = status.st_size, None
         try:
-            if known and known.how == SEGMENTS and known.inode == status.st_ino:
-                reader = self._objects.reader
-                stored = segmented.pointer(reader, Oid(known.oid.hex()))
-                is_continued = segmented.is_continued(reader, stored, read, size)
-                stored = stored if is_continued and self._trusted(known) else None
-            return segmented.store(self._objects, read, size, stored), stored is None
+            return segmented.store(self._objects, read, status.st_size, earlier)
         except _Shorter:
             return None
 
