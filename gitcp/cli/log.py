@@ -50,6 +50,11 @@ ORIGINS = (
 CHUNK = 500
 TABLE_ROWS = 20
 HELP = "gitcp log -h"
+LARGEST_INDEX = 2 << 20
+"""Bytes of git's index, of about 20,000 files, up to which their checkpoint is looked for: a scan
+of more takes longer than the rest of a log.
+"""
+
 HERE = "  = files here"
 """Marks the newest checkpoint whose files are those of the working tree."""
 
@@ -277,16 +282,18 @@ def _print(context: Context, tips: Sequence[Oid], selection: Selection, given: O
 
 
 def _tree_here(context: Context, given: Options) -> Oid | None:
-    """Return the tree of the current files. None for a program, which need not wait for a scan, and
-    if they cannot be read.
+    """Return the tree of the current files. None for a program, which need not wait for a scan, for
+    so many files that a person would, and if they cannot be read.
     """
     session = context.viewed(given.session) if context.output.terminal else None
     if session is None:
         return None
     from gitcp.history import diff_now
 
-    with suppress(GitcpError):
-        return diff_now.current_tree(context.store, session, context.limits())
+    index = context.store.repo.git_dir / "index"
+    with suppress(GitcpError, OSError):
+        if not index.exists() or index.stat().st_size <= LARGEST_INDEX:
+            return diff_now.current_tree(context.store, session, context.limits())
     return None
 
 
