@@ -50,13 +50,14 @@ if TYPE_CHECKING:
     from gitcp.git.repo import Repository
 
 NAME = "ahead"
-MANY = 256
+SETTLE_AFTER = 256
 """Records that are settled together. Most of their packs are joined and synced by then."""
-LARGE, FEW = 4 << 20, 16
-"""Bytes above which the log is settled after `FEW` records. Not after each one: most of the log may
-be unfinished writes, which are kept.
+LARGE_LOG = 4 << 20
+SETTLE_LARGE_AFTER = 16
+"""Records after which a log of more than LARGE_LOG bytes is settled. Not after each one: most of it
+may be unfinished writes, which are kept.
 """
-ROOM = 128 << 10
+PREALLOCATED = 128 << 10
 """The file's size in bytes is a multiple of this, so that it rarely grows."""
 START = b"gitcp-ahead "
 BOOT = "/proc/sys/kernel/random/boot_id"
@@ -252,7 +253,7 @@ class WriteAheadLog:
         lock, so that everything recorded until now is in place. What is recorded while the thread
         works may not be.
         """
-        is_due = self._count >= (MANY if self._end < LARGE else FEW)
+        is_due = self._count >= (SETTLE_AFTER if self._end < LARGE_LOG else SETTLE_LARGE_AFTER)
         if is_due and (self._thread is None or not self._thread.is_alive()):
             with suppress(OSError):  # it is tried again
                 # Read here, under the lock: a thread that read later took a record whose pack was
@@ -550,7 +551,7 @@ def _append(descriptor: int, offset: int, data: bytes) -> None:
     end = offset + len(data)
     try:
         if end > os.fstat(descriptor).st_size:
-            data += bytes(-end % ROOM)
+            data += bytes(-end % PREALLOCATED)
         written = os.pwrite(descriptor, data, offset)
         while written < len(data):
             written += os.pwrite(descriptor, data[written:], offset + written)

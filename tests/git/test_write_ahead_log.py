@@ -32,7 +32,15 @@ from gitcp.git import write_ahead_log
 from gitcp.git.gathering import Gathering
 from gitcp.git.packs import SmallPack, packed
 from gitcp.git.repo import Repository
-from gitcp.git.write_ahead_log import MANY, ROOM, Move, Record, WriteAheadLog, decode, encode
+from gitcp.git.write_ahead_log import (
+    PREALLOCATED,
+    SETTLE_AFTER,
+    Move,
+    Record,
+    WriteAheadLog,
+    decode,
+    encode,
+)
 from gitcp.integrations.fast_store import FastStore
 from gitcp.model import Oid
 
@@ -194,7 +202,7 @@ def test_power_cut_with_an_older_ref(project: Project) -> None:
 
 def test_power_cut_after_packs_were_put_together(project: Project) -> None:
     """More saves than are recorded at a time: what was settled is on disk where it belongs."""
-    hurried(project, MANY + 3)
+    hurried(project, SETTLE_AFTER + 3)
     assert len(recorded(project)) == 3
     late = {
         f"pack-{pack.content[-FORMAT.raw :].hex()}"
@@ -207,7 +215,7 @@ def test_power_cut_after_packs_were_put_together(project: Project) -> None:
             path = project.git_dir / "objects/pack" / (name + ending)
             path.unlink(missing_ok=True)  # it may have been joined with others
 
-    assert numbers(project) == list(range(MANY + 3, 0, -1))
+    assert numbers(project) == list(range(SETTLE_AFTER + 3, 0, -1))
     sound(project)
 
 
@@ -259,7 +267,7 @@ def test_settled_while_another_is_recorded(
 
     store = FastStore(open_store(project).repo, Gathering())
     monkeypatch.setattr(write_ahead_log, "started", start)
-    monkeypatch.setattr(write_ahead_log, "MANY", 2)
+    monkeypatch.setattr(write_ahead_log, "SETTLE_AFTER", 2)
     monkeypatch.setattr(os, "fdatasync", settle_first)
     for number in range(1, 4):
         save(store, "s", {b"a.txt": b"%d\n" % number})
@@ -375,8 +383,8 @@ def test_room(project: Project) -> None:
         given.append([Move(REF, None, A)], [pack_of(os.urandom(8000))])
         assert len(recorded(project)) == number + 1
         sizes.append(file(project).stat().st_size)
-    assert {size % ROOM for size in sizes} == {0}
-    assert len(set(sizes)) == -(-len(whole(project)) // ROOM) < 4
+    assert {size % PREALLOCATED for size in sizes} == {0}
+    assert len(set(sizes)) == -(-len(whole(project)) // PREALLOCATED) < 4
 
 
 STEPS = st.lists(
@@ -439,7 +447,7 @@ def test_promised_before_the_ref_moves(project: Project) -> None:
     """
     hurried(project, 1)
     disk = Disk(everything(project.root))
-    done = run(project, MANY + 2)
+    done = run(project, SETTLE_AFTER + 2)
     assert done.code == 0, done
     moves = words = syncs = settled = 0
     for call in done.calls:
@@ -457,7 +465,7 @@ def test_promised_before_the_ref_moves(project: Project) -> None:
             assert not {path for path in unsynced if "/objects/" in path}
         words += call == Call("write", ("stdout",))
         disk.play(call)
-    assert moves == words == MANY + 2
+    assert moves == words == SETTLE_AFTER + 2
     assert settled == 1
     assert syncs < 3 * moves
 
