@@ -20,6 +20,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -134,14 +135,16 @@ class GitSessionStore(SessionStore):
 
     # ------------------------------------------------------------ going back
 
-    async def rewind(self, session_id: str, message: str) -> Report:
-        """Restore the state before a user message: all files and the transcript.
+    async def rewind(self, session_id: str, message: str, *, whole_tree: bool = False) -> Report:
+        """Restore the state before a user message: the transcript, and the files that the session
+        changed. What others changed since stays; with `whole_tree`, all files are restored.
 
         `message` is the uuid of the message. The current state is saved first; `undo` restores it.
-        The session keeps its id: resume it to continue. Raises RevisionNotFound, and Refused as a
-        restore does; nothing was changed then.
+        The session keeps its id: resume it to continue. Raises RevisionNotFound; OthersAffected if
+        others changed the same lines; and Refused as a restore does. Nothing was changed then.
         """
-        return await to_thread.run_sync(self._rewind, session_id, message)
+        rewind = partial(self._rewind, session_id, message, whole_tree=whole_tree)
+        return await to_thread.run_sync(rewind)
 
     async def undo(self, session_id: str) -> Report:
         """Undo the last rewind, files and transcript. Raises Refused if there is none."""
@@ -249,14 +252,13 @@ class GitSessionStore(SessionStore):
 
     # ------------------------------------------------------------ rewinding
 
-    def _rewind(self, session_id: str, message: str) -> Report:
+    def _rewind(self, session_id: str, message: str, *, whole_tree: bool) -> Report:
         with self._open_session(session_id) as (opened, name):
             store = opened.store()
             target, rewound = before_message(store, name, message)
             target = self._before_prompt(name, message) or target
-            return restore.restore(
-                store, replace(opened.request(store, target, whole_tree=True), rewound=rewound)
-            )
+            request = opened.request(store, target, whole_tree=whole_tree, program=name)
+            return restore.restore(store, replace(request, rewound=rewound))
 
     def _undo(self, session_id: str) -> Report:
         with self._open_session(session_id) as (opened, _):

@@ -49,8 +49,9 @@ from gitcp.integrations.thread import (
 )
 from gitcp.lifecycle import fork
 from gitcp.model import MAIN, Agent, Checkpoint, Host, Trigger
-from gitcp.restoring import restore
+from gitcp.restoring import others, restore
 from gitcp.saving.save import ChangeScope, Saved
+from gitcp.value import replace
 
 AGENT = "openai-agents"
 TRUNK = "main"
@@ -168,21 +169,32 @@ class GitSession(SessionABC):
         return [{"turn": number, "content": content} for number, content in enumerate(prompts, 1)]
 
     async def create_branch_from_turn(
-        self, turn: int, branch: str | None = None, *, files: bool = False
+        self,
+        turn: int,
+        branch: str | None = None,
+        *,
+        files: bool = False,
+        whole_tree: bool = False,
     ) -> str:
         """Start a branch before a turn of the current one and switch to it. Return its name.
 
         With `files`, the files are restored to that turn, after the current ones were
-        saved. Raises RevisionNotFound for an unknown turn, and Refused for an existing
-        branch; nothing was changed then.
+        saved: what this session changed since, on any branch, is undone, and what others changed
+        stays (with `whole_tree`, it is undone too). Raises RevisionNotFound for an unknown turn,
+        Refused for an existing branch, and OthersAffected if others changed the same lines; nothing
+        was changed then.
         """
-        return await asyncio.to_thread(self._create_branch, turn, branch, files)
+        return await asyncio.to_thread(
+            self._create_branch, turn, branch, files, whole_tree=whole_tree
+        )
 
-    async def switch_to_branch(self, branch: str, *, files: bool = False) -> None:
+    async def switch_to_branch(
+        self, branch: str, *, files: bool = False, whole_tree: bool = False
+    ) -> None:
         """Switch to another branch; with `files`, restore its files, after the current ones were
-        saved.
+        saved, as `create_branch_from_turn` does. Raises OthersAffected.
         """
-        await asyncio.to_thread(self._switch, branch, files)
+        await asyncio.to_thread(self._switch, branch, files, whole_tree=whole_tree)
 
     async def list_branches(self) -> list[dict[str, Any]]:
         """Return the branches: `branch_id`, `message_count`, `user_turns`, `is_current`."""
@@ -202,7 +214,9 @@ class GitSession(SessionABC):
 
         return await _settled(asyncio.to_thread(self._thread().change, changes))
 
-    def _create_branch(self, turn: int, branch: str | None, files: bool) -> str:
+    def _create_branch(
+        self, turn: int, branch: str | None, files: bool, *, whole_tree: bool
+    ) -> str:
         thread = self._thread()
         before = _before_turn(thread.contents(), turn)
         point = next(
@@ -217,33 +231,46 @@ class GitSession(SessionABC):
             point = list(thread.history())[-1].checkpoint
         assert point is not None
         name = _branch(branch) if branch else self._free_branch()
+        if files:
+            self._restore_files(point, whole_tree=whole_tree, dry=True)
         store = self.checkpoints.store()
         forked = fork.fork(
             store, fork.ForkRequest(point, self.checkpoints.path, self._name(name))
         ).checkpoint
         if files:
-            self._restore_files(forked)
+            self._restore_files(forked, whole_tree=whole_tree)
         self._thread(name).change(
             lambda contents: None if contents.read() == before else {MAIN: StreamContent(before)}
         )
         self.branch = name
         return name
 
-    def _switch(self, branch: str, files: bool) -> None:
+    def _switch(self, branch: str, files: bool, *, whole_tree: bool) -> None:
         last = self._thread(_branch(branch)).contents().checkpoint
         if last is None:
             raise RevisionNotFound(
                 f"session {self.session_id} has no branch {branch!r}", hint="gitcp sessions"
             )
         if files:
-            self._restore_files(last)
+            self._restore_files(last, whole_tree=whole_tree)
         self.branch = branch
 
-    def _restore_files(self, checkpoint: Checkpoint) -> None:
-        """Restore a checkpoint of another branch. The current state is saved in the current one."""
+    def _restore_files(
+        self, checkpoint: Checkpoint, *, whole_tree: bool, dry: bool = False
+    ) -> None:
+        """Restore a checkpoint of another branch. The current state is saved in the current one.
+        Raises OthersAffected; `dry` does nothing else.
+        """
         opened = open_for_restore(self.checkpoints, self.name)
         store = opened.store()
-        restore.restore(store, opened.request(store, checkpoint, whole_tree=True))
+        request = opened.request(store, checkpoint, whole_tree=whole_tree, program=self.name)
+        branches = frozenset(self._name(each["branch_id"]) for each in self._branches())
+        request = replace(request, together=branches)
+        if not dry:
+            restore.restore(store, request)
+            return
+        plan = restore.plan(store, request)
+        others.require_merged(request, plan.conflicts, plan.conflicting)
 
     def _branches(self) -> Iterator[dict[str, Any]]:
         for name in self.checkpoints.store().sessions():

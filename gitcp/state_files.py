@@ -77,6 +77,7 @@ STATE_FILES = (
     StateFile("outputs", "the files that programs named as their own"),
     StateFile("packs", "which packs are gitcp's"),
     StateFile("policy", "when hooks save", is_cache=True, is_private=True),
+    StateFile("programs", "what the programs at work write"),
     StateFile("prompted", "where the turn began"),
     StateFile("push", "what is pushed in the background", has_private=True),
     StateFile("queue", "the lock of saves that wait for their turn"),

@@ -131,9 +131,13 @@ class AsyncSession:
         """See Session.position."""
         return await asyncio.to_thread(lambda: self.blocking.position)
 
-    async def resume(self, *, outputs: Files = (), appends: Files = ()) -> Report | None:
+    async def resume(
+        self, *, outputs: Files = (), appends: Files = (), whole_tree: bool = False
+    ) -> Report | None:
         """See Session.resume."""
-        return await asyncio.to_thread(self.blocking.resume, outputs=outputs, appends=appends)
+        return await asyncio.to_thread(
+            self.blocking.resume, outputs=outputs, appends=appends, whole_tree=whole_tree
+        )
 
     async def plan(self, inputs: Mapping[str | tuple[str, str], object] = EMPTY) -> StepPlan:
         """See Session.plan."""

@@ -161,10 +161,11 @@ class Opened:
         paths: Paths = (),
         mine: bool = False,
         whole_tree: bool = False,
+        program: str | None = None,
     ) -> restore.RestoreRequest:
         """Return the request for a restore. `paths` restores only these files, without the
-        conversation. `mine` and `whole_tree` are as for Checkpoints.restore; a program that goes
-        back by itself, and has nobody to ask, sets `whole_tree`.
+        conversation. `mine` and `whole_tree` are as for Checkpoints.restore. `program` is the
+        session of a program that goes back by itself: only what it changed is undone.
         """
         if mine and (whole_tree or not files):
             raise BadValue("mine= is about files, and excludes whole_tree=; nothing was changed")
@@ -177,6 +178,8 @@ class Opened:
             limits=settings.limits(store.repo),
             mine=mine,
             whole_tree=whole_tree,
+            session=program,
+            program=program is not None,
         )
 
 

@@ -28,7 +28,7 @@ from gitcp.running.steps import (
 from gitcp.saving import position, save
 from gitcp.saving.save import Saved
 from gitcp.saving.session import GIVEN, Choice
-from gitcp.state import journal, settings, steps
+from gitcp.state import journal, programs, settings, steps
 from gitcp.state.steps import Result, only, place
 from gitcp.store import Store
 from gitcp.value import EMPTY, replace
@@ -77,8 +77,14 @@ class Session:
         """Save to this session. See Checkpoints.save."""
         return self.opened.save(label, session=self.name, **given)
 
-    def resume(self, *, outputs: Files = (), appends: Files = ()) -> Report | None:
+    def resume(
+        self, *, outputs: Files = (), appends: Files = (), whole_tree: bool = False
+    ) -> Report | None:
         """Restore the files that belong to the position, for the program to continue there.
+
+        Only what this session changed is undone. What others changed since stays, and is in
+        `left` of the report; where they changed the same lines, raises OthersAffected. With
+        `whole_tree`, all files are restored.
 
         They are those of the checkpoint that set it, whatever was saved since; without a position,
         those of the last checkpoint that is not a safety checkpoint (before a restore). Results of
@@ -91,22 +97,25 @@ class Session:
         """
         store, growing = self.opened.store(), inside(self.opened, appends)
         worktree_outputs.add(store.repo, inside(self.opened, outputs), growing)
-        report = self._restore_position(store)
+        report = self._restore_position(store, whole_tree=whole_tree)
         self.opened.promised.update(growing)
+        program = programs.here(store.repo, self.name) or programs.begin(store.repo, self.name)
+        if program is not None:
+            program.outputs |= {*inside(self.opened, outputs), *growing}
+            program.note_paths(program.outputs)
         return report
 
-    def _restore_position(self, store: Store) -> Report | None:
+    def _restore_position(self, store: Store, *, whole_tree: bool) -> Report | None:
+        def request_for(target: Checkpoint) -> restore.RestoreRequest:
+            return self.opened.request(store, target, whole_tree=whole_tree, program=self.name)
+
         if journal.unfinished(store.repo) is not None:
-            restore.finish(
-                store,
-                lambda id: self.opened.request(store, self._resumed(store, id), whole_tree=True),
-                forward=True,
-            )
+            restore.finish(store, lambda id: request_for(self._resumed(store, id)), forward=True)
         target = self._last_intended(store)
         if target is None:
             self.save(f"start of {self.name}")
             return None
-        request = self.opened.request(store, target, whole_tree=True)
+        request = request_for(target)
         position.check_resume(store, restore.current(store, request), target)
         return restore.restore(store, request)
 

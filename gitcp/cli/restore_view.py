@@ -121,7 +121,7 @@ def _agreed(
             return replace(request, whole_tree=True), plan
         else:
             raise confirm.Declined(DECLINED)
-    restore.require_merged(request, plan.conflicts)
+    others.require_merged(request, plan.conflicts, plan.conflicting)
     if plan or plan.instead_of or request.index:
         agree(context, request, plan, choice)
     return request, plan

@@ -58,23 +58,31 @@ def transitions(store: Store, session: str, since: Oid) -> list[Transition]:
 
     Raises Refused if the newest does not follow `since`, StoreDamaged if one cannot be read.
     """
-    return [transition(step, session) for step in steps_since(store, session, since)]
+    own = frozenset((session,))
+    return [transition(step, own) for step in steps_since(store, session, store.read(since))]
 
 
-def steps_since(store: Store, session: str, since: Oid) -> list[Step]:
-    """Return the steps of this working tree's line after the checkpoint with the commit `since`,
-    oldest first. Without a record of the newest checkpoint, that is the last one of `session`.
-    Raises as `transitions`.
+def steps_since(
+    store: Store, session: str, since: Checkpoint, *, is_copy: bool = False
+) -> list[Step]:
+    """Return the steps of this working tree's line after a checkpoint, oldest first. Without a
+    record of the newest checkpoint, that is the last one of `session`. Raises as `transitions`.
+
+    `is_copy`: it may be one for which no file was read, such as a fork. Then it is not in the line,
+    but has the files of one that is.
     """
     line = Line(store)
     newest = line.newest() or store.tip(session)
     steps: list[Step] = []
     for step in line.steps(newest) if newest else ():
-        if step.after.commit == since:
+        if step.after.commit == since.commit:
             return steps[::-1]
         steps.append(step)
+    same = [n for n, step in enumerate(steps) if step.after.snapshot.tree == since.snapshot.tree]
+    if is_copy and same:
+        return steps[: same[0]][::-1]
     raise Refused(
-        f"checkpoint {since[:10]} was not made in this working tree, or what came after it is "
+        f"{since.id} was not made in this working tree, or what came after it is "
         "no longer known; nothing was changed"
     )
 
@@ -290,17 +298,17 @@ def _claim(authors: Authors, path: bytes) -> Claim | None:
     return None
 
 
-def transition(step: Step, session: str, also: str | None = None) -> Transition:
-    """Return a step as `session` sees it; what `also` did counts as its own. The step must not be
-    the first of its line.
+def transition(step: Step, sessions: frozenset[str]) -> Transition:
+    """Return a step as these sessions see it, which count as one. The step must not be the first
+    of its line.
     """
     assert step.before is not None
     own, others, uncertain = set[bytes](), dict[bytes, tuple[str, ...]](), set[bytes]()
     for path, claim in step.claims().items():
         names = claim.sessions | claim.possible
-        if names <= {session, also}:
+        if names <= sessions:
             own.add(path)
-        elif names & {session, also}:
+        elif names & sessions:
             uncertain.add(path)
         else:
             others[path] = tuple(sorted(names))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
@@ -21,12 +22,14 @@ from gitcp.saving import session as session_op
 from gitcp.saving.conversation import stored
 from gitcp.saving.save import ChangeScope, Saved
 from gitcp.saving.session import GIVEN, Choice
-from gitcp.state import settings
+from gitcp.state import programs, settings
 from gitcp.state.steps import only
 from gitcp.store import Store
 from gitcp.value import EMPTY, Value, replace
 
 LOCK = "thread"
+CALLS = ("_call", "_call_output")
+"""How the types of items end that are no messages, but calls of tools and their results."""
 
 
 class Contents(Value):
@@ -101,7 +104,13 @@ class Thread:
             if changes is None:
                 return None
             capture = Capture(self.agent, self.format, tuple(_sources(contents, changes)))
-            return self._save(store, capture, trigger, position)
+            saved = self._save(store, capture, trigger, position, at_work=True)
+            main = changes.get(MAIN)
+            if main is not None and _is_answered(main.data):
+                programs.end(programs.here(store.repo, self.name))
+            elif main is not None:
+                self._begin(store)
+            return saved
 
     def note(
         self,
@@ -116,9 +125,25 @@ class Thread:
         store = self.opened.store()
         with only(store, self.name, LOCK):
             stored = None if store.tip(self.name) else (None, self.agent)
-            return self._save(
-                store, None, trigger, position, stored=stored, change_scope=change_scope
+            saved = self._save(
+                store,
+                None,
+                trigger,
+                position,
+                stored=stored,
+                change_scope=change_scope,
+                at_work=trigger is not Trigger.PROMPT,
             )
+            if trigger is Trigger.PROMPT:
+                self._begin(store)
+            return saved
+
+    def _begin(self, store: Store) -> None:
+        """Record that a turn is open: its tools may change any file until it is answered."""
+        if programs.here(store.repo, self.name) is None:
+            program = programs.begin(store.repo, self.name, owns=lambda: False)
+            if program is not None:
+                program.note_commands()
 
     def _save(
         self,
@@ -138,6 +163,21 @@ class Thread:
             **given,
         )
         return with_housekeeping(store, save.save(store, request))
+
+
+def _is_answered(data: bytes) -> bool:
+    """Return whether a conversation ends with an answer, after which no tool of its turn runs."""
+    for line in reversed(data.splitlines()):
+        with suppress(ValueError, AttributeError, TypeError):
+            item = wire.loads(line)
+            message = item.get("message") or item
+            if str(item.get("type")).endswith(CALLS):
+                return False
+            if message.get("role") in ("user", "assistant"):
+                parts = message.get("content")
+                kinds = {part.get("type") for part in parts} if isinstance(parts, list) else set()
+                return message["role"] == "assistant" and "tool_use" not in kinds
+    return False
 
 
 def open_for_restore(opened: Opened, name: str, env: Mapping[str, str] = EMPTY) -> Opened:

@@ -174,14 +174,15 @@ class GitSaver(BaseCheckpointSaver[str]):
         """
         self._call(self.threads.prune, [str(thread) for thread in thread_ids], strategy)
 
-    def restore(self, config: RunnableConfig) -> Report | None:
+    def restore(self, config: RunnableConfig, *, whole_tree: bool = False) -> Report | None:
         """Restore the files of a checkpoint; without an id, those of the last one or of the writes
         to it.
 
-        The current files are saved first. Returns None if nothing differs.
-        Raises RevisionNotFound and Refused.
+        Only what the thread changed is undone, and raises OthersAffected if that overlaps with
+        changes of others; with `whole_tree`, all files are restored. The current files are saved
+        first. Returns None if nothing differs. Raises RevisionNotFound and Refused.
         """
-        return self._call(lambda _: self.threads.restore(requested(config)))
+        return self._call(lambda _: self.threads.restore(requested(config), whole_tree=whole_tree))
 
     # ARG002: LangGraph's signature
     def get_next_version(self, current: str | float | None, channel: None) -> str:  # noqa: ARG002

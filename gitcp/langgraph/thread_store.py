@@ -14,6 +14,7 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 from gitcp import api
@@ -52,7 +53,7 @@ from gitcp.restoring import restore
 from gitcp.saving import save
 from gitcp.saving.recorded import Recorded, encode, no_files
 from gitcp.saving.session import GIVEN, Choice
-from gitcp.state import journal, settings
+from gitcp.state import journal, programs, settings
 from gitcp.state.numbers import Highest
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
@@ -418,6 +419,9 @@ class ThreadStore:
         conversation: Conversation | None,
     ) -> Oid:
         is_first = store.tip(thread.session) is None
+        if files is None and programs.here(store.repo, thread.session) is None:
+            # What a node of the thread writes is known to be the thread's, also if it is killed.
+            programs.begin(store.repo, thread.session, owns=partial(_is_node_of, key.thread))
         request = save.SaveRequest(
             cwd=self.opened.path,
             note=Note(position=position),
@@ -428,6 +432,7 @@ class ThreadStore:
             state=State(tree, str(key)),
             files=files,
             parent=thread.last,
+            at_work=position.get("source") not in (*NOBODY_RAN, "input"),
             stored=(conversation, Agent(AGENT, key.thread)) if conversation or is_first else None,
             watched=True,
         )
@@ -514,7 +519,7 @@ class ThreadStore:
 
     # ------------------------------------------------------------ files
 
-    def restore(self, ask: Requested) -> Report | None:
+    def restore(self, ask: Requested, *, whole_tree: bool) -> Report | None:
         """Restore files; of the last checkpoint, with the changes of tasks finished since."""
         thread = self.thread(ask.thread)
         ns = ask.ns or ""
@@ -524,10 +529,12 @@ class ThreadStore:
             raise RevisionNotFound(
                 f"thread {ask.thread} has no {missing}; nothing was changed", hint="gitcp sessions"
             )
-        return self._restore_files(thread, ref, latest=not ask.id)
+        return self._restore_files(thread, ref, latest=not ask.id, whole_tree=whole_tree)
 
     def _restore_for_run(self, thread: Thread, ref: CheckpointRef) -> None:
-        """Restore files before a run. Raises Refused if any file cannot be restored."""
+        """Restore files before a run: what the thread changed. Raises Refused if any file cannot be
+        restored.
+        """
         report = self._restore_files(thread, ref, latest=False)
         if report is not None and report.failed:
             missing = ", ".join(
@@ -539,19 +546,26 @@ class ThreadStore:
                 f"cannot restore all files of checkpoint {ref[1]}: {missing}", hint="gitcp undo"
             )
 
-    def _restore_files(self, thread: Thread, ref: CheckpointRef, *, latest: bool) -> Report | None:
+    def _restore_files(
+        self,
+        thread: Thread,
+        ref: CheckpointRef,
+        *,
+        latest: bool,
+        whole_tree: bool = False,
+    ) -> Report | None:
         store = self.opened.store()
         if journal.unfinished(store.repo) is not None:
             self.opened.finish(forward=True)
         commit = thread.newest_commit(ref) if latest else thread.puts[ref][0]
         assert commit is not None
         target = store.read(commit)
-        request = replace(self.opened.request(store, target, whole_tree=True), conversation=False)
+        given = self.opened.request(store, target, whole_tree=whole_tree, program=thread.session)
+        request = replace(given, conversation=False)
         plan = restore.plan(store, request)
+        is_missing = any(not_restored.missing for not_restored in plan.files.kept)
         return (
-            restore.restore(store, request)
-            if plan.files or any(not_restored.missing for not_restored in plan.files.kept)
-            else None
+            restore.restore(store, request) if plan.files or plan.conflicts or is_missing else None
         )
 
 
@@ -574,6 +588,12 @@ def drafted(
     for name, value in ((reading.CHECKPOINT, rest), (reading.METADATA, dict(metadata))):
         values[name] = dumped(serde, value, name, key)
     return Draft(key, checkpoint, metadata, new_versions, values)
+
+
+def _is_node_of(thread: str) -> bool:
+    """Return whether this code runs in a node of a graph's thread."""
+    config: Any = var_child_runnable_config.get() or {}
+    return str((config.get("configurable") or {}).get("thread_id")) == thread
 
 
 def _writer(store: Store, thread: Thread) -> Callable[[bytes], Oid]:

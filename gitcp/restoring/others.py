@@ -1,9 +1,13 @@
-"""What other sessions changed in this working tree since a checkpoint, before a restore goes back
-past it.
+"""Whose changes a restore may undo: decided here, for the command line, the Python API, frameworks,
+MCP and the terminal interface.
 
-A restore that would change files of a live session, one whose agent is at work, is refused unless
-the request is explicit. Sessions that have ended and a person's edits are only listed: the safety
-checkpoint has them.
+A user who goes back sees a plan, and decides. A restore that would change files of a live session,
+one whose agent or program is at work, is refused unless the request is explicit. Sessions that have
+ended and a person's edits are only listed: the safety checkpoint has them.
+
+A program that goes back by itself undoes only what its session changed, and keeps what anybody else
+did. Where both changed a path, and that cannot be merged, it is refused. It may ask for the whole
+tree.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 
+from gitcp import humanize
 from gitcp.errors import OthersAffected, Refused, StoreDamaged
 from gitcp.git import trees
 from gitcp.git.objects import Objects
@@ -18,9 +23,11 @@ from gitcp.history import authors
 from gitcp.history.authors import Line, Step, Transition
 from gitcp.history.live import is_live
 from gitcp.model import NOBODY, Agent, CheckpointId, Trigger
+from gitcp.restoring.merge import Conflict
 from gitcp.restoring.request import RestoreRequest
 from gitcp.saving import authors as deciding
 from gitcp.saving import session
+from gitcp.state import latest, programs
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
@@ -42,6 +49,30 @@ class OtherSession(Value):
     paths: tuple[bytes, ...]
 
 
+def decided(store: Store, request: RestoreRequest) -> RestoreRequest:
+    """Return a request with whose changes it undoes: those of `session`, and with `mine` no others.
+
+    In a working tree in which nothing was ever saved, such as a new clone, a program restores all
+    files: there, nobody has changed anything since its target.
+    """
+    request = replace(request, session=viewer(store, request))
+    is_alone = request.program and not (request.whole_tree or request.undoing or request.reverted)
+    if is_alone and request.files and latest.read(store.repo) is not None:
+        return replace(request, mine=True)
+    return request
+
+
+def own_sessions(store: Store, request: RestoreRequest, own: str) -> frozenset[str]:
+    """Return the sessions whose changes are a request's own. In a person's session, these are also
+    what nobody is known to have done.
+    """
+    sessions = programs.sessions_inside(store.repo, own) | request.together
+    is_person = _agent(store, own) is None and not request.program
+    if is_person and not any(each.session == own for each in programs.known(store.repo)):
+        sessions |= {NOBODY}
+    return sessions
+
+
 def viewer(store: Store, request: RestoreRequest) -> str:
     """Return the session whose changes are a request's own: the current one if it contains the
     target, else the target's.
@@ -58,7 +89,7 @@ def viewer(store: Store, request: RestoreRequest) -> str:
 
 
 def has_live(store: Store, own: str) -> bool:
-    """Return whether the agent of another session is at work."""
+    """Return whether the agent or program of another session is at work."""
     since = store.repo.host.now() - A_DAY
     for name, tip in store.sessions().items():
         last = session.last_summary(store, tip) if name != own else None
@@ -72,7 +103,16 @@ def steps(store: Store, request: RestoreRequest) -> list[Step]:
     oldest first, up to the last checkpoint. Raises Refused if that is not known.
     """
     start = request.reverted or request.target
-    return authors.steps_since(store, request.target.id.session, start.commit)
+    try:
+        is_copy = request.program or start.state is not None
+        return authors.steps_since(store, request.target.id.session, start, is_copy=is_copy)
+    except Refused as error:
+        if not request.program:
+            raise
+        raise OthersAffected(
+            str(error),
+            hint=f"gitcp restore {request.target.id} --whole-tree  (undoes all changes since)",
+        ) from error
 
 
 def unsaved(store: Store, objects: Objects, taken: Taken, own: str) -> list[Step]:
@@ -85,11 +125,13 @@ def unsaved(store: Store, objects: Objects, taken: Taken, own: str) -> list[Step
         return []
     before = store.read(newest)
     changes = tuple(trees.diff(objects.reader, before.snapshot.tree, taken.snapshot.tree))
+    agent = _agent(store, own)
     draft = replace(
         before,
         id=CheckpointId(own, before.id.number + 1),
         trigger=Trigger.BEFORE_RESTORE,
-        agent=_agent(store, own),
+        agent=agent,
+        conversation=before.conversation if agent else None,
         snapshot=taken.snapshot,
     )
     state = deciding.before(store, before)
@@ -100,15 +142,15 @@ def unsaved(store: Store, objects: Objects, taken: Taken, own: str) -> list[Step
 def transitions(
     store: Store, request: RestoreRequest, steps: Iterable[Step], own: str
 ) -> list[Transition]:
-    """Return steps as the session sees them: a person's session made what nobody known did. For a
-    revert, what came after the reverted step counts as another session's.
+    """Return steps as the session sees them. For a revert, what came after the reverted step
+    counts as another session's.
     """
-    also = None if _agent(store, own) else NOBODY
+    sessions = own_sessions(store, request, own)
     seen, is_later = [], False
     for step in steps:
         if step.before is None:
             continue
-        transition = authors.transition(step, own, also)
+        transition = authors.transition(step, sessions)
         if is_later:
             transition = replace(transition, own=frozenset(), uncertain=frozenset())
         seen.append(transition)
@@ -117,10 +159,15 @@ def transitions(
 
 
 def affected(
-    store: Store, steps: Iterable[Step], own: str, paths: Collection[bytes]
+    store: Store,
+    steps: Iterable[Step],
+    own: frozenset[str],
+    paths: Collection[bytes],
+    *,
+    unclaimed: bool = False,
 ) -> tuple[OtherSession, ...]:
     """Return the other sessions that changed any of these paths in the steps, or may have, the live
-    ones first.
+    ones first; with `unclaimed`, also the paths that nobody known changed.
     """
     changed: dict[str, set[bytes]] = {}
     for step in steps:
@@ -130,7 +177,7 @@ def affected(
                     changed.setdefault(name, set()).add(path)
     others = [
         OtherSession(name, _agent(store, name), _is_live(store, name), tuple(sorted(changed[name])))
-        for name in changed.keys() - {own, NOBODY}
+        for name in changed.keys() - own - (set() if unclaimed else {NOBODY})
     ]
     return tuple(sorted(others, key=lambda each: (not each.live, each.session)))
 
@@ -140,7 +187,7 @@ def require_allowed(request: RestoreRequest, others: Sequence[OtherSession]) -> 
     to.
     """
     live = [each for each in others if each.live]
-    if not live or request.mine or request.whole_tree or request.reverted:
+    if not live or request.mine or request.program or request.whole_tree or request.reverted:
         return
     names = ", ".join(each.session for each in live)
     error = OthersAffected(
@@ -149,6 +196,39 @@ def require_allowed(request: RestoreRequest, others: Sequence[OtherSession]) -> 
         hint="--mine restores only this session's changes, --whole-tree restores everything",
     )
     error.sessions = tuple((each.session, each.paths) for each in live)
+    raise error
+
+
+def require_merged(
+    request: RestoreRequest, conflicts: Sequence[Conflict], others: Sequence[OtherSession]
+) -> None:
+    """Raise OthersAffected if what the session changed cannot be undone alone, unless conflicts are
+    to be written as markers. `others` changed these paths as well, or may have.
+    """
+    if not conflicts or request.markers or request.reverted:
+        return
+    listed = tuple(f"{display(each.path)}  ({each.why})" for each in conflicts)
+    paths = humanize.count(len(conflicts), "path")
+    if request.undoing:
+        command = request.undoing.command
+        raise Refused(
+            f"{paths} changed since and cannot be merged: {command} would lose these changes; "
+            "nothing was changed",
+            listed,
+            hint=f"gitcp {command} --whole-tree  (also undoes everything that changed since)",
+        )
+    names = [each.session or "somebody else" for each in others]
+    whose = f", also changed by {', '.join(names)}" if request.program and names else ""
+    whole = f"gitcp restore {request.target.id} --files --whole-tree"
+    error = OthersAffected(
+        f"this session's changes cannot be undone alone: {paths} in conflict{whose}; nothing was "
+        "changed",
+        listed,
+        hint=f"{whole}  (also undoes the others' changes)"
+        if request.program
+        else f"gitcp restore {request.target.id} --mine --markers  (or only paths: -- PATH)",
+    )
+    error.sessions = tuple((each.session, each.paths) for each in others)
     raise error
 
 
@@ -170,6 +250,8 @@ def _agent(store: Store, name: str) -> Agent | None:
 
 
 def _is_live(store: Store, name: str) -> bool:
+    if programs.at_work(store.repo, name):
+        return True
     return _agent(store, name) is not None and is_live(store, name, store.repo.host.now())
 
 

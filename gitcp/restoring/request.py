@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gitcp.errors import BadValue
 from gitcp.git import trees
 from gitcp.model import Agent, Checkpoint, Conversation, Snapshot, Span
-from gitcp.restoring.plan import ALONE, Side
+from gitcp.restoring.plan import ALONE, Side, within
 from gitcp.store import Store, Summary, require_files
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
@@ -46,11 +46,14 @@ class RestoreRequest(Value):
     `reverted`, the request is a revert: it restores the current files without the changes made
     after that checkpoint up to the target. With `mine`, it undoes only the changes of `session`
     (default: the target's, see gitcp.restoring.others.viewer), by the same merge; `whole_tree` also
-    undoes those of live sessions, which is refused otherwise. `name_others`: the report names the
-    sessions whose changes are undone. `markers` writes conflict markers. `undoing` makes the
-    request an undo that keeps what changed since the restore. `keeps_installed`: what `gitcp
-    enable` installed since the target stays, unless `paths` name it.
-    `merged` is the snapshot of a merge, and `conflicts` what it could not merge, once known.
+    undoes those of live sessions, which is refused otherwise. A `program` that goes back by itself
+    has nobody to ask: without `whole_tree`, it is as with `mine`
+    (gitcp.restoring.others.decided), and the sessions `together` count as one with its own.
+    `name_others`: the report names the sessions whose changes are undone. `markers` writes conflict
+    markers. `undoing` makes the request an undo that keeps what changed since the restore.
+    `keeps_installed`: what `gitcp enable` installed since the target stays, unless `paths` name it.
+    `merged` is the snapshot of a merge, and `conflicts` what it could not merge, once known; `left`
+    are the paths that `mine` leaves different from the target.
     """
 
     target: Checkpoint
@@ -71,8 +74,11 @@ class RestoreRequest(Value):
     whole_tree: bool = False
     name_others: bool = False
     session: str | None = None
+    program: bool = False
+    together: frozenset[str] = frozenset()
     merged: Snapshot | None = None
     conflicts: tuple[Conflict, ...] = ()
+    left: tuple[bytes, ...] = ()
 
     @property
     def wanted(self) -> Snapshot:
@@ -119,11 +125,14 @@ def merged_into(
         return request
     from gitcp.restoring import merge, mine  # only for these
 
+    left: tuple[bytes, ...] = ()
     if request.mine:
         lines = merge.by_git(store.repo, mine.SIDES)
         merged = mine.without_own(
             objects, ours, transitions, lines, request.paths, markers=request.markers
         )
+        changes = trees.diff(objects.reader, request.target.snapshot.tree, merged.snapshot.tree)
+        left = tuple(each.path for each in changes if within(each.path, request.paths))
     elif request.undoing:
         sides = request.undoing.left, ours, request.target.snapshot
         lines = merge.by_git(store.repo)
@@ -133,7 +142,7 @@ def merged_into(
         sides = request.target.snapshot, ours, request.reverted.snapshot
         lines = merge.by_git(store.repo)
         merged = merge.merge(objects, sides, lines, request.paths, markers=request.markers)
-    return replace(request, merged=merged.snapshot, conflicts=merged.conflicts)
+    return replace(request, merged=merged.snapshot, conflicts=merged.conflicts, left=left)
 
 
 def check_paths(store: Store, request: RestoreRequest) -> None:

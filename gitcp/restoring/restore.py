@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from gitcp import humanize
 from gitcp.errors import Refused
 from gitcp.git.objects import Objects
 from gitcp.history import live, log
@@ -64,7 +63,6 @@ from gitcp.state.extent import Extent, Restores
 from gitcp.state.journal import RestoreKind, Unfinished
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
-from gitcp.worktree.paths import display
 from gitcp.worktree.rules import outside
 from gitcp.worktree.snapshot import PartialScan, Taken, take
 from gitcp.worktree.writer import Writer
@@ -88,9 +86,10 @@ class RestorePlan(Value):
     `later` are the checkpoints newer than the target, newest first. `effects` are the compensations
     recorded since and not run; a restore runs none. `others` are the other sessions that changed
     since the target what the restore would change. `conflicts` are the paths that `mine` cannot
-    merge: they are kept, or have conflict markers. `turns` are those of agents that may write into
-    the restored files. If no file and no conversation changes, but
-    another conversation becomes the current one, `instead_of` describes the one that is current.
+    merge: they are kept, or have conflict markers; `conflicting` are those who changed them, too.
+    `turns` are those of agents that may write into the restored files. If no file and no
+    conversation changes, but another conversation becomes the current one, `instead_of` describes
+    the one that is current.
     """
 
     target: Checkpoint
@@ -100,6 +99,7 @@ class RestorePlan(Value):
     effects: tuple[str, ...]
     others: tuple[OtherSession, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
+    conflicting: tuple[OtherSession, ...] = ()
     instead_of: str = ""
     turns: tuple[Turn, ...] = ()
 
@@ -113,7 +113,9 @@ class Report(Value):
     `checkpoint` is None if nothing had to change; `safety` is None too, unless the current state
     had to be saved to find out. `failed`: not everything was restored. `others` are the other
     sessions that changed what it changed, if the request asks for them. `turns` are those of agents
-    that may write into the restored files. `index`: the index was restored, too.
+    that may write into the restored files. `index`: the index was restored, too. `left` are the
+    paths that differ from the target because others changed them, where only one session's changes
+    were undone.
     """
 
     target: Checkpoint
@@ -127,6 +129,7 @@ class Report(Value):
     others: tuple[OtherSession, ...] = ()
     turns: tuple[Turn, ...] = ()
     index: bool = False
+    left: tuple[bytes, ...] = ()
 
     @property
     def written_text(self) -> tuple[str, ...]:
@@ -137,6 +140,11 @@ class Report(Value):
     def removed_text(self) -> tuple[str, ...]:
         """The paths that were removed, as `str`."""
         return tuple(map(path_text, self.removed))
+
+    @property
+    def left_text(self) -> tuple[str, ...]:
+        """The paths that were left, as `str`."""
+        return tuple(map(path_text, self.left))
 
 
 class LogEntry(NamedTuple):
@@ -175,6 +183,7 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
     """Return what `restore` would do now. Writes nothing. Raises BadValue for a path that exists
     nowhere.
     """
+    request = others.decided(store, request)
     check_paths(store, request)
     with _objects(store, request) as objects:
         now = _take(store, objects, request)
@@ -192,6 +201,7 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
         effects=effects.open_commands(store, request.target),
         others=line.affected(files),
         conflicts=request.conflicts,
+        conflicting=line.conflicting(request),
         instead_of="" if files else _instead_of(store, request, placed),
         turns=live.turns(store) if files else (),
     )
@@ -246,6 +256,7 @@ class _WorktreeHistory:
     ) -> None:
         self._store, self._request = store, request
         self._own = others.viewer(store, request)
+        self._own_sessions = others.own_sessions(store, request, self._own)
         read = others.steps if request.mine else others.known_steps
         self._steps = read(store, request)
         if objects is not None and taken is not None:
@@ -261,7 +272,13 @@ class _WorktreeHistory:
         """
         if self._request.undoing:
             return ()
-        return others.affected(self._store, self._steps, self._own, frozenset(files.paths))
+        return others.affected(self._store, self._steps, self._own_sessions, {*files.paths})
+
+    def conflicting(self, request: RestoreRequest) -> tuple[OtherSession, ...]:
+        """Return who changed the paths that a merge has in conflict, or may have."""
+        paths = {each.path for each in request.conflicts}
+        own = self._own_sessions
+        return others.affected(self._store, self._steps, own, paths, unclaimed=True)
 
 
 def current(store: Store, request: RestoreRequest) -> Snapshot:
@@ -436,9 +453,8 @@ def _restore(
     agreed: RestorePlan | FilePlan | None,
     step: RestoreKind,
 ) -> Report:
-    own = others.viewer(store, request)
-    request = replace(request, session=own)
-    looks = request.mine or others.has_live(store, own)
+    request = others.decided(store, request)
+    looks = request.mine or others.has_live(store, request.session or "")
     try:
         allowed = _allowed(store, request, agreed, looks=looks)
         return _save_and_restore(store, request, allowed, step, looks=looks)
@@ -466,29 +482,8 @@ def _allowed(
     if agreed is None:
         return None
     others.require_allowed(request, agreed.others)
-    require_merged(request, agreed.conflicts)
+    others.require_merged(request, agreed.conflicts, agreed.conflicting)
     return None if request.undoing else agreed.files
-
-
-def require_merged(request: RestoreRequest, conflicts: Sequence[Conflict]) -> None:
-    """Raise Refused if `mine` has conflicts, unless they are to be written as markers."""
-    if conflicts and not request.markers and not request.reverted:
-        listed = tuple(f"{display(each.path)}  ({each.why})" for each in conflicts)
-        paths = humanize.count(len(conflicts), "path")
-        if request.undoing:
-            command = request.undoing.command
-            raise Refused(
-                f"{paths} changed since and cannot be merged: {command} would lose these changes; "
-                "nothing was changed",
-                listed,
-                hint=f"gitcp {command} --whole-tree  (also undoes everything that changed since)",
-            )
-        raise Refused(
-            f"this session's changes cannot be undone alone: {paths} in conflict; nothing was "
-            "changed",
-            listed,
-            hint=f"gitcp restore {request.target.id} --mine --markers  (or only paths: -- PATH)",
-        )
 
 
 def _save_and_restore(
@@ -522,8 +517,8 @@ def _save_and_restore(
         remember_scan(store, state.saved)
         if step is not RestoreKind.RESTORE:
             _record(store, request, entry, (request.target.id, safety))
-        kept, is_incomplete = (*files.kept, *state.kept), any(kept.missing for kept in files.kept)
-        return Report(request.target, safety, None, (), (), kept, placed, failed=is_incomplete)
+        kept, failed = (*files.kept, *state.kept), any(kept.missing for kept in files.kept)
+        return Report(request.target, safety, None, (), (), kept, placed, failed, left=request.left)
     _begin(store, request, entry, files, placed)
     report = _carry_out(store, request, files, contents, state, placed, entry)
     if line is None or report.checkpoint is None:
@@ -539,7 +534,7 @@ def _merged(
     """Return the request with its merge, if it is one. Raises Refused for conflicts."""
     transitions = line.transitions if line and request.mine else ()
     request = _merged_into(store, store.objects, request, state.snapshot, transitions)
-    require_merged(request, request.conflicts)
+    others.require_merged(request, request.conflicts, line.conflicting(request) if line else ())
     return request
 
 
@@ -640,7 +635,9 @@ def _carry_out(
     made = safety.id, after.checkpoint.id, tuple(done.written), tuple(done.removed)
     index = request.index and not index_failures
     failed = any(path.missing for path in kept)
-    return Report(request.target, *made, kept, placed, failed, turns=turns, index=index)
+    return Report(
+        request.target, *made, kept, placed, failed, turns=turns, index=index, left=request.left
+    )
 
 
 def _record(
@@ -847,8 +844,11 @@ def _save_after(
 
 
 def _restored_note(request: RestoreRequest) -> Note:
-    """Return the target's note. A position needs all files of the target."""
-    whole = request.files and not request.paths and request.merged is None
+    """Return the target's note. A position needs all files of the target, or all that its session
+    changed.
+    """
+    is_all = request.merged is None or (request.mine and not request.conflicts)
+    whole = request.files and not request.paths and is_all
     return request.target.note if whole else note.inherited(request.target)
 
 

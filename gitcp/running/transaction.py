@@ -24,9 +24,10 @@ from gitcp.running import compensate
 from gitcp.running.compensate import LIMIT, Outcome
 from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
-from gitcp.state import effects, journal, run_journal, settings
+from gitcp.state import effects, journal, programs, run_journal, settings
 from gitcp.state.masking import command as maskable
 from gitcp.state.note import inherited
+from gitcp.state.programs import Running
 from gitcp.state.run_journal import Transaction
 from gitcp.state.steps import Result
 from gitcp.store import Store, one_line
@@ -44,6 +45,7 @@ class OpenTransaction(Value):
     lock: int
     unread: save.Unread | None = None
     appends: tuple[bytes, ...] = ()
+    program: Running | None = None
 
 
 class Failure(Value):
@@ -96,7 +98,13 @@ def begin(store: Store, request: TransactionRequest) -> OpenTransaction:
         order=max((each.order for each in run_journal.transactions(store.repo)), default=0) + 1,
     )
     lock = run_journal.write(store.repo, transaction)
-    return OpenTransaction(transaction, lock, saved.unread, request.appends)
+    program = programs.begin(store.repo, transaction.session, _program(transaction))
+    if program is not None:
+        if request.command:
+            program.note_commands()
+        program.outputs |= {*request.appends}
+        program.note_paths(program.outputs)
+    return OpenTransaction(transaction, lock, saved.unread, request.appends, program)
 
 
 def succeed(
@@ -106,14 +114,18 @@ def succeed(
     was a step.
     """
     # Close it first: a success must not be rolled back because recording it failed.
-    _close(store.repo, opened)
+    run_journal.close(store.repo, opened.transaction)
+    os.close(opened.lock)
     note = Note(label=opened.transaction.label)
     request = _request(store, opened.transaction, note, _masked(store, run))
     request = replace(request, promised=opened.appends)
     if result is not None:
         outputs = tuple(result.files)
         request = replace(request, step=result.step, results=(result,), outputs=outputs)
-    return save.save(store, request).checkpoint
+    try:
+        return save.save(store, request).checkpoint
+    finally:
+        programs.end(opened.program)
 
 
 def fail(store: Store, opened: OpenTransaction, run: Run, *, limit: float = LIMIT) -> Failure:
@@ -212,6 +224,7 @@ def _compensate(store: Store, transaction: Transaction, limit: float) -> Iterato
     before = _checkpoint(store, transaction.before)
     for effect in effects.after(store, before, transaction.session):
         if effect.outcome is None:
+            programs.ran_commands(store.repo, _program(transaction))
             yield compensate.compensate(store, effect, transaction.session, limit=limit)
 
 
@@ -227,7 +240,8 @@ def _restore_files(store: Store, transaction: Transaction, failed: CheckpointId)
             conversation=False,
             force=True,
             limits=limits,
-            whole_tree=True,
+            session=transaction.session,
+            program=True,
         )
 
     unfinished = journal.unfinished(store.repo)
@@ -239,12 +253,14 @@ def _restore_files(store: Store, transaction: Transaction, failed: CheckpointId)
 
 
 def _restore_results(store: Store, transaction: Transaction) -> None:
-    """Restore the step results and positions that sessions had before the transaction: those
-    recorded since go with files that are gone.
+    """Restore the step results and positions that its sessions had before the transaction: those
+    recorded since go with files that are gone. Other programs keep theirs, as their files.
     """
+    name, own = _program(transaction), programs.sessions_inside(store.repo, transaction.session)
+    is_known = any(each.path.name == name for each in programs.known(store.repo))
     for session, before in run_journal.enlisted(store.repo, transaction).items():
         tip = store.tip(session)
-        if tip is None:
+        if tip is None or (is_known and session not in own):
             continue
         last = store.read(tip)
         earlier = _checkpoint(store, before) if before else None
@@ -291,7 +307,7 @@ def _checkpoint(store: Store, id: CheckpointId) -> Checkpoint:
 def _rewrite(
     repo: Repository, opened: OpenTransaction, transaction: Transaction
 ) -> OpenTransaction:
-    rewritten = OpenTransaction(transaction, run_journal.write(repo, transaction))
+    rewritten = replace(opened, transaction=transaction, lock=run_journal.write(repo, transaction))
     os.close(opened.lock)
     return rewritten
 
@@ -299,3 +315,10 @@ def _rewrite(
 def _close(repo: Repository, opened: OpenTransaction) -> None:
     run_journal.close(repo, opened.transaction)
     os.close(opened.lock)
+    programs.end(opened.program)
+    programs.forget(repo, _program(opened.transaction))
+
+
+def _program(transaction: Transaction) -> str:
+    """Return by which name what the transaction writes is recorded."""
+    return f"transaction-{transaction.name}"

@@ -39,14 +39,15 @@ from gitcp.model import (
 )
 from gitcp.policy import edited
 from gitcp.saving import session
-from gitcp.state import latest, tool_log
+from gitcp.state import latest, programs, tool_log
+from gitcp.state.programs import Program
 from gitcp.state.tool_log import Seen
 from gitcp.store import Store
 from gitcp.value import EMPTY
 from gitcp.worktree.snapshot import Taken
 
 Session = tuple[str, str]
-"""An agent and its id of the session; ("", "") for nobody known."""
+"""An agent and its id of the session; ("", name) for a program's, ("", "") for nobody known."""
 
 SOMEBODY: Session = ("", "")
 FILES = frozenset((FILE, EXECUTABLE))
@@ -107,20 +108,50 @@ def decide(
     taken: Taken,
     state: Before,
     changes: tuple[FileChange, ...],
+    *,
+    at_work: bool | None = None,
 ) -> Authors | None:
-    """Return who made `changes`, those since `state`; None if there is nothing to record."""
+    """Return who made `changes`, those since `state`; None if there is nothing to record.
+
+    `at_work`: what nobody is known to have done, the session did (False: it has just begun, and
+    did not). If None, that is decided by what is known of the session: see `_Names`.
+    """
     if any(skip.reason is SkipReason.NOT_HELD for skip in draft.snapshot.skipped):
         return None
     if not changes:
         return Authors(previous=state.previous) if state.previous else None
+    running = programs.known(store.repo)
+    paths = [change.path for change in changes]
+    programs.note_open_files(store.repo, draft.id.session, paths)
+    by_program = _by_program(running, draft.id.session, paths)
     by_session = _by_session(store, draft, taken, state, changes)
-    names = _Names(store, draft)
-    claims = {path: Claim(*map(names.of, claim)) for path, claim in by_session.items()}
+    names = _Names(store, draft, running, state.previous, at_work=at_work)
+    claims = {path: names.claim(claim) for path, claim in by_session.items()}
+    claims |= {path: Claim(sessions) for path, sessions in by_program.items()}
     own = Claim(frozenset((draft.id.session,)))
     others = {path: claim for path, claim in claims.items() if claim != own}
     return Authors(
         own=len(claims) - len(others), claims=_compact(others, claims), previous=state.previous
     )
+
+
+def _by_program(
+    running: Iterable[Program], saver: str, paths: Iterable[bytes]
+) -> dict[bytes, frozenset[str]]:
+    """Return the sessions of the programs that wrote these paths, where any did. What a program
+    wrote inside of another one's work is the inner one's.
+    """
+    running = list(running)
+    around = {each.session for each in running if saver in each.joined}
+    claims: dict[bytes, frozenset[str]] = {}
+    for path in paths if running else ():
+        writers = [each for each in running if each.wrote(path)]
+        sessions = {each.session for each in writers}
+        outer = {each.session for each in writers if each.joined & sessions}
+        inner = sessions - outer - around
+        if sessions:
+            claims[path] = frozenset(inner or {saver})
+    return claims
 
 
 def _by_session(
@@ -455,16 +486,43 @@ class _Evidence:
 
 
 class _Names:
-    """The names of gitcp's sessions, by those of the agents; each is looked up once. In a session
-    without an agent, what no agent did is its own: a person saves there, or a script.
+    """The names of gitcp's sessions, by those of the agents; each is looked up once.
+
+    What no agent did is the session's own in one without an agent: a person saves there, or a
+    script. If a program is known to work there, it is its own only if the program runs commands:
+    else it would have been reported. In a framework's session it is its own while it is `at_work`,
+    or another one's that saved in the meantime.
     """
 
-    def __init__(self, store: Store, draft: Checkpoint) -> None:
+    def __init__(
+        self,
+        store: Store,
+        draft: Checkpoint,
+        running: Iterable[Program],
+        previous: CheckpointId | None,
+        *,
+        at_work: bool | None,
+    ) -> None:
         self._store = store
-        by_hand = draft.agent is None and draft.conversation is None
-        self._names: dict[Session, str] = {SOMEBODY: draft.id.session if by_hand else NOBODY}
+        own = draft.id.session
+        known = [each for each in running if each.session == own]
+        if at_work is None:
+            by_hand = draft.agent is None and draft.conversation is None
+            at_work = (by_hand and not known) or any(each.runs_commands for each in known)
+            previous = None
+        self._names: dict[Session, str] = {SOMEBODY: own if at_work else NOBODY}
+        is_between = at_work and previous is not None and previous.session != own
+        self._between = {own, previous.session} if is_between and previous else set[str]()
         if draft.agent is not None and draft.agent.session_id is not None:
             self._names[draft.agent.name, draft.agent.session_id] = draft.id.session
+
+    def claim(self, claim: SessionClaim) -> Claim:
+        """Return a claim with the names of the sessions."""
+        certain, possible = map(self.of, claim)
+        if self._between and SOMEBODY in claim[0]:
+            own = self._names[SOMEBODY]
+            return Claim(certain - {own}, possible | self._between)
+        return Claim(certain, possible)
 
     def of(self, sessions: frozenset[Session]) -> frozenset[str]:
         """Return the names of some sessions."""

@@ -35,7 +35,7 @@ from gitcp.saving import authors, conversation, position, session
 from gitcp.saving.conversation import Readable
 from gitcp.saving.live_trees import LiveTrees, live_trees
 from gitcp.saving.session import Choice
-from gitcp.state import hook_failures, latest, note, numbers, run_journal, tag, tool_log
+from gitcp.state import hook_failures, latest, note, numbers, programs, run_journal, tag, tool_log
 from gitcp.store import Store, one_line
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree import outputs as worktree_outputs
@@ -77,6 +77,9 @@ class SaveRequest(Value):
     checkpoint. `patience` is the seconds to wait for the running agent's conversation to appear on
     disk.
 
+    `at_work`: the session's program made what nobody is known to have done; False if it has just
+    begun (gitcp.saving.authors).
+
     A save compares every file with the last scan. Only if `watched`, those that a watcher reports:
     never where gitcp then overwrites or removes files, and not before a risky change.
     """
@@ -112,6 +115,7 @@ class SaveRequest(Value):
     change_scope: ChangeScope = ChangeScope.ALL
     patience: float = 0.0
     watched: bool = False
+    at_work: bool | None = None
 
 
 class Unread(Value):
@@ -177,6 +181,8 @@ def save(store: Store, request: SaveRequest) -> Saved:
     choice = request.choice or _choose(store, request)
     if request.conversation is not None and any(source.path is None for source in _sources(choice)):
         store.repo.look = None  # the writer of a pipe may have changed files until it closed
+    is_whole = request.files is None and request.since is None
+    mark = programs.mark(store.repo) if is_whole else None
     try:
         scanned = _scanned(store, request, choice.session)
         side_by_side = _save_side_by_side(store, request, choice, scanned)
@@ -186,6 +192,7 @@ def save(store: Store, request: SaveRequest) -> Saved:
         raise
     if request.remember:
         remember_scan(store, saved)
+    programs.settle(mark)
     if request.files is None:
         session.set_current(store, saved.checkpoint.id.session)
         hook_failures.clear(hook_failures.files(store.repo))
@@ -348,7 +355,7 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
         changes = _changes(store, draft, parent)
         draft = replace(draft, changed=len(changes))
         if request.files is None:
-            draft = _with_authors(store, draft, parent, taken, changes)
+            draft = _with_authors(store, draft, parent, taken, changes, request.at_work)
         checkpoint = store.commit(draft, readme.render(draft, changes), parent)
         try:
             store.advance(checkpoint)
@@ -371,6 +378,8 @@ def _end_unchanged(store: Store) -> None:
 
 def _finish(store: Store, request: SaveRequest, checkpoint: Checkpoint, taken: Taken) -> None:
     """Record what the next save starts from."""
+    if request.trigger is not Trigger.BEFORE_RISKY_CHANGE:  # a transaction of its own may follow
+        programs.join(store.repo, checkpoint.id.session)
     if request.files is None:
         latest.write(store.repo, latest.Latest(checkpoint.id, taken.started))
         tool_log.turn_over(str(store.repo.git_dir))
@@ -383,6 +392,7 @@ def _with_authors(
     parent: Checkpoint | None,
     taken: Taken,
     changes: tuple[FileChange, ...],
+    at_work: bool | None,
 ) -> Checkpoint:
     """Return the draft with who made the changes since the last checkpoint here; `changes` are
     those since the parent.
@@ -390,7 +400,8 @@ def _with_authors(
     state = authors.before(store, parent)
     if state.previous is not None:
         changes = tuple(trees.diff(store.reader, state.tree, draft.snapshot.tree))
-    return replace(draft, authors=authors.decide(store, draft, taken, state, changes))
+    made = authors.decide(store, draft, taken, state, changes, at_work=at_work)
+    return replace(draft, authors=made)
 
 
 def _sets_position(request: SaveRequest, draft: Checkpoint, parent: Checkpoint | None) -> bool:

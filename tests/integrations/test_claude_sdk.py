@@ -327,6 +327,39 @@ def test_rewind(project: Project, store: GitSessionStore, prompt_ids: bool, seal
     assert asyncio.run(store.load(key)) == whole
 
 
+def test_rewind_keeps_what_others_did(project: Project, store: GitSessionStore) -> None:
+    """Another session's files, made in between or afterwards, and what somebody edits between turns
+    stay; what the turn left unsaved because it was stopped goes.
+    """
+    other = SESSION.replace("1", "2")
+    asked: dict[tuple[str, int], str] = {}
+    for number, session_id in ((1, SESSION), (1, other), (2, SESSION), (2, other)):
+        project.write(f"mine-{number}{session_id[0]}", "by hand\n")
+        key: Any = {"project_key": store.project_key, "session_id": session_id}
+        asyncio.run(store.prompted(prompt_of(session_id, store, None)))
+        project.write(f"{session_id[0]}{number}", "by the agent\n")
+        line = entry("user", f"ask {number}")
+        asyncio.run(store.append(key, [line, entry("assistant", f"done {number}")]))
+        asked[session_id, number] = line["uuid"]
+    project.write("notes.txt", "mine\n")
+    before = project.files()
+
+    report = asyncio.run(store.rewind(SESSION, asked[SESSION, 1]))
+
+    gone = {b"%s%d" % (SESSION[0].encode(), number) for number in (1, 2)}
+    assert before.keys() - project.files().keys() == gone
+    assert set(report.removed) == gone
+    assert b"notes.txt" in report.left
+    asyncio.run(store.undo(SESSION))
+    assert project.files() == before
+
+    asyncio.run(store.prompted(prompt_of(SESSION, store, None)))
+    project.write("half", "by the agent, which is stopped\n")
+    asyncio.run(store.rewind(SESSION, asked[SESSION, 2]))
+    assert b"half" not in project.files()
+    assert b"notes.txt" in project.files()
+
+
 def test_rewind_to_the_beginning(project: Project, store: GitSessionStore) -> None:
     """Before the first message there is no transcript, and the session can go on."""
     key: Any = {"project_key": store.project_key, "session_id": SESSION}

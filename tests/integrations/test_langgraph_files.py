@@ -14,10 +14,11 @@ import graph_agent
 import graphs
 import pytest
 from graphs import put, state, thread
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from gitcp.errors import Refused, RevisionNotFound
+from gitcp.errors import OthersAffected, RevisionNotFound
 
 from driver import SOURCE, Project
 
@@ -99,13 +100,47 @@ def test_what_was_there_is_saved_first(project: Project) -> None:
     project.write("a.txt", "mine, and saved nowhere")
     project.write("b.txt", "new")
 
-    saver.restore(first)
+    assert saver.restore(first) is None
+    saver.restore(first, whole_tree=True)
     assert project.read("a.txt") == b"one"
     assert not project.root.joinpath("b.txt").exists()
-    assert saver.restore(first) is None
+    assert saver.restore(first, whole_tree=True) is None
 
     project.gitcp("undo", "--yes", check=0)
     assert (project.read("a.txt"), project.read("b.txt")) == (b"mine, and saved nowhere", b"new")
+
+
+def test_a_replay_keeps_what_others_did(project: Project) -> None:
+    """A run that is sent back takes back what its thread changed, and nothing of another thread's
+    or a person's. Where both changed the same lines, it is refused before its first node.
+    """
+    ran: list[str] = []
+
+    def write(given: Any, config: Any) -> Any:
+        name = config["configurable"]["thread_id"]
+        ran.append(name)
+        project.write(f"{name}.txt", f"{name} {given['n']}\n")
+        return {"n": given["n"] + 1}
+
+    write.__annotations__["config"] = RunnableConfig
+    saver = graphs.saver(project, files=True)
+    app = builder().add_node("write", write).add_edge(START, "write").compile(checkpointer=saver)
+    for name in ("a", "b", "a"):
+        app.invoke({"n": 1}, thread(name), durability="sync")
+        project.write(f"mine-{len(ran)}", "by hand\n")
+    project.write("b.txt", "by hand\n")
+    before = project.files()
+
+    history = [each for each in app.get_state_history(thread("a")) if each.next == ("write",)]
+    app.invoke(None, history[-1].config, durability="sync")
+
+    assert project.files() == before
+    assert ran == ["a", "b", "a", "a"]
+
+    project.write("a.txt", "by hand\n")
+    with pytest.raises(OthersAffected, match="1 path in conflict, also changed by somebody else"):
+        app.invoke(None, history[-1].config, durability="sync")
+    assert project.read("a.txt") == b"by hand\n"
 
 
 def test_looking_touches_nothing(project: Project) -> None:
@@ -128,7 +163,7 @@ def test_looking_touches_nothing(project: Project) -> None:
     branch = app.update_state(before.config, {"n": 5}, as_node="__start__")
     assert project.read("a.txt") == b"three"
 
-    saver.restore(branch)
+    saver.restore(branch, whole_tree=True)
     assert project.read("a.txt") == b"one"
 
 
@@ -151,19 +186,20 @@ def test_finished_tasks_keep_their_edits(project: Project) -> None:
     app.invoke({"n": 0}, thread(), durability="sync")
     project.remove("done.txt")
 
-    saver.restore(thread())
+    saver.restore(thread(), whole_tree=True)
     assert project.read("done.txt") == b"done"
     assert app.invoke(Command(resume=7), thread(), durability="sync")["n"] == 7
 
 
 def test_a_run_does_not_begin_on_half_of_its_files(project: Project) -> None:
-    """Where something that is not captured stands in the way of a file, the run is refused before
-    its first node.
+    """Where something that is not captured stands in the way of a file that the thread changed, the
+    run is refused before its first node.
     """
     ran = []
 
     def node(_: Any) -> Any:
         ran.append(1)
+        project.write("a.txt", "two")
         return {}
 
     project.write("a.txt", "one")
@@ -174,8 +210,9 @@ def test_a_run_does_not_begin_on_half_of_its_files(project: Project) -> None:
     project.remove("a.txt")
     os.mkfifo(project.path("a.txt"))
 
-    with pytest.raises(Refused, match=r"cannot restore all files of checkpoint .*: a\.txt"):
+    with pytest.raises(OthersAffected) as refused:
         app.invoke(None, start.config)
+    assert refused.value.candidates == ("a.txt  (not captured now (special))",)
     assert ran == [1]
 
 

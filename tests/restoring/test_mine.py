@@ -159,7 +159,7 @@ def test_what_was_not_captured(project: Project, skipped: bytes) -> None:
 
 
 def recorded(
-    changed: dict[str, set[bytes]], _: Store, draft: Checkpoint, *given: Any
+    changed: dict[str, set[bytes]], _: Store, draft: Checkpoint, *given: Any, at_work: Any = None
 ) -> Authors | None:
     """What a save records if it knows who did what."""
     state, changes = given[1:]
