@@ -9,7 +9,7 @@ directions.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -210,7 +210,8 @@ class Codec:
             form = self.form(next(each for each in inner if each is not NoneType))
             return form._replace(schema=_or_null(form.schema))
         if origin is tuple:
-            return array(self.form(inner[0]))
+            items = [self.form(each) for each in inner if each is not Ellipsis]
+            return array(items[0]) if Ellipsis in inner else row(items)
         if origin is frozenset:
             return array(self.form(inner[0]), frozenset, sorted)
         if origin is not None and issubclass(origin, Mapping):
@@ -358,6 +359,22 @@ def array(
             return collect([_at(f"[{index}]", item.decode, value) for index, value in each])
 
     return Form(encode, decode, {"type": "array", "items": dict(item.schema)})
+
+
+def row(items: Sequence[Form]) -> Form:
+    """Return the form of arrays that have one value of each form, and are read into a tuple."""
+
+    def converted(values: Any, converts: Iterable[Callable[[Any], Any]]) -> list[Any]:
+        if not isinstance(values, tuple | list) or len(values) != len(items):
+            raise Invalid
+        pairs = enumerate(zip(converts, values, strict=True))
+        return [_at(f"[{index}]", convert, value) for index, (convert, value) in pairs]
+
+    return Form(
+        lambda values: converted(values, [item.encode for item in items]),
+        lambda values: tuple(converted(values, [item.decode for item in items])),
+        {"type": "array", "items": dict(items[0].schema)},
+    )
 
 
 def _object(item: Form) -> Form:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from gitcp import wire
-from gitcp.codec import Codec, Form, number
+from gitcp.codec import Codec, Form, number, row, text
 from gitcp.git.fsync import read_own, replace_file
 from gitcp.git.repo import Repository
 from gitcp.value import Value
@@ -45,11 +45,12 @@ class Conversion(Value):
     ended: datetime | None = None
 
 
+NOTE = row((number(), text()))
 CODEC = Codec(
     {
         **wire.FORMS,
         datetime: Form(datetime.isoformat, datetime.fromisoformat),
-        Inserted: Form(list, lambda note: Inserted(number().decode(note[0]), str(note[1]))),
+        Inserted: Form(list, lambda note: Inserted(*NOTE.decode(note))),
     },
     in_full=True,
 )

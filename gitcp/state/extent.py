@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from gitcp import wire
-from gitcp.codec import Codec, Form, Rule, number
+from gitcp.codec import Codec, Form, Rule
 from gitcp.model import CheckpointId
 from gitcp.value import EMPTY, Value
 
@@ -43,17 +42,6 @@ class Restores(Value):
     extents: Mapping[CheckpointId, Extent] = EMPTY
 
 
-MODE = number()
-
-
-def _encode_bits(bits: tuple[tuple[bytes, int], ...]) -> list[object]:
-    return [[wire.encode_path(path), mode] for path, mode in bits]
-
-
-def _decode_bits(rows: Any) -> tuple[tuple[bytes, int], ...]:
-    return tuple((wire.decode_path(path), MODE.decode(mode)) for path, mode in rows)
-
-
 NAME = Form(str, lambda name: name if name.isalnum() else "")
 """The name of a list beside the journal: any other text names none."""
 
@@ -61,7 +49,6 @@ RULES: Mapping[type, Mapping[str, Rule]] = {
     Extent: {
         "paths": Rule("limits"),
         "written": Rule(form=NAME),
-        "bits": Rule(form=Form(_encode_bits, _decode_bits)),
         "rules": Rule(form=NAME),
     }
 }

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitcp import wire
+from gitcp.codec import Invalid
 from gitcp.model import CheckpointId
 from gitcp.state import oplog
 from gitcp.state.extent import Extent
@@ -246,6 +247,24 @@ def test_round_trip(given_operation: Operation) -> None:
 
     assert b"\n" not in line
     assert oplog.decode(json.loads(line)) == given_operation
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"dropped": {"alpha": [[1]]}},
+        {"dropped": {"alpha": [[]]}},
+        {"extent": {"files": True, "bits": [["a"]]}},
+        {"of": 1e999},
+    ],
+    ids=str,
+)
+def test_rows_have_their_length(changed: dict[str, Any]) -> None:
+    """A value that could not be used is refused where it is read, as for any other damage."""
+    fields = {**oplog.encode(operation(1, "prune")), **changed}
+
+    with pytest.raises(Invalid):
+        oplog.decode(fields)
 
 
 def restored(number: int, what: str = "restore", **fields: Any) -> Operation:
