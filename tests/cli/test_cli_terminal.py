@@ -37,6 +37,7 @@ def pager(tmp_path: Path) -> str:
 @pytest.mark.parametrize("args", PAGED, ids=" ".join)
 def test_paged(worked: Project, pager: str, args: tuple[str, ...]) -> None:
     """What may be long goes through the pager on a terminal, in colour, and all of it."""
+    worked.write("unsaved", "")  # no checkpoint is marked as having the files here
     done = on_terminal(worked, *args, env={"GITCP_PAGER": pager})
     lines = done.out.splitlines()
 
@@ -87,7 +88,7 @@ def test_a_pager_that_is_left(worked: Project) -> None:
         worked.gitcp("save", "-q", check=0)
     done = on_terminal(worked, "log", "-p", env={"GITCP_PAGER": "head -n 1"})
 
-    assert (done.code, SGR.sub("", done.out)) == (0, "6  add a column\n")
+    assert (done.code, SGR.sub("", done.out)) == (0, "6  add a column  = files here\n")
     assert "Traceback" not in on_terminal(worked, "log", env={"GITCP_PAGER": "no-such-pager"}).out
 
 
