@@ -474,7 +474,7 @@ def test_many_checkpoints(project: Project, browser: Browser, tmp_path: Path) ->
         replace(
             one.steps[0],
             checkpoint=replace(one.steps[0].checkpoint, id=CheckpointId("many", number)),
-            subject=f"subject {number}",
+            title=f"subject {number}",
         )
         for number in range(1, 3001)
     )
