@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from gitcp.api.moves import Moves
-from gitcp.api.opened import Paths, numbered, stored_path
+from gitcp.api.opened import Paths, Texts, numbered, stored_path
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
 from gitcp.git import refs
@@ -44,7 +44,7 @@ class Checkpoints(Moves):
         *,
         session: str | None = None,
         rollback: bool = True,
-        compensate: Sequence[str] = (),
+        compensate: Texts = (),
         limit: float = LIMIT,
     ) -> TransactionBlock:
         """Return a context manager that saves a checkpoint first; if the block fails, it runs

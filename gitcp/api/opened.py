@@ -27,6 +27,9 @@ from gitcp.value import EMPTY, replace
 Paths = Sequence[str | bytes]
 """Paths relative to the repository's root."""
 
+Texts = str | Iterable[str]
+"""One text, or several."""
+
 Files = str | bytes | os.PathLike[str] | Iterable[str | bytes | os.PathLike[str]]
 """One file, or several."""
 
@@ -42,10 +45,10 @@ class SaveOptions(TypedDict, total=False):
     facts: Mapping[str, object]
     position: Mapping[str, object]
     handoff: Handoff | None
-    compensate: Sequence[str]
+    compensate: Texts
     trigger: str
-    tags: Sequence[str]
-    include: Sequence[str]
+    tags: Texts
+    include: Texts
     outputs: Files
     appends: Files
     force: bool
@@ -102,10 +105,10 @@ class Opened:
         facts: Mapping[str, object] = EMPTY,
         position: Mapping[str, object] = EMPTY,
         handoff: Handoff | None = None,
-        compensate: Sequence[str] = (),
+        compensate: Texts = (),
         trigger: str = "manual",
-        tags: Sequence[str] = (),
-        include: Sequence[str] = (),
+        tags: Texts = (),
+        include: Texts = (),
         outputs: Files = (),
         appends: Files = (),
         force: bool = False,
@@ -126,17 +129,17 @@ class Opened:
         values of `facts` are stored as text.
         """
         texts, spot = _texts(facts), _position(position)
-        note = Note(label, phase, objective, texts, handoff or Handoff(), spot, tuple(compensate))
-        store, choice = self.store(), None
-        if session is not None or conversation is not None:
-            choice = _choice(session, conversation, agent, format)
+        commands = texts_of("compensate", compensate)
+        note = Note(label, phase, objective, texts, _handoff(handoff), spot, commands)
+        store, is_named = self.store(), session is not None or conversation is not None
+        choice = _choice(session, conversation, agent, format) if is_named else None
         request = save.SaveRequest(
             cwd=self.path,
             note=note,
             trigger=_trigger(trigger),
-            tags=tuple(tags),
+            tags=texts_of("tags", tags),
             agent=_selected(agent),
-            limits=settings.limits(store.repo, tuple(include)),
+            limits=settings.limits(store.repo, texts_of("include", include)),
             outputs=inside(self, outputs),
             appends=inside(self, appends),
             promised=tuple(self.promised),
@@ -184,7 +187,39 @@ class Opened:
 
 
 def _texts(values: Mapping[str, object]) -> dict[str, str]:
-    return {key: str(value) for key, value in values.items()}
+    return {key: str(value) for key, value in _mapping("facts", values).items()}
+
+
+def _mapping(name: str, given: Mapping[str, object]) -> Mapping[str, object]:
+    if not isinstance(given, Mapping):
+        raise BadValue(f"{name} is {given!r}: nothing was saved", hint="pass a dict")
+    return given
+
+
+def texts_of(name: str, given: Texts) -> tuple[str, ...]:
+    """Return texts that a parameter has: one text is that one, and not its letters. Raises
+    BadValue.
+    """
+    texts: tuple[object, ...] = ()
+    if isinstance(given, str):
+        return (given,)
+    is_several = isinstance(given, Iterable) and not isinstance(given, bytes)
+    if is_several:
+        texts = tuple(given)
+    if not is_several or not all(isinstance(text, str) for text in texts):
+        raise BadValue(f"{name} is {given!r}: nothing was saved", hint="pass one text, or a list")
+    return tuple(text for text in texts if isinstance(text, str))
+
+
+def _handoff(given: Handoff | None) -> Handoff:
+    """Return a handoff whose entries are tuples."""
+    if given is None:
+        return Handoff()
+    if not isinstance(given, Handoff):
+        raise BadValue(f"handoff is {given!r}: nothing was saved", hint="pass a gitcp.Handoff")
+    names = ("decisions", "failed", "next", "active")
+    entries = {name: texts_of(f"handoff.{name}", getattr(given, name)) for name in names}
+    return Handoff(given.task, **entries)
 
 
 def stored_paths(paths: Paths) -> tuple[bytes, ...]:
@@ -234,7 +269,7 @@ def _position(given: Mapping[str, object]) -> dict[str, Any]:
     """Return a position as it comes back: tuples are lists. Raises BadValue for what JSON does not
     have.
     """
-    for name, value in given.items():
+    for name, value in _mapping("position", given).items():
         if type(name) is not str or not wire.is_json(value):
             raise BadValue(
                 f"position {name!r} is a {type(value).__name__} that is not a JSON value; nothing "

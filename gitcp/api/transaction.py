@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from gitcp.api.opened import Opened, start_housekeeping
+from gitcp.api.opened import Opened, Texts, start_housekeeping, texts_of
 from gitcp.errors import GitcpError
 from gitcp.git import refs
 from gitcp.model import CheckpointId, Note, Run
@@ -36,7 +35,7 @@ class TransactionBlock:
         *,
         session: str | None = None,
         rollback: bool = True,
-        compensate: Sequence[str] = (),
+        compensate: Texts = (),
         limit: float = LIMIT,
     ) -> None:
         self.failure: Failure | None = None
@@ -48,7 +47,7 @@ class TransactionBlock:
             cwd=opened.path,
             label=label,
             rollback=rollback,
-            compensations=tuple(compensate),
+            compensations=texts_of("compensate", compensate),
             choice=None
             if session is None
             else Choice(refs.check_name(session, "session"), None, GIVEN),

@@ -425,3 +425,49 @@ def test_a_number_far_back(
     project.gitcp("delete", "s", "--yes", check=0)
     with pytest.raises(RevisionNotFound):
         checkpoints.show(f"s@{READ_DIRECTLY + 7}")
+
+
+def test_one_text_is_one(project: Project) -> None:
+    """Where several texts are meant, one is that one: it is not split into letters. Anything but
+    texts is refused before a checkpoint is made.
+    """
+    project.write(".gitignore", ".env\n*.log\n")
+    project.write(".env", "TOKEN=secret\n")
+    project.write("x.log", "a line\n")
+    api = gitcp.open(project.root)
+    words = {name: f"the {name}" for name in ("decisions", "failed", "next", "active")}
+    handoff = gitcp.Handoff(**words)  # type: ignore[arg-type]
+
+    made = api.save(
+        "x", session="s", include="*.log", tags="abc", compensate="true", handoff=handoff
+    ).checkpoint
+
+    assert api.file("s", "x.log") == b"a line\n"
+    with pytest.raises(gitcp.GitcpError):
+        api.file("s", ".env")
+    tags = project.git("for-each-ref", "--format=%(refname)", "refs/gitcp/tags")
+    assert tags.split() == ["refs/gitcp/tags/abc"]
+    assert made.note.compensations == ("true",)
+    assert [getattr(made.note.handoff, name) for name in words] == [(t,) for t in words.values()]
+    with (
+        pytest.raises(ValueError, match="no"),
+        api.transaction("t", session="t", compensate="exit 3") as transaction,
+    ):
+        raise ValueError("no")
+    assert transaction.failure is not None
+    (outcome,) = transaction.failure.outcomes
+    assert outcome.effect.command == "exit 3"
+    before = project.git("for-each-ref")
+    wrong: list[Any] = [None, 3, [3], [b"x"], {"a": [1]}.values()]
+    for given in wrong:
+        for name in ("include", "tags", "compensate"):
+            named: Any = {name: given}
+            with pytest.raises(BadValue, match=rf"^{name} is .*: nothing was saved"):
+                api.save("y", session="s", **named)
+        with pytest.raises(BadValue, match=r"^handoff\.next is .*: nothing was saved"):
+            api.save("y", session="s", handoff=gitcp.Handoff(next=given))
+    for name, value in (("facts", None), ("position", [1]), ("handoff", {"next": "x"})):
+        other: Any = {name: value}
+        with pytest.raises(BadValue, match=rf"^{name} is .*: nothing was saved"):
+            api.save("y", session="s", **other)
+    assert project.git("for-each-ref") == before
