@@ -75,7 +75,19 @@ class Session:
 
     def save(self, label: str | None = None, **given: Unpack[SaveOptions]) -> Saved:
         """Save to this session. See Checkpoints.save."""
-        return self.opened.save(label, session=self.name, **given)
+        saved = self.opened.save(label, session=self.name, **given)
+        if given.get("outputs") or given.get("appends"):
+            self._is_writing(
+                self.opened.store(), given.get("outputs", ()), given.get("appends", ())
+            )
+        return saved
+
+    def _is_writing(self, store: Store, *files: Files) -> None:
+        """Record that this process works in the session, and writes these files."""
+        program = programs.here(store.repo, self.name) or programs.begin(store.repo, self.name)
+        if program is not None:
+            program.outputs |= {path for each in files for path in inside(self.opened, each)}
+            program.note_paths(program.outputs)
 
     def resume(
         self, *, outputs: Files = (), appends: Files = (), whole_tree: bool = False
@@ -99,10 +111,7 @@ class Session:
         worktree_outputs.add(store.repo, inside(self.opened, outputs), growing)
         report = self._restore_position(store, whole_tree=whole_tree)
         self.opened.promised.update(growing)
-        program = programs.here(store.repo, self.name) or programs.begin(store.repo, self.name)
-        if program is not None:
-            program.outputs |= {*inside(self.opened, outputs), *growing}
-            program.note_paths(program.outputs)
+        self._is_writing(store, outputs, appends)
         return report
 
     def _restore_position(self, store: Store, *, whole_tree: bool) -> Report | None:

@@ -150,7 +150,12 @@ def transitions(
     for step in steps:
         if step.before is None:
             continue
-        transition = authors.transition(step, sessions)
+        is_dropped = step.after.authors is None or not step.is_whole
+        if request.program and is_dropped and step.after.id.session in sessions:
+            # Checkpoints in between were pruned: nobody else is known to have a part.
+            transition = authors.transition(step, sessions | {NOBODY})
+        else:
+            transition = authors.transition(step, sessions)
         if is_later:
             transition = replace(transition, own=frozenset(), uncertain=frozenset())
         seen.append(transition)
