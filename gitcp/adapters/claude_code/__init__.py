@@ -21,8 +21,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from gitcp import regular, wire
-from gitcp.adapters import base
+from gitcp import wire
+from gitcp.adapters import base, directories
 from gitcp.adapters.base import (
     Found,
     Image,
@@ -45,12 +45,10 @@ SESSION = "{session}"
 
 BESIDE = ("subagents", "tool-results")
 LONGEST = 200
-HEAD = 64 << 10
 TAIL = 64 << 10
 DAYS = 30
 """Days until Claude Code deletes a transcript, unless cleanupPeriodDays is set."""
 
-CWD = re.compile(rb'"cwd":\s*("(?:[^"\\]|\\.)*")')
 BRANCH = re.compile(rb'"gitBranch":\s*("(?:[^"\\]|\\.)*")')
 SUBAGENT = re.compile(r"agent-([^/]+)\.jsonl")
 SUBAGENT_META = re.compile(r"agent-([^/]+)\.meta\.json")
@@ -91,7 +89,7 @@ def _files_found(cwd: Path, host: Host) -> list[Found]:
         path
         for directory in _directories(paths, host)
         for path in _transcripts(directory)
-        if _belongs(path, paths)
+        if directories.belongs(path, path.parent.name, paths, directory_name)
     }
     current = running(host)
     if current is not None:
@@ -173,11 +171,11 @@ def _directories_in(directory: Path) -> set[Path]:
 
 def origin(found: Found) -> Origin:
     """Return where a session ran: each directory and branch that its lines name."""
-    start = _cwd(found.path)
+    start = directories.cwd_of(found.path)
     with base.mapped(found.path) as content:
-        directories = (*([start] if start else ()), *base.quoted_values(CWD, content))
+        places = (*([start] if start else ()), *base.quoted_values(directories.CWD, content))
         branches = base.quoted_values(BRANCH, content)
-    return Origin(tuple(dict.fromkeys(directories)), branches=branches)
+    return Origin(tuple(dict.fromkeys(places)), branches=branches)
 
 
 def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
@@ -214,12 +212,7 @@ def directory_name(path: str) -> str:
     """Return Claude Code's directory name for an absolute path: each
     non-alphanumeric becomes a dash.
     """
-    if not path.isascii():
-        from unicodedata import normalize  # rarely needed
-
-        path = normalize("NFC", path)
-    # Claude Code counts UTF-16 units (JavaScript).
-    name = "".join(c if c.isascii() and c.isalnum() else "-" * (1 + (c > "\uffff")) for c in path)
+    name = directories.dashed(path)
     return name if len(name) <= LONGEST else f"{name[:LONGEST]}-{_base36(abs(_java_hash(path)))}"
 
 
@@ -258,7 +251,8 @@ def _project_directory(cwd: Path, host: Host) -> Path:
     # The hash at the end of a long name differs between versions; prefer an existing directory.
     others = _directories({start}, host)
     return next(
-        (d for d in others if any(_cwd(path) == start for path in _transcripts(d))), computed
+        (d for d in others if any(directories.cwd_of(path) == start for path in _transcripts(d))),
+        computed,
     )
 
 
@@ -274,14 +268,16 @@ def _directories(paths: Iterable[str], host: Host) -> list[Path]:
 
 
 def _transcripts(directory: Path) -> list[Path]:
-    return [path for path in _lines_in(directory) if not path.name.startswith("agent-")]
+    return [
+        path for path in directories.transcripts(directory) if not path.name.startswith("agent-")
+    ]
 
 
 def _old_agents(directory: Path) -> Iterator[tuple[Path, str | None]]:
     """Yield the transcripts of sub-agents that older versions stored beside that of their session,
     each with the session's id.
     """
-    for path in _lines_in(directory):
+    for path in directories.transcripts(directory):
         if path.name.startswith("agent-") and _found(path) is not None:
             yield path, base.string(base.first_line(path), "sessionId")
 
@@ -292,45 +288,8 @@ def _agents_of(transcript: Path) -> list[Path]:
     return [path for path, session in agents if session == transcript.stem]
 
 
-def _lines_in(directory: Path) -> list[Path]:
-    try:
-        names = sorted(os.listdir(directory))
-    except OSError:
-        return []
-    stems = [name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl")]
-    return [directory / f"{stem}.jsonl" for stem in stems if base.SESSION_ID.fullmatch(stem)]
-
-
 def _found(path: Path) -> Found | None:
     return base.found(NAME, path.stem, path)
-
-
-def _belongs(path: Path, paths: set[str]) -> bool:
-    """Return whether a transcript belongs to one of these paths, not to
-    another with the same directory name.
-    """
-    cwd, name = _cwd(path), path.parent.name
-    if cwd is None or cwd in paths:
-        return True
-    # A transcript restored from another path or machine still names the old one.
-    return directory_name(cwd) != name and any(
-        directory_name(cwd_here) == name for cwd_here in paths
-    )
-
-
-def _cwd(path: Path) -> str | None:
-    """Return the working directory named in the first lines of a transcript."""
-    remaining = HEAD
-    try:
-        with regular.opened(path) as file:
-            while remaining > 0 and (line := file.readline(remaining)):
-                remaining -= len(line)
-                cwd = base.string(wire.parse_line(line) or {}, "cwd")
-                if cwd is not None:
-                    return os.path.realpath(cwd)
-    except (OSError, ValueError):
-        pass  # unreadable, or not a valid path
-    return None
 
 
 # ---------------------------------------------------------------- capturing
@@ -346,34 +305,12 @@ def capture(found: Found) -> Capture:
     names = {source.name for source in extra}
     agents = (source for source in _old_agent_sources(found.path) if source.name not in names)
     sources = (main, *extra, *agents)
-    return Capture(Agent(NAME, session_id), NAME, sources, _directory(found.path))
-
-
-def _directory(path: Path) -> Path | None:
-    """Return the working directory of a transcript: the `cwd` in its lines that maps to its
-    directory.
-
-    A session that changes directory stays where it started; one restored elsewhere has its
-    old directory until it continues.
-    """
-    name = path.parent.name
-    first_cwd = _cwd(path)
-    if first_cwd is not None and directory_name(first_cwd) == name:
-        return Path(first_cwd)
-    candidates = {os.path.realpath(cwd) for cwd in _last_cwds(path)}
-    return next((Path(cwd) for cwd in sorted(candidates) if directory_name(cwd) == name), None)
-
-
-def _last_cwds(path: Path) -> Iterator[str]:
-    try:
-        with regular.opened(path) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-            for quoted in set(CWD.findall(file.read(TAIL))):
-                cwd = wire.loads(quoted)
-                if "\0" not in cwd:
-                    yield cwd
-    except (OSError, ValueError):
-        return
+    return Capture(
+        Agent(NAME, session_id),
+        NAME,
+        sources,
+        directories.of(found.path, found.path.parent.name, directory_name),
+    )
 
 
 def _extra_sources(directory: Path) -> Iterator[Source]:

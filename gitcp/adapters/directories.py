@@ -1,0 +1,94 @@
+"""Transcripts of JSON lines in one directory for each working directory, whose name is derived from
+its path by a lossy mapping: the `cwd` in the lines tells apart what shares a name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gitcp import regular, wire
+from gitcp.adapters import base
+
+HEAD = 64 << 10
+TAIL = 64 << 10
+"""Bytes at the start and the end of a transcript in which its directory is looked for."""
+
+CWD = re.compile(rb'"cwd":\s*("(?:[^"\\]|\\.)*")')
+
+Named = Callable[[str], str]
+"""Returns the agent's directory name for an absolute path."""
+
+
+def dashed(path: str) -> str:
+    """Return a path with a dash for each unit that is no letter or digit of ASCII."""
+    if not path.isascii():
+        from unicodedata import normalize  # rarely needed
+
+        path = normalize("NFC", path)
+    # The agents count UTF-16 units (JavaScript).
+    return "".join(c if c.isascii() and c.isalnum() else "-" * (1 + (c > "\uffff")) for c in path)
+
+
+def transcripts(directory: Path) -> list[Path]:
+    """Return the files of a directory that are named after a session, sorted by name."""
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return []
+    stems = [name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl")]
+    return [directory / f"{stem}.jsonl" for stem in stems if base.SESSION_ID.fullmatch(stem)]
+
+
+def belongs(path: Path, name: str, paths: set[str], named: Named) -> bool:
+    """Return whether a transcript in the directory `name` belongs to one of these paths, not to
+    another with the same directory name.
+    """
+    cwd = cwd_of(path)
+    if cwd is None or cwd in paths:
+        return True
+    # A transcript restored from another path or machine still names the old one.
+    return named(cwd) != name and any(named(cwd_here) == name for cwd_here in paths)
+
+
+def cwd_of(path: Path) -> str | None:
+    """Return the working directory named in the first lines of a transcript."""
+    remaining = HEAD
+    try:
+        with regular.opened(path) as file:
+            while remaining > 0 and (line := file.readline(remaining)):
+                remaining -= len(line)
+                cwd = base.string(wire.parse_line(line) or {}, "cwd")
+                if cwd is not None:
+                    return os.path.realpath(cwd)
+    except (OSError, ValueError):
+        pass  # unreadable, or not a valid path
+    return None
+
+
+def of(path: Path, name: str, named: Named) -> Path | None:
+    """Return the working directory of a transcript in the directory `name`: the `cwd` in its lines
+    that maps to it.
+
+    A session that changes directory stays where it started; one restored elsewhere has its
+    old directory until it continues.
+    """
+    first = cwd_of(path)
+    if first is not None and named(first) == name:
+        return Path(first)
+    candidates = {os.path.realpath(cwd) for cwd in _last_cwds(path)}
+    return next((Path(cwd) for cwd in sorted(candidates) if named(cwd) == name), None)
+
+
+def _last_cwds(path: Path) -> Iterator[str]:
+    try:
+        with regular.opened(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            for quoted in set(CWD.findall(file.read(TAIL))):
+                cwd = wire.loads(quoted)
+                if "\0" not in cwd:
+                    yield cwd
+    except (OSError, ValueError):
+        return
