@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SYSTEM_ATTRIBUTES = "/etc/gitattributes"
 
 _DECIDING = ("core.filemode", "core.ignorecase", "core.symlinks")
+_RULES = "sidecars of databases"  # what older versions decided otherwise, to be scanned again
 _CONVERTING = ("core.autocrlf", "core.eol")
 
 
@@ -67,7 +68,7 @@ def basis_of(repo: Repository, settings: tuple[object, ...]) -> ScanInputs:
         words=_words(attributes),
         place=(os.fsencode(repo.root), root.st_dev, root.st_ino),
         decisions=(
-            repr((settings, mask, [config.get(key) for key in _DECIDING])),
+            repr((settings, mask, [config.get(key) for key in _DECIDING], _RULES)),
             *(_digest(content) for content in (excludes_file, info_exclude)),
         ),
         contents=(

@@ -18,7 +18,7 @@ from gitcp.fastpath.stat_check import ANYTHING, GONE, UNSETTLED
 from gitcp.git.index import Folder, Index, Slot, folder_of, git_mode
 from gitcp.model import GITLINK, RESERVED, SYMLINK, Oid, SkipReason
 from gitcp.value import Value
-from gitcp.worktree import nested
+from gitcp.worktree import nested, sqlite_files
 from gitcp.worktree.blobs import Blobs, Job
 from gitcp.worktree.dependencies import DEPENDENCIES, is_overfull
 from gitcp.worktree.paths import TEMPORARY, is_temporary, name_problem, names_store, problem
@@ -416,7 +416,25 @@ class Scan:
             return False
         if not record.ignored and not self._rules.ignores(record, name, is_directory=False):
             return False
-        return not self._scope.include.takes(record.path, name, is_directory=False)
+        if self._scope.include.takes(record.path, name, is_directory=False):
+            return False
+        return not self._is_sidecar(record, name)
+
+    def _is_sidecar(self, record: ScannedDirectory, name: bytes) -> bool:
+        """Return whether a file holds a part of an SQLite database that is captured."""
+        database = sqlite_files.database_of(name)
+        if database is None:
+            return False
+        slots = record.folder.files.get(database, ())
+        if not slots and self._is_excluded(record, database):
+            return False
+        full = self._full(record.below(database))
+        size = sqlite_files.size_of_database(full)
+        if size is None:
+            return False
+        # an old log beside a newer database would be applied to it
+        is_small = size <= self._scope.max_untracked_file
+        return bool(slots) or is_small or record.below(database) in self._scope.outputs
 
     def _is_storable(
         self, record: ScannedDirectory, name: bytes, status: os.stat_result, slots: tuple[Slot, ...]

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -329,6 +331,49 @@ def test_include(project: Project) -> None:
     project.git("config", "--add", "gitcp.include", "*.db")
     project.git("config", "--add", "gitcp.include", "*.tmp")
     assert saved(project) == {".gitcp.toml", ".gitignore", "b.db", "c.tmp"}
+
+
+@pytest.mark.parametrize("how", ["included", "tracked", "untracked"])
+def test_database_in_wal_mode(project: Project, how: str) -> None:
+    """The log of a captured SQLite database is captured with it, ignored or not: a restore brings
+    back the rows that were only in the log. The save itself changes none of the files.
+    """
+    names = ("data/app.db", "data/app.db-wal", "data/app.db-shm")
+    project.write(".gitignore", "*.db-*\n*.log-wal\n" + ("*.db\n" if how == "included" else ""))
+    project.write("data/a.log", "no database")
+    project.write("data/a.log-wal", "no log of one")
+    if how == "included":
+        project.write(".gitcp.toml", '[save]\ninclude = ["data/*.db"]\n')
+    path = project.root / "data/app.db"
+    with closing(sqlite3.connect(path)) as app:
+        app.execute("pragma journal_mode=wal")
+        app.execute("create table users(n)")
+        app.executemany("insert into users values(?)", [(n,) for n in range(1000)])
+        app.commit()
+        if how == "tracked":
+            project.git("add", "data/app.db")
+        before = {name: project.read(name) for name in names}
+        captured = saved(project)
+        assert {"data/app.db", "data/app.db-wal", "data/a.log"} <= captured
+        assert not {"data/app.db-shm", "data/a.log-wal"} & captured
+        assert {name: project.read(name) for name in names} == before
+        app.execute("drop table users")
+        app.commit()
+    assert not (project.root / "data/app.db-wal").exists()
+    project.gitcp("restore", "@", "--files", "--yes")
+    with closing(sqlite3.connect(path)) as again:
+        assert again.execute("select count(*) from users").fetchone() == (1000,)
+        assert again.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+def test_log_of_a_database_too_large(project: Project) -> None:
+    """A log without its database would be applied to whatever is there: it is not captured."""
+    project.write(".gitignore", "*.db-wal\n")
+    project.write("app.db", b"SQLite format 3\0" + bytes(3000))
+    project.write("app.db-wal", "frames")
+    assert {"app.db", "app.db-wal"} <= saved(project)
+    project.git("config", "gitcp.maxFileSize", "1K")
+    assert not {"app.db", "app.db-wal"} & saved(project)
 
 
 def test_dependency_limit(project: Project) -> None:
