@@ -28,12 +28,14 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Part, Styled
 from gitcp.errors import BadValue, GitcpError
+from gitcp.fastpath import answer, hook_memo
 from gitcp.history import rows as rows_of
 from gitcp.history.diff import compare, files_of, tree_before_commit
 from gitcp.history.folding import Row, fold
 from gitcp.history.log import Line, Selection, graph, line, lines, select
 from gitcp.history.rows import Counted, title
 from gitcp.model import Oid, Trigger
+from gitcp.state import latest
 from gitcp.store import BEFORE_PROMPTS, NO_LABEL, Summary, is_generated
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
@@ -50,11 +52,6 @@ ORIGINS = (
 CHUNK = 500
 TABLE_ROWS = 20
 HELP = "gitcp log -h"
-LARGEST_INDEX = 2 << 20
-"""Bytes of git's index, of about 20,000 files, up to which their checkpoint is looked for: a scan
-of more takes longer than the rest of a log.
-"""
-
 HERE = "  = files here"
 """Marks the newest checkpoint whose files are those of the working tree."""
 
@@ -271,7 +268,7 @@ def _print(context: Context, tips: Sequence[Oid], selection: Selection, given: O
             _print_lines(context, [line(row.newest)])
             _print_texts(context, row, given)
         return
-    view = View(context, current, _tree_here(context, given))
+    view = View(context, current, _tree_here(context))
     for number, page in enumerate(rows_of.pages(context.store, shown)):
         if given.stat or given.patch:
             _print_changes(context, view, page, given, first=not number)
@@ -281,19 +278,18 @@ def _print(context: Context, tips: Sequence[Oid], selection: Selection, given: O
     _mention_folded(context, folded)
 
 
-def _tree_here(context: Context, given: Options) -> Oid | None:
-    """Return the tree of the current files. None for a program, which need not wait for a scan, for
-    so many files that a person would, and if they cannot be read.
+def _tree_here(context: Context) -> Oid | None:
+    """Return the tree of the current files if they are those of the last checkpoint here. None for
+    a program, which need not wait for that check. To hash what did change would take seconds.
     """
-    session = context.viewed(given.session) if context.output.terminal else None
-    if session is None:
+    store = context.store
+    last = latest.read(store.repo) if context.output.terminal else None
+    commit = latest.commit_of(store, last.id) if last else None
+    look = answer.look_at(str(store.repo.root), str(store.repo.git_dir))
+    if commit is None or not hook_memo.is_as_scanned(look):
         return None
-    from gitcp.history import diff_now
-
-    index = context.store.repo.git_dir / "index"
-    with suppress(GitcpError, OSError):
-        if not index.exists() or index.stat().st_size <= LARGEST_INDEX:
-            return diff_now.current_tree(context.store, session, context.limits())
+    with suppress(GitcpError):
+        return files_of(store, store.summary(commit).root)
     return None
 
 

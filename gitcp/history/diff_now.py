@@ -53,12 +53,6 @@ def compare(
         )
 
 
-def current_tree(store: Store, session: str, limits: Limits) -> Oid:
-    """Return the tree that a save into `session` would store now. Raises what a snapshot raises."""
-    objects = Objects(store.repo, dry=True)
-    return take(store.repo, objects, limits, live_trees(store, session), watched=True).snapshot.tree
-
-
 def _against(
     store: Store, objects: Objects, old: Checkpoint, new: Oid, paths: Paths
 ) -> tuple[FileChange, ...]:
