@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gitcp import clock, model, wire
-from gitcp.codec import INLINE, Codec, Form, Rule, number
+from gitcp.codec import Codec, Form, Rule, number
 from gitcp.model import (
     MAIN,
     NOBODY,
@@ -53,6 +53,15 @@ if TYPE_CHECKING:
 
 
 # ---------------------------------------------------------------- the objects
+
+
+class Agent(Value):
+    """The agent whose conversation was saved."""
+
+    name: str
+    version: str | None
+    model: str | None
+    session_id: str | None
 
 
 class Encoded(Value):
@@ -98,17 +107,24 @@ class Checkpoint(Value):
     tree: Oid
     parent: Oid | None
     created: datetime
+    label: str | None
+    phase: str | None
+    objective: str | None
     trigger: Trigger
-    agent: model.Agent | None
+    agent: Agent | None
     tags: tuple[str, ...]
     base: Oid | None
     branch: str | None
     conversation: Conversation | None
     files: Files
-    note: model.Note
+    facts: Mapping[str, str]
+    handoff: model.Handoff
+    position: Mapping[str, str]
+    position_from: CheckpointId | None
     restored_from: CheckpointId | None
     forked_from: CheckpointId | None
     reverted: Span | None
+    compensations: tuple[str, ...]
     run: model.Run | None
     step: StepName | None
 
@@ -313,14 +329,6 @@ PRINTED = Codec(
         Span: _printed(str, STRING),
     },
     {
-        Checkpoint: {"note": INLINE},
-        model.Note: {
-            "position": Rule(
-                form=_printed(
-                    wire.position_texts, {"type": "object", "additionalProperties": STRING}
-                )
-            )
-        },
         model.Run: {"code": Rule("exit_code", number(range(-1 << 63, 1 << 63)))},
         Entry: {"mode": Rule(form=_printed("{:06o}".format, STRING))},
     },
@@ -359,7 +367,7 @@ def failing(failures: Failing | None) -> Json | None:
 
 def checkpoint(checkpoint: model.Checkpoint, tags: Sequence[str]) -> Json:
     """Return the fields of a checkpoint."""
-    snapshot = checkpoint.snapshot
+    snapshot, note = checkpoint.snapshot, checkpoint.note
     return encode(
         Checkpoint(
             id=checkpoint.id,
@@ -369,17 +377,24 @@ def checkpoint(checkpoint: model.Checkpoint, tags: Sequence[str]) -> Json:
             tree=checkpoint.root,
             parent=checkpoint.parent,
             created=checkpoint.created,
+            label=note.label,
+            phase=note.phase,
+            objective=note.objective,
             trigger=checkpoint.trigger,
-            agent=checkpoint.agent,
+            agent=_agent(checkpoint.agent),
             tags=tuple(tags),
             base=snapshot.base.commit,
             branch=snapshot.base.branch,
             conversation=_conversation(checkpoint.conversation),
             files=Files(snapshot.total, checkpoint.changed, snapshot.skipped),
-            note=checkpoint.note,
+            facts=note.facts,
+            handoff=note.handoff,
+            position=wire.position_texts(note.position),
+            position_from=note.position_from,
             restored_from=checkpoint.restored_from,
             forked_from=checkpoint.forked_from,
             reverted=checkpoint.reverted,
+            compensations=note.compensations,
             run=checkpoint.run,
             step=checkpoint.step,
         )
@@ -388,7 +403,14 @@ def checkpoint(checkpoint: model.Checkpoint, tags: Sequence[str]) -> Json:
 
 def agent(agent: model.Agent | None) -> Json | None:
     """Return the fields of an agent, null if there is none."""
-    return encode(agent) if agent else None
+    printed = _agent(agent)
+    return encode(printed) if printed else None
+
+
+def _agent(agent: model.Agent | None) -> Agent | None:
+    if agent is None:
+        return None
+    return Agent(agent.name, agent.version, agent.model, agent.session_id)
 
 
 def _conversation(conversation: model.Conversation | None) -> Conversation | None:

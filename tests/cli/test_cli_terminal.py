@@ -86,9 +86,10 @@ def test_a_pager_that_is_left(worked: Project) -> None:
     for number in range(4):
         worked.write("app.py", f"{number}\n" * 40_000)
         worked.gitcp("save", "-q", check=0)
+    worked.write("app.py", "not as it was saved\n")
     done = on_terminal(worked, "log", "-p", env={"GITCP_PAGER": "head -n 1"})
 
-    assert (done.code, SGR.sub("", done.out)) == (0, "6  add a column  = files here\n")
+    assert (done.code, SGR.sub("", done.out)) == (0, "6  add a column\n")
     assert "Traceback" not in on_terminal(worked, "log", env={"GITCP_PAGER": "no-such-pager"}).out
 
 

@@ -46,7 +46,7 @@ CHANGING = {
         ("restore 1 db.py src --yes", 0, "restored manual"),
         ("undo --yes", 0, "restored manual"),
         ("restore db.py --yes", 0, "nothing was restored: everything already matches"),
-        ("restore lost.py --yes", 0, "restored manual"),
+        ("restore lost.py --yes", 0, "restored lost.py"),
         ("restore @^ --dry-run", 0, "restore manual"),
         ("restore @- --dry-run", 0, "restore manual"),
         ("restore latest --dry-run", 0, "restore manual"),
