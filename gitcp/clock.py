@@ -47,6 +47,19 @@ def now() -> datetime:
     return local(seconds())
 
 
+def parsed(text: str | None) -> float | None:
+    """Return a time in ISO format in seconds since 1970, None if it is none. One without a zone is
+    in UTC, whatever the zone of this machine: it comes from an agent's transcript.
+    """
+    from datetime import UTC, datetime
+
+    try:
+        time = datetime.fromisoformat(text or "")
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
 def local(seconds: float) -> datetime:
     """Return the local time, with its zone, of these seconds since 1970, or the nearest that has a
     year of four digits: a file can have been given any time.

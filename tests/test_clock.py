@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -111,3 +112,16 @@ def test_files_of_any_time(project: Project, year: int) -> None:
     for typed in (("save", "x"), ("status",), ("adopt", "--dry-run"), ("adopt", "--yes"), ("log",)):
         project.gitcp(*typed, check=0)
         project.gitcp(*typed, "--json")
+
+
+def test_times_of_transcripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time without a zone is in UTC, whatever zone the machine is in; what is no time is none."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        for text in ("1970-01-01T00:01:00.5", "1970-01-01T00:01:00.5Z", "1970-01-01T01:01:00.5+01"):
+            assert clock.parsed(text) == 60.5
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [clock.parsed(text) for text in ("", None, "yesterday", "0000-13-01")] == [None] * 4

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-from gitcp import regular, wire
+from gitcp import clock, regular, wire
 from gitcp.adapters import base, installed, long_lines
 from gitcp.adapters.base import Adapter, Found, Listed, Message, Origin, Running, Stored, Unlisted
 from gitcp.agents import SAVED, KnownAgent
@@ -31,12 +30,6 @@ MODULES = {known.name: known.transcripts.package for known in SAVED.values()} | 
 
 CONVERTIBLE = tuple(SAVED)
 """The agents whose conversations can be read as dialogues, and written."""
-
-TAIL = 1 << 14
-"""Bytes at the end of a transcript in which its last message is looked for first."""
-
-CHUNK = 1 << 18
-"""Bytes of a transcript that are read at once."""
 
 PLAIN_FORMATS = ("json", "jsonl", "text")
 """Formats without an agent. Any other format is the name of its adapter."""
@@ -174,7 +167,7 @@ def open_turn(found: Found) -> float | None:
 
 def _written(message: Message, found: Found) -> float:
     # No message is newer than its file, whatever the clock said when it was written.
-    return min(_seconds(message.time) or found.modified, found.modified)
+    return min(clock.parsed(message.time) or found.modified, found.modified)
 
 
 def has_messages(found: Found, start: int) -> bool:
@@ -188,7 +181,7 @@ def has_messages(found: Found, start: int) -> bool:
                 if os.fstat(file.fileno()).st_size < start:
                     return True  # it was written anew
                 file.seek(start)
-                lines = list(long_lines.lines(_chunks(file)))
+                lines = list(long_lines.lines(base.chunks(file)))
     except (ConversationUnreadable, OSError):
         return False
     lines = [line for line in lines if line.strip()]
@@ -206,41 +199,16 @@ def _last_messages(found: Found) -> list[Message]:
     adapter, main = load(found.agent), _main(found)
     if main.path is None:
         return _messages(adapter, long_lines.lines([main.data or b""]))
-    size = TAIL
-    with regular.opened(main.path) as file:
-        while True:
-            start = max(0, os.fstat(file.fileno()).st_size - size)
-            file.seek(start)
-            if start > 0:
-                _skip_line(file)  # its beginning is not there
-            messages = _messages(adapter, long_lines.lines(_chunks(file)))
-            if messages or start == 0:
-                return messages
-            size *= 8
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    while chunk := file.read(CHUNK):
-        yield chunk
-
-
-def _skip_line(file: BinaryIO) -> None:
-    while (part := file.readline(CHUNK)) and not part.endswith(b"\n"):
-        pass
+    for lines in base.tails(main.path):
+        messages = _messages(adapter, lines)
+        if messages:
+            return messages
+    return []
 
 
 def _messages(adapter: Adapter, lines: Iterable[bytes]) -> list[Message]:
     """Return the messages of people, models and tools."""
     return [each for each in adapter.messages(lines) if each.role not in ("system", "summary")]
-
-
-def _seconds(time: str | None) -> float | None:
-    """Return an agent's time of a message in seconds since 1970, None if it is unknown."""
-    try:
-        parsed = datetime.fromisoformat(time or "")
-        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def lifetime(agent: str, host: Host) -> float | None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
 from gitcp import regular, wire
+from gitcp.adapters import long_lines
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, Stream
 from gitcp.value import Value, replace
@@ -38,6 +39,12 @@ IMAGES = {
     "webp": "image/webp",
 }
 """Media types by file extension."""
+
+TAIL = 1 << 14
+"""Bytes at the end of a transcript in which its last message is looked for first."""
+
+CHUNK = 1 << 18
+"""Bytes of a transcript that are read at once."""
 
 LONGEST_LINE = 16 << 20
 MOST_PIECES = 1000
@@ -273,6 +280,34 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
             rest.append(last)
     if rest:
         yield b"".join(rest)
+
+
+def tails(path: Path) -> Iterator[Iterator[bytes]]:
+    """Yield the lines at the end of a file, long ones shortened, then more of them, and in the end
+    all. Raises OSError if it cannot be read.
+    """
+    size = TAIL
+    with regular.opened(path) as file:
+        while True:
+            start = max(0, os.fstat(file.fileno()).st_size - size)
+            file.seek(start)
+            if start > 0:
+                _skip_line(file)  # its beginning is not there
+            yield long_lines.lines(chunks(file))
+            if start == 0:
+                return
+            size *= 8
+
+
+def chunks(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the rest of a file in pieces."""
+    while chunk := file.read(CHUNK):
+        yield chunk
+
+
+def _skip_line(file: BinaryIO) -> None:
+    while (part := file.readline(CHUNK)) and not part.endswith(b"\n"):
+        pass
 
 
 def records(lines: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime
 
-from gitcp import adapters, regular, wire
+from gitcp import adapters, clock, regular, wire
 from gitcp.adapters.base import Found, Message
 from gitcp.errors import GitcpError
 from gitcp.policy.events import Call
@@ -81,7 +80,5 @@ def _paths(message: Message, root: str) -> tuple[bytes, ...] | None:
 
 
 def _nanoseconds(text: str | None) -> int | None:
-    try:
-        return int(datetime.fromisoformat(text or "").timestamp() * 1e9)
-    except (ValueError, OverflowError, OSError):
-        return None
+    seconds = clock.parsed(text)
+    return None if seconds is None else int(seconds * 1e9)

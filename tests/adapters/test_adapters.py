@@ -36,7 +36,8 @@ from gitcp.__main__ import main
 main()
 """  # noqa: E501
 ALWAYS = {
-    f"gitcp.adapters.{name}" for name in ("base", "generic", "installed", "long_lines", "names")
+    f"gitcp.adapters.{name}"
+    for name in ("base", "directories", "generic", "installed", "long_lines", "names")
 }
 
 OTHER = '''

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -45,7 +46,6 @@ SESSION = "{session}"
 
 BESIDE = ("subagents", "tool-results")
 LONGEST = 200
-TAIL = 64 << 10
 DAYS = 30
 """Days until Claude Code deletes a transcript, unless cleanupPeriodDays is set."""
 
@@ -114,11 +114,13 @@ def _longest(files: Sequence[Found]) -> Found:
 
 def _reach(found: Found) -> tuple[str, int, float]:
     """Return when the last message of a transcript was written, its size, and when the file was."""
-    with base.mapped(found.path) as content:
-        size, times = len(content), []
-        for start in (max(0, size - TAIL), 0):
-            lines = (wire.parse_line(line) or {} for line in content[start:].split(b"\n"))
-            times = [base.string(each, "timestamp") or "" for each in lines if _is_turn(each)]
+    times: list[str] = []
+    size = 0
+    with suppress(OSError):
+        size = found.path.stat().st_size
+        for lines in base.tails(found.path):
+            turns = filter(_is_turn, (wire.parse_line(line) or {} for line in lines))
+            times = [base.string(each, "timestamp") or "" for each in turns]
             if times:
                 break
     return max(times, default=""), size, found.modified
