@@ -6,6 +6,7 @@ Only this module reads the environment, the home directory, the clock and the wo
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +14,17 @@ from typing import TYPE_CHECKING
 
 from gitcp import clock
 from gitcp.cli.output import Output
-from gitcp.errors import BadValue, GitcpError, RevisionAmbiguous, RevisionNotFound, StoreDamaged
+from gitcp.errors import (
+    BadValue,
+    GitcpError,
+    Refused,
+    RevisionAmbiguous,
+    RevisionNotFound,
+    StoreDamaged,
+)
 from gitcp.model import Checkpoint, CheckpointId, Host, Oid
+
+PATTERN = re.compile(rb"[*?[]")
 
 if TYPE_CHECKING:
     from gitcp.fastpath.stat_check import Look
@@ -46,7 +56,8 @@ class Context:
             return Path(os.path.realpath(self.directory, strict=True))
         except FileNotFoundError:
             what = self.directory or "the current directory"
-            raise BadValue(f"{what} does not exist", hint="cd ~") from None
+            hint = "" if self.directory else "cd ~"
+            raise BadValue(f"{what} does not exist", hint=hint) from None
 
     @cached_property
     def store(self) -> Store:
@@ -144,7 +155,9 @@ class Context:
         """Return the running command line with `option` added, as a hint."""
         import shlex  # only where something went wrong
 
-        given = list(self.arguments)
+        from gitcp.cli.commands import expanded
+
+        given = expanded(self.arguments)
         given.insert(given.index("--") if "--" in given else len(given), option)
         return shlex.join(["gitcp", *given])
 
@@ -313,6 +326,52 @@ class Context:
             self.say_meant(revision, checkpoint)
         return checkpoint
 
+    def to_change(self, revision: str, session: str | None) -> Checkpoint:
+        """Return `checkpoint(revision, session)`, for a command that changes files here. Raises
+        Refused if it counts in a session of another working tree only because this one has none.
+        """
+        checkpoint = self.checkpoint(revision, session)
+        tree = self._elsewhere(revision, session)
+        if tree is not None:
+            error = Refused(
+                f"nothing was saved in this worktree yet; {revision} would be {checkpoint.id}, of "
+                f"{tree}: nothing was changed",
+                hint=f"gitcp restore {checkpoint.id}",
+            )
+            if revision in self.arguments:
+                error.argument, error.suggestion = revision, str(checkpoint.id)
+            raise error
+        return checkpoint
+
+    def mention_elsewhere(self, revision: str, session: str | None) -> None:
+        """Print a note if a revision counts in a session of another working tree."""
+        tree = self._elsewhere(revision, session)
+        if tree is not None:
+            self.output.say(
+                "note: nothing was saved in this worktree yet; "
+                f"{self.current(session)} is a session of {tree}"
+            )
+
+    def is_elsewhere(self) -> bool:
+        """Return whether the current session is one of another working tree."""
+        return self._elsewhere("@", None) is not None
+
+    def _elsewhere(self, revision: str, session: str | None) -> Path | None:
+        """Return the working tree of the current session, as a path from here, if it is another one
+        and `revision` counts in that session.
+        """
+        from gitcp.history import revisions
+
+        if session is not None or not (self.store.repo.common_dir / "worktrees").is_dir():
+            return None
+        current = self.current(None) if revisions.is_relative(revision) else None
+        if current is None:
+            return None
+        from gitcp.saving import session as session_op
+
+        tree = session_op.elsewhere(self.store, current)
+        return Path(os.path.relpath(tree, self.cwd)) if tree is not None else None
+
     def say_meant(self, what: str, checkpoint: Checkpoint) -> None:
         """Print on stderr which checkpoint a time or a phase matches."""
         from gitcp import humanize
@@ -346,6 +405,44 @@ class Context:
         other.__dict__.pop("tags", None)
         return other
 
+    def split_path(self, word: str, session: str | None) -> tuple[str, bytes | None]:
+        """Split `REV:PATH`, with PATH relative to the root, into the revision and the path relative
+        to `cwd`, None if there is none.
+        """
+        from gitcp.history import revisions
+
+        name, path = revisions.split_path(self.store, word, self.viewed(session))
+        if path is None or not self.is_known(name, session):
+            return word, None
+        if path.startswith(("./", "../")):
+            return name, os.fsencode(path)
+        root = self.store.repo.root
+        return name, os.fsencode(os.path.relpath(os.path.join(root, path), self.cwd))
+
+    def having(self, checkpoint: Checkpoint, paths: tuple[bytes, ...]) -> Checkpoint:
+        """Return `checkpoint`, or the newest before it that has the paths, if they are neither in
+        it nor on disk. Prints which one.
+        """
+        from gitcp.history import history
+
+        if not paths or any(
+            os.path.lexists(os.path.join(os.fsencode(self.cwd), each)) for each in paths
+        ):
+            return checkpoint
+        inside = self.inside(paths, checkpoint)
+        if not inside or any(self._has(checkpoint, path) for path in inside):
+            return checkpoint
+        summary = history.newest_with(self.store, checkpoint.parent, inside)
+        if summary is None:
+            return checkpoint
+        from gitcp.worktree.paths import display
+
+        had = self.store.read(summary.commit)
+        names = ", ".join(map(display, inside))
+        them = "it" if len(inside) == 1 else "them"
+        self.say_meant(f"not in {checkpoint.id}: {names}; the newest that has {them}", had)
+        return had
+
     def is_path(self, word: str, session: str | None) -> bool:
         """Return whether a word is a path: not a revision, but a path here or in the last
         checkpoint. Raises BadValue if it is a path and a name of a checkpoint: `restore docs`
@@ -353,13 +450,13 @@ class Context:
         """
         if word == "@" or word.isdecimal():
             return False
-        is_revision = self._is_revision(word, session)
+        is_revision = self.is_known(word, session)
         if is_revision and "@" in word:
             return False
         is_path = self._is_path(word, session)
         if is_path and is_revision:
             raise self._ambiguous(word, session)
-        return is_path
+        return is_path or (not is_revision and self._was_path(word, session))
 
     def _ambiguous(self, word: str, session: str | None) -> BadValue:
         import shlex  # only where something went wrong
@@ -380,16 +477,26 @@ class Context:
     def _is_path(self, word: str, session: str | None) -> bool:
         if os.path.lexists(self.cwd / word):
             return True
-        from gitcp.git import trees
+        try:
+            last = self.checkpoint("@", session)
+            paths = self.inside((os.fsencode(word),), last)
+        except GitcpError:
+            return False
+        return any(self._has(last, path) for path in paths)
+
+    def _was_path(self, word: str, session: str | None) -> bool:
+        """Return whether an earlier checkpoint has a path: it was deleted since."""
+        from gitcp.history import history
 
         try:
             last = self.checkpoint("@", session)
-            (path,) = self.inside((os.fsencode(word),), last)
-        except (GitcpError, ValueError):
+            paths = self.inside((os.fsencode(word),), last)
+        except GitcpError:
             return False
-        return trees.lookup(self.store.reader, last.root, path) is not None
+        return bool(paths) and history.newest_with(self.store, last.parent, paths) is not None
 
-    def _is_revision(self, word: str, session: str | None) -> bool:
+    def is_known(self, word: str, session: str | None) -> bool:
+        """Return whether a word is a revision, possibly one with several meanings."""
         from gitcp.history import revisions
 
         try:
@@ -411,13 +518,37 @@ class Context:
         """Convert paths relative to `cwd` to paths of the repository. Empty if one of them is its
         root.
 
-        A path that one of the checkpoints has is that path, even if a link is on its way now.
+        A path that one of the checkpoints has is that path, even if a link is on its way now. A
+        pattern means the paths that match it, in one of them or here.
         """
-        relative = tuple(self._inside(path, checkpoints) for path in paths)
-        return () if b"" in relative else relative
+        relative = [self._inside(path, checkpoints) for path in paths]
+        if any(map(PATTERN.search, relative)):
+            relative = [each for path in relative for each in self._matching(path, checkpoints)]
+        return () if b"" in relative else tuple(relative)
+
+    def _matching(self, path: bytes, checkpoints: Sequence[Checkpoint]) -> list[bytes]:
+        """Return the paths that a pattern matches, as git matches it: `*` matches a slash, too."""
+        repo = self.store.repo
+        is_literal = any(self._has(checkpoint, path) for checkpoint in checkpoints)
+        if not PATTERN.search(path) or is_literal or os.path.lexists(repo.root / os.fsdecode(path)):
+            return [path]
+        import fnmatch  # rarely: a shell has expanded most patterns
+
+        from gitcp.history import show
+
+        listed = repo.git("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        paths = dict.fromkeys(filter(None, listed.split(b"\0")))
+        for checkpoint in checkpoints:
+            paths |= dict.fromkeys(show.paths_of(self.store, checkpoint))
+        matching = fnmatch.filter(paths, path)
+        if not matching:
+            raise BadValue(f"no path matches {os.fsdecode(path)}: nothing was changed")
+        return matching
 
     def _inside(self, path: bytes, checkpoints: Sequence[Checkpoint]) -> bytes:
         repo = self.store.repo
+        if path.startswith(b":/"):  # git's spelling of a path from the root
+            path = os.path.join(os.fsencode(repo.root), path[2:])
         spelled = repo.spelled(self.cwd, path) if checkpoints else None
         if spelled and any(self._has(checkpoint, spelled) for checkpoint in checkpoints):
             return spelled

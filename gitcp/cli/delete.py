@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from gitcp import humanize
@@ -16,11 +18,11 @@ from gitcp.cli.options import (
     yes_option,
 )
 from gitcp.cli.output import GREEN, Styled
-from gitcp.errors import Refused
+from gitcp.errors import GitcpError, Refused, RevisionNotFound
 from gitcp.lifecycle import delete as op
 from gitcp.lifecycle import prune
 from gitcp.lifecycle.delete import DeletePlan, DeleteReport
-from gitcp.model import CheckpointId
+from gitcp.model import CheckpointId, Oid
 from gitcp.saving import session as session_op
 from gitcp.state.oplog import Operation
 from gitcp.wire import Json
@@ -58,6 +60,11 @@ def command(
         _delete_one(context, _named(context, name), dry_run=dry_run, yes=yes, as_json=as_json)
         return
     known = context.store.fetched() if "/" in name else context.store.sessions()
+    if whole_name := _checkpoint_named(context, name, known):
+        raise RevisionNotFound(
+            f"{name!r} is no session, but checkpoint {whole_name}: nothing was deleted",
+            hint=f"gitcp delete {whole_name}",
+        )
     is_local = "/" not in name or any(each.startswith(name) for each in known)
     whole = session_op.expand(known, name) if is_local else name
     if dry_run:
@@ -65,6 +72,18 @@ def command(
         _show(context, plan, _lines(plan), as_json=as_json)
     else:
         carry_out(context, whole, yes=yes, as_json=as_json)
+
+
+def _checkpoint_named(context: Context, name: str, known: Mapping[str, Oid]) -> str | None:
+    """Return the id of the checkpoint that a number, a tag or a label means; None for the name of a
+    session, or for nothing.
+    """
+    if any(each.startswith(name) for each in known):
+        return None
+    try:
+        return str(context.checkpoint(name, None).id)
+    except GitcpError:
+        return None
 
 
 def carry_out(

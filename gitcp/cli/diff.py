@@ -12,7 +12,7 @@ from gitcp.adapters.base import Message
 from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
-from gitcp.cli.options import PATHS, REVISION, Command, json_option, session_option
+from gitcp.cli.options import LOOKED, PATHS, WORDS, Command, json_option, session_option
 from gitcp.cli.output import GREEN, RED, Color, Styled
 from gitcp.history import authors, diff_now, revisions
 from gitcp.history import diff as op
@@ -29,15 +29,17 @@ class Options(Value):
     name_only: bool
     conversation: bool
     exit_code: bool
+    options: tuple[str, ...]
     as_json: bool
 
 
 @click.command(cls=Command, rest=PATHS)
-@click.argument("old", type=REVISION, metavar="[A]", default="@")
-@click.argument("new", type=REVISION, required=False, metavar="[B]")
+@click.argument("old", type=LOOKED, metavar="[A]", default="@")
+@click.argument("new", type=LOOKED, required=False, metavar="[B]")
 @click.option("--stat", is_flag=True, help="show the number of changed lines in each file")
 @click.option("--name-only", is_flag=True, help="show only the paths")
 @click.option("--conversation", is_flag=True, help="compare the conversations instead")
+@click.option("--option", "options", type=WORDS, multiple=True, hidden=True, help="of git diff")
 @click.option("--exit-code", is_flag=True, help="exit with 1 if anything differs")
 @session_option
 @json_option
@@ -55,8 +57,11 @@ def command(
     """
     given = Options(**values)
     if new is None and revisions.is_range(context.store, old):
-        old, _, new = old.partition("..")
+        old, new = revisions.split_range(old)
     a = context.checkpoint(old or "@", session)
+    context.mention_elsewhere(old or "@", session)
+    if new is None:
+        a = context.having(a, given.paths)
     b = context.checkpoint(new or "@", session) if new is not None else None
     shown = _messages if given.conversation else _files
     with nullcontext() if given.as_json else context.output.paged(context.core_pager):
@@ -79,6 +84,7 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: Options
         else:
             width = context.output.width
             options = [f"--stat={width}" if width else "--stat"] if given.stat else []
+            options += given.options
             rendering.patch(context.output, difference.text(*options))
             if b is not None and (given.stat or context.output.terminal):
                 _print_others(context, difference, authors.others(by, b.id.session))

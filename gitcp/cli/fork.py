@@ -14,7 +14,8 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, session_option, trust_option
 from gitcp.cli.output import BOLD, GREEN, Styled
-from gitcp.errors import BadValue
+from gitcp.errors import BadValue, RevisionNotFound
+from gitcp.git import refs
 from gitcp.lifecycle import fork as op
 from gitcp.lifecycle.fork import Forked
 from gitcp.value import Value
@@ -68,8 +69,14 @@ def command(context: Context, /, **values: Any) -> None:
 def _request(context: Context, given: Options) -> op.ForkRequest:
     if given.worktree == "":
         raise BadValue("--worktree is empty: nothing was changed", hint="gitcp fork --worktree DIR")
+    try:
+        point = context.checkpoint(given.revision, given.session)
+    except RevisionNotFound as error:
+        if refs.NAME.match(given.revision) and not given.revision.isdecimal() and not given.name:
+            error.hint = f"gitcp fork --name {given.revision}"
+        raise
     return op.ForkRequest(
-        point=context.checkpoint(given.revision, given.session),
+        point=point,
         cwd=context.cwd,
         name=given.name,
         worktree=Path(os.path.realpath(context.cwd / given.worktree))

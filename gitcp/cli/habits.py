@@ -25,9 +25,9 @@ LOOKING = frozenset(
 """Commands that change nothing, whatever follows: a misspelled one is completed with its words."""
 
 MEANT = {
-    "amend": "save --amend",
     "backout": "revert",
     "backup": "save",
+    "backup .": "save",
     "bookmark create": "tag",
     "bookmark delete": "tag --delete",
     "bookmark set": "tag",
@@ -43,8 +43,8 @@ MEANT = {
     "checkout -b": "fork --name",
     "checkpoint": "save",
     "ci": "save",
-    "clone": "fetch",
     "commit": "save",
+    "commit --amend -m": "save --amend -m",
     "continue": "resume",
     "create": "save",
     "describe -m": "save --amend -m",
@@ -60,15 +60,13 @@ MEANT = {
     "jump": "restore",
     "labels": "log",
     "load": "restore",
-    "mv": "sessions rename",
     "op undo": "undo",
     "pr": "publish",
     "pull": "fetch",
     "reset": "restore",
+    "rev-list": "log --oneline",
     "rewind": "restore",
     "back": "restore",
-    "session REV": "log",
-    "session show": "log",
     "setup": "enable",
     "snapshot": "save",
     "stash push": "save",
@@ -84,8 +82,8 @@ MEANT = {
     "workspace add": "fork --worktree",
     "worktree add": "fork --worktree",
 }
-"""Commands of other tools, and gitcp's equivalent: by the first word, the first two, or the first
-and a second that is no option (REV).
+"""Commands of other tools, and gitcp's equivalent: by the first word, the first two or three, or
+the first and a second that is no option (REV).
 """
 
 _COPIES = ("gitcp restore REV PATH copies files of a checkpoint", "gitcp help restore")
@@ -93,6 +91,8 @@ _DELETES = (
     "use `delete` for one checkpoint or session, `delete --old` for old ones",
     "gitcp help delete",
 )
+_AMENDED = ("the label of the last checkpoint can be changed", "gitcp save --amend -m LABEL")
+_EARLIER = ("an earlier checkpoint is restored by its number", "gitcp log")
 _LABEL = ("a label is changed with `save --amend`, for the last checkpoint", "gitcp help save")
 _NOT_EDITED = ("checkpoints are not combined, split or moved", "gitcp log")
 _SETTINGS = (
@@ -108,11 +108,16 @@ EXPLAINED: Mapping[str, tuple[str, str]] = {
     "abandon": _DELETES,
     "add": ("a save includes all files that git would track", "gitcp status"),
     "am": _COPIES,
+    "amend": _AMENDED,
     "apply": _COPIES,
     "archive": ("a checkpoint's files go to a directory", "gitcp restore REV --to DIR"),
+    "bisect": ("a checkpoint is a commit; log prints their ids for programs", "gitcp log --json"),
     "bookmark": ("a checkpoint is named by a tag", "gitcp tag --list"),
+    "checkout -": _EARLIER,
     "cherry-pick": _COPIES,
     "clean": _DELETES,
+    "clone": ("git clones; sessions are fetched afterwards", "gitcp help fetch"),
+    "commit --amend": _AMENDED,
     "config": _SETTINGS,
     "desc": _LABEL,
     "describe": _LABEL,
@@ -127,17 +132,19 @@ EXPLAINED: Mapping[str, tuple[str, str]] = {
     "label": _LABEL,
     "merge": ("sessions are never merged; gitcp restore REV PATH copies files", _COPIES[1]),
     "mount": ("a checkpoint's files go to a directory", "gitcp restore REV --to DIR"),
+    "mv": ("a session is renamed, no file", "gitcp help sessions rename"),
     "new": ("work goes on from a checkpoint after a restore", "gitcp help restore"),
     "next": ("a later checkpoint is restored by its number", "gitcp log"),
     "op": ("operations are undone and redone one by one", "gitcp log --operations"),
     "operation": ("operations are undone and redone one by one", "gitcp log --operations"),
     "parallelize": _NOT_EDITED,
     "pop": _STASH,
-    "prev": ("an earlier checkpoint is restored by its number", "gitcp log"),
+    "prev": _EARLIER,
     "rebase": _NOT_EDITED,
     "reflog expire": _DELETES,
     "remove": _DELETES,
     "rev-parse": ("the commit is in the output for programs", "gitcp show --json"),
+    "reset --hard ORIG_HEAD": ("the last restore is undone by undo", "gitcp undo"),
     "reword": _LABEL,
     "rewrite": ("a text or a path is removed from every checkpoint", "gitcp help purge"),
     "rm": _DELETES,
@@ -146,7 +153,7 @@ EXPLAINED: Mapping[str, tuple[str, str]] = {
     "split": _NOT_EDITED,
     "squash": _NOT_EDITED,
     "stash": _STASH,
-    "stash push": ("gitcp has no stash: save leaves your files alone", "gitcp help save"),
+    "switch -": _EARLIER,
     "unlock": ("gitcp's locks end with their process", "gitcp doctor"),
     "upgrade": ("what installed gitcp updates it", "gitcp doctor"),
     "worktree": (
@@ -154,14 +161,13 @@ EXPLAINED: Mapping[str, tuple[str, str]] = {
         "gitcp sessions --worktrees",
     ),
 }
-"""Commands of other tools that have no counterpart: why, and what to type next. `stash push` is
-in neither table by chance: where a label is given, a save is meant.
-"""
+"""Commands of other tools that have no counterpart: why, and what to type next."""
 
 
 class Instead(NamedTuple):
     """How gitcp spells an option. With `place`, its value is the argument of that number, or after
-    all others (-1). An empty `name` means that it says nothing here, and is left out.
+    all others (-1). An empty `name` means that it says nothing here, and is left out; one with `=`
+    at its end takes the option as typed.
     """
 
     name: str = ""
@@ -170,7 +176,7 @@ class Instead(NamedTuple):
 
 class Refused(NamedTuple):
     """Why there is no such option, and what to type. `{rest}` are the other words, `{value}` what
-    follows the option.
+    follows the option, `{others}` the words without both.
     """
 
     why: str
@@ -178,6 +184,7 @@ class Refused(NamedTuple):
 
 
 IGNORED = Instead()
+GIT = Instead("--option=")
 FIRST, SECOND, LAST = Instead(place=0), Instead(place=1), Instead(place=-1)
 
 _FORMAT = Refused("the format is for people", "gitcp log --json")
@@ -188,10 +195,22 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
     "diff": {
         "--cached": Refused("gitcp does not compare git's index", "git diff --cached"),
         "--from": FIRST,
+        "--check": GIT,
         "--git": IGNORED,
+        "--ignore-all-space": GIT,
+        "--ignore-space-change": GIT,
+        "--name-status": GIT,
+        "--numstat": GIT,
         "--quiet": Refused("it prints what differs", "gitcp diff --name-only --exit-code {rest}"),
         "--staged": Refused("gitcp does not compare git's index", "git diff --staged"),
         "--to": SECOND,
+        "--shortstat": GIT,
+        "--summary": GIT,
+        "--word-diff": GIT,
+        "-R": GIT,
+        "-U": GIT,
+        "-b": GIT,
+        "-w": GIT,
         "--tool": Refused("git's takes the commits of checkpoints", "git difftool COMMIT"),
         "-q": Refused("it prints what differs", "gitcp diff --name-only --exit-code {rest}"),
         "-r": Refused("what a checkpoint changed is shown by show", "gitcp show {value} -p"),
@@ -225,7 +244,12 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
         "-i": IGNORED,
         "-r": FIRST,
     },
-    "push": {"--tags": IGNORED, "-f": Instead("--force")},
+    "push": {
+        "--set-upstream": IGNORED,
+        "--tags": IGNORED,
+        "-f": Instead("--force"),
+        "-u": IGNORED,
+    },
     "remote": {"-v": IGNORED},
     "restore": {
         "--changes-in": Refused(
@@ -293,6 +317,17 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
 }
 """Options of other tools, by the command that they were typed with."""
 
+EVERYWHERE: Mapping[str, Instead | Refused] = {
+    "--color": Refused("the environment sets colors", "FORCE_COLOR=1 gitcp {command} {rest}"),
+    "--no-color": Refused("the environment sets colors", "NO_COLOR=1 gitcp {command} {rest}"),
+    "--no-pager": Refused("it goes before the command", "gitcp --no-pager {command} {rest}"),
+    "-C": Refused("it goes before the command", "gitcp -C {value} {command} {others}"),
+}
+"""Options that no command has, with any command."""
+
+EXTRA = {"sessions": "log"}
+"""Commands without an argument, and the one that has it."""
+
 ROOT_OPTIONS: Mapping[str, tuple[str, str]] = {
     "--continue": ("the agent is continued by resume", "gitcp resume"),
     "--git-dir": ("the repository is found from a directory", "gitcp -C DIR status"),
@@ -311,12 +346,8 @@ def unknown_command(name: str, words: Sequence[str]) -> BadValue:
     if name == "?":
         return BadValue(problem, hint="gitcp help")
     for spelled, count in _spellings(typed):
-        if spelled == "stash push" and len(words) < 2:
-            continue
         if spelled in MEANT:
             meant, rest = MEANT[spelled], typed[count:]
-            if name == "commit" and "--amend" in rest:
-                meant, rest = "save --amend", [word for word in rest if word != "--amend"]
             return BadValue(f"{problem}: use {meant!r}", hint=typed_line(meant, rest))
         if spelled in EXPLAINED:
             why, hint = EXPLAINED[spelled]
@@ -337,7 +368,7 @@ def unknown_command(name: str, words: Sequence[str]) -> BadValue:
 def _spellings(typed: Sequence[str]) -> list[tuple[str, int]]:
     """Return the keys by which a command line is in a table, each with its number of words."""
     first, second = typed[0], typed[1] if len(typed) > 1 else ""
-    keys = [(f"{first} {second}", 2)]
+    keys = [(" ".join(typed[:3]), 3), (f"{first} {second}", 2)]
     if second and not second.startswith("-"):
         keys.append((f"{first} REV", 1))
     return [*keys, (first, 1)]
@@ -365,6 +396,8 @@ def typed_line(meant: str, words: Sequence[str]) -> str:
     if not {"-h", "--help"}.isdisjoint(words):
         return f"gitcp help {name}"  # `help savee` proposed a save
     words = [re.sub(r"^HEAD\b", "@", word) for word in words]
+    if name == "save" and "--" in words:  # it saves all files, not those named
+        words = words[: words.index("--")]
     command = load(name)
     for accepted in (words, [word for word in words if not word.startswith("-")], []):
         line = _spelled(command, [*own, *accepted])
@@ -401,7 +434,7 @@ def rewritten(command: click.Command, words: Sequence[str]) -> list[str] | None:
     """Return the words of a command with options of other tools as gitcp spells them, None if there
     is none of them. Raises BadValue for one that has another way.
     """
-    table = OPTIONS.get(str(command.name), {})
+    table = {**EVERYWHERE, **OPTIONS.get(str(command.name), {})}
     own = {spelled for param in command.params for spelled in param.opts}
     placed: dict[int, str] = {}
     line: list[str] = []
@@ -411,13 +444,21 @@ def rewritten(command: click.Command, words: Sequence[str]) -> list[str] | None:
     rest = iter(words[:end])
     for word in rest:
         name, equals, value = word.partition("=")
-        instead = table.get(word) or table.get(name)
-        if instead is None or word in own or (name in own and not word.startswith("--")):
+        instead = (
+            table.get(word)
+            or table.get(name)
+            or (not word.startswith("--") and table.get(word[:2]))
+        )
+        if not instead or word in own or (name in own and not word.startswith("--")):
             line.append(word)
             continue
         is_changed = True
         if isinstance(instead, Refused):
-            raise _refused(word if word in table else name, instead, value or next(rest, ""), words)
+            value = value or next(rest, "")
+            raise _refused(command, word if word in table else name, instead, value, words)
+        if instead.name.endswith("="):
+            line.append(instead.name + word)
+            continue
         if instead.place is None:
             line += [instead.name] if instead.name else []
             line += [value] if equals and instead.name and word not in table else []
@@ -433,10 +474,22 @@ def rewritten(command: click.Command, words: Sequence[str]) -> list[str] | None:
     return [*first, *line, *last, *words[end:]] if is_changed else None
 
 
-def _refused(name: str, refused: Refused, value: str, words: Sequence[str]) -> BadValue:
-    rest = shlex.join(word for word in words if word.partition("=")[0] != name)
-    hint = refused.hint.format(rest=rest, value=shlex.quote(value or "REV")).rstrip()
+def _refused(
+    command: click.Command, name: str, refused: Refused, value: str, words: Sequence[str]
+) -> BadValue:
+    rest = [word for word in words if word.partition("=")[0] != name]
+    hint = refused.hint.format(
+        command=command.name,
+        rest=shlex.join(rest),
+        others=shlex.join(word for word in rest if word != value),
+        value=shlex.quote(value or "REV"),
+    ).rstrip()
     return BadValue(f"there is no option {name}: {refused.why}", hint=hint)
+
+
+def extra_word(command: str, words: Sequence[str]) -> str | None:
+    """Return the line that was meant by a word which a command does not take; None if unknown."""
+    return typed_line(EXTRA[command], words) if command in EXTRA else None
 
 
 def unknown_root_option(error: click.NoSuchOption, args: Sequence[str]) -> BadValue:

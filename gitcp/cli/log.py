@@ -16,10 +16,10 @@ from gitcp import humanize
 from gitcp.cli import filters, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
+    LOOKED,
     NUMBER,
     PATHS,
     PHASE,
-    REVISION,
     WORDS,
     Command,
     json_option,
@@ -55,7 +55,7 @@ HELP = "gitcp log -h"
 HERE = "  = files here"
 """Marks the newest checkpoint whose files are those of the working tree."""
 
-UNDRAWN = ("table", "reverse", "stat", "patch", "as_json")
+UNDRAWN = ("table", "reverse", "stat", "patch", "name_only", "name_status", "as_json")
 
 T = TypeVar("T")
 
@@ -79,11 +79,15 @@ class Options(Value):
     steps: bool
     stat: bool
     patch: bool
+    name_only: bool
+    name_status: bool
+    author: str | None
+    containing: str | None
     as_json: bool
 
 
 @click.command(cls=Command, rest=PATHS)
-@click.argument("revision", type=REVISION, required=False, metavar="[REV|A..B]")
+@click.argument("revision", type=LOOKED, required=False, metavar="[REV|A..B]")
 @click.option("-n", "limit", type=NUMBER, metavar="N", help="limit the number of rows")
 @click.option("--since", type=WORDS, metavar="TIME", help="only checkpoints made at TIME or later")
 @rare(
@@ -112,6 +116,22 @@ class Options(Value):
 )
 @rare(click.option("--stat", is_flag=True, help="show the number of changed lines in each file"))
 @click.option("-p", "--patch", is_flag=True, help="show the changes as a patch")
+@rare(click.option("--name-only", is_flag=True, help="show the changed paths"))
+@rare(click.option("--name-status", is_flag=True, help="show the changed paths and how"))
+@rare(
+    click.option(
+        "--author", type=WORDS, metavar="TEXT", help="only if the author or agent contains TEXT"
+    )
+)
+@rare(
+    click.option(
+        "-S",
+        "containing",
+        type=WORDS,
+        metavar="TEXT",
+        help="only if the number of TEXT in a file changed",
+    )
+)
 @json_option
 @click.pass_obj
 def command(context: Context, /, **values: Any) -> None:
@@ -157,10 +177,15 @@ def _show(context: Context, tips: list[Oid], selection: Selection, given: Option
         _print_json(context, _ordered(select(store, tips, _table_limit(selection, given)), given))
     elif given.table:
         _print_table(context, tips, selection, given)
-    elif given.oneline and not (given.stat or given.patch):
+    elif given.oneline and not _shows_changes(given):
         _print_lines(context, _ordered(lines(store, tips, selection), given))
     else:
         _print(context, tips, selection, given)
+
+
+def _shows_changes(given: Options) -> bool:
+    """Return whether each row is followed by what changed."""
+    return given.stat or given.patch or given.name_only or given.name_status
 
 
 def _ordered(rows: Iterable[T], given: Options) -> Iterable[T]:
@@ -184,6 +209,8 @@ def _selection(context: Context, given: Options) -> Selection:
         grep=filters.pattern(given.grep, HELP),
         phase=given.phase,
         paths=context.inside(given.paths),
+        author=given.author,
+        containing=given.containing,
     )
 
 
@@ -260,7 +287,8 @@ def _relative(context: Context, path: Path) -> str:
 def _print(context: Context, tips: Sequence[Oid], selection: Selection, given: Options) -> None:
     """Print rows. The limit counts rows, not the steps folded into them."""
     rows = _rows(context, tips, selection, given)
-    current = None if given.everything else context.current(None)
+    by_id = given.everything or context.is_elsewhere()
+    current = None if by_id else context.current(None)
     folded = 0
     shown = _ordered(islice(rows, selection.limit), given)
     if given.oneline:
@@ -270,12 +298,24 @@ def _print(context: Context, tips: Sequence[Oid], selection: Selection, given: O
         return
     view = View(context, current, _tree_here(context))
     for number, page in enumerate(rows_of.pages(context.store, shown)):
-        if given.stat or given.patch:
+        if not number and page:
+            _print_header(context, tips, given)
+        if _shows_changes(given):
             _print_changes(context, view, page, given, first=not number)
         else:
             view.show(page)
         folded += sum(len(counted.row.folded) for counted in page)
     _mention_folded(context, folded)
+
+
+def _print_header(context: Context, tips: Sequence[Oid], given: Options) -> None:
+    """Print the session that the numbers below are of."""
+    if given.everything:
+        return
+    last = context.store.summary(tips[0])
+    agent = last.trailers.get("Gitcp-Agent")
+    context.output.line(Styled(f"session {last.id.session}{f' ({agent})' if agent else ''}", DIM))
+    context.mention_elsewhere(given.revision or "@", given.session)
 
 
 def _tree_here(context: Context) -> Oid | None:
@@ -346,13 +386,17 @@ def _print_others(context: Context, row: Row) -> None:
 
 def _texts(context: Context, row: Row, given: Options) -> Iterator[bytes]:
     """Yield the requested stat and patch of a row."""
-    if not (given.stat or given.patch):
+    if not _shows_changes(given):
         return
     before = tree_before_commit(context.store, row.oldest)
     difference = compare(context.store, before, row.newest.root)
     width = context.output.width
     if given.stat:
         yield difference.text(f"--stat={width}" if width else "--stat")
+    if given.name_only:
+        yield difference.text("--name-only")
+    if given.name_status:
+        yield difference.text("--name-status")
     if given.patch:
         yield difference.text()
 

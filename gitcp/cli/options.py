@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COMPLETE = "_GITCP_COMPLETE"
 COUNT = re.compile(r"-([0-9]{1,9})")
+HEAD = re.compile(r"(?:(?<=\A)|(?<=\.\.))HEAD(?=\Z|[~^:]|\.\.)")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -177,6 +178,15 @@ class Revision(Type):
         return candidates.revisions(context)
 
 
+class Looked(Revision):
+    """A checkpoint or a range to look at: git's HEAD is the last checkpoint, as far as that goes.
+    What changes something asks for `@`, since a commit may be meant.
+    """
+
+    def read(self, text: str) -> str:
+        return HEAD.sub("@", text)
+
+
 class Known(Words):
     """The name of a session, tag or phase, possibly new; completes existing ones."""
 
@@ -196,18 +206,22 @@ NUMBER = Number()
 SECONDS = Seconds()
 PATH = RawPath()
 REVISION = Revision()
+LOOKED = Looked()
 SESSION = Known("session")
 TAG = Known("tag")
 PHASE = Known("phase")
 
 
 class Rest(NamedTuple):
-    """The words after `--` and, if `bare`, also extra words before it."""
+    """The words after `--` and, if `bare`, also extra words before it, and the path of REV:PATH
+    unless the command splits that itself.
+    """
 
     target: str
     type: Type
     metavar: str
     bare: bool = False
+    splits: bool = True
 
 
 PATHS = Rest("paths", PATH, "PATH", bare=True)
@@ -258,6 +272,9 @@ class Command(click.Command):
             again = habits.rewritten(self, words)
             if again is None:
                 raise
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # its hint is this command's help
+            raise
         return super().parse_args(ctx, self._with_count_spelled_out(again))
 
     def _with_count_spelled_out(self, args: Sequence[str]) -> list[str]:
@@ -286,8 +303,10 @@ class Command(click.Command):
         defaults = {  # without one, newer versions of click have an object of their own there
             str(each.name): each.default if isinstance(each.default, str) else None
             for each in self.params
-            if each.type is REVISION
+            if isinstance(each.type, Revision)
         }
+        if context is not None and self.rest and self.rest.splits:
+            self._set_path_of_revision_apart(context, params, defaults)
         named = [name for name, default in defaults.items() if params[name] != default]
         for position, name in enumerate(named):
             if context is not None and context.is_path(params[name], params["session"]):
@@ -296,11 +315,27 @@ class Command(click.Command):
                 params.update((later, defaults[later]) for later in named[position:])
                 return
 
+    def _set_path_of_revision_apart(
+        self, context: Context, params: dict[str, Any], defaults: dict[str, str | None]
+    ) -> None:
+        """Treat `REV:PATH` as `REV -- PATH`."""
+        for name in defaults:
+            word = params[name]
+            if not word or ":" not in word or word.startswith(":/"):
+                continue
+            revision, path = context.split_path(word, params["session"])
+            if path is not None:
+                params[name] = revision
+                params["paths"] = tuple(dict.fromkeys((path, *params["paths"])))
+
     def _too_many(self, ctx: click.Context, words: list[str]) -> BadValue:
         """Return the error for extra words; for a single text argument it suggests quotes."""
         arguments = [each for each in self.params if isinstance(each, click.Argument)]
         if len(arguments) != 1 or arguments[0].type is not WORDS:
-            return BadValue(f"unexpected argument {words[0]!r}", hint=f"{ctx.command_path} -h")
+            from gitcp.cli import habits  # only on the way to an error
+
+            hint = habits.extra_word(str(self.name), words) or f"{ctx.command_path} -h"
+            return BadValue(f"unexpected argument {words[0]!r}", hint=hint)
         (first,) = arguments
         text = " ".join((ctx.params[str(first.name)], *words))
         hint = shlex.join(["gitcp", *str(self.name).split(), text])

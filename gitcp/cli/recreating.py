@@ -42,7 +42,7 @@ def print_done(context: Context, done: Recreated, typed: str, *, as_json: bool) 
     restore_view.print_done(context, done.report)
     _describe(context, done.plan)
     restore_view.kept(context.output.line, "kept", done.report.kept)
-    remove = shlex.join(["gitcp", "worktree", "remove", typed])
+    remove = shlex.join(["gitcp", "fork", "--remove", typed])
     context.output.line("undo with: ", remove)
     if done.report.placed is not None:
         restore_view.print_resume(context, done.report.placed, typed)

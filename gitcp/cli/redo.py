@@ -8,6 +8,7 @@ from gitcp.cli import delete, prune_view, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     Command,
+    dry_run_option,
     json_option,
     keep_later_option,
     session_option,
@@ -20,6 +21,7 @@ from gitcp.restoring.undo import to_redo
 
 
 @click.command(cls=Command)
+@dry_run_option
 @keep_later_option
 @undo_later_option
 @yes_option
@@ -30,6 +32,7 @@ def command(
     context: Context,
     session: str | None,  # noqa: ARG001
     *,
+    dry_run: bool,
     mine: bool,
     whole_tree: bool,
     yes: bool,
@@ -51,10 +54,14 @@ def command(
             lambda known: known.redo,
             mine=mine,
             whole_tree=whole_tree,
+            dry_run=dry_run,
             yes=yes,
             as_json=as_json,
             back="undo",
         )
+        return
+    if dry_run:
+        prune_view.show(context, prune.plan_redo(context.store, operation), as_json=as_json)
         return
     if operation.what == "delete":
         delete.carry_out(

@@ -80,6 +80,10 @@ def command(context: Context, /, **values: Any) -> None:
             raise BadValue("--off takes only a name", hint="gitcp remote -h")
         remotes = (op.disable(repo, name),)
     else:
+        if url is not None and op.is_missing(repo, url):
+            raise BadValue(
+                f"{url} does not exist: nothing was changed", hint=f"git init --bare {url}"
+            )
         as_branches = given.as_branches or (policy is not None and op.is_as_branches(repo, name))
         remotes = (op.enable(repo, name, url, as_branches=as_branches),)
         if policy is not None:
@@ -116,7 +120,9 @@ def _policy(text: str | None) -> PushPolicy | None:
 
 def _no_subcommand(word: str, name: str | None) -> BadValue:
     off = " --off" if word in ("remove", "rm") else ""
-    hint = shlex.join(["gitcp", "remote", name]) + off if name else "gitcp remote -h"
+    hint = shlex.join(["gitcp", "remote", name]) + off if name and off else "gitcp remote"
+    if word == "set-url" and name:
+        hint = shlex.join(["git", "remote", word, name]) + " URL"
     return BadValue(f"gitcp remote has no subcommand {word}: nothing was changed", hint=hint)
 
 

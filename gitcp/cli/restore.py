@@ -218,7 +218,10 @@ def _target(context: Context, given: Options) -> tuple[Checkpoint, Any]:
     if len(ways) > 1 and ways != ["at", "phase"]:
         raise BadValue("REV, --message, and --at or --phase cannot be used together", hint=HELP)
     if ways in ([], ["revision"]):
-        return context.checkpoint(given.revision or "@", given.session), None
+        checkpoint = context.to_change(given.revision or "@", given.session)
+        if given.revision is None and not given.mine:
+            checkpoint = context.having(checkpoint, given.paths)
+        return checkpoint, None
     session = context.viewed_session(given.session)
     if given.message is not None:
         from gitcp.restoring.message import before_message

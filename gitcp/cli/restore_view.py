@@ -134,11 +134,14 @@ def walk(
     *,
     mine: bool,
     whole_tree: bool,
+    dry_run: bool,
     yes: bool,
     as_json: bool,
     back: str,
 ) -> None:
-    """Run `undo` or `redo`: restore the checkpoint on top of its stack."""
+    """Run `undo` or `redo`: restore the checkpoint on top of its stack; with `dry_run`, print the
+    plan.
+    """
     store = context.store
 
     def request_for(id: CheckpointId) -> RestoreRequest:
@@ -159,9 +162,17 @@ def walk(
     if not top:
         step(store, request_for)  # refuses, and says what there is none of
         return
+    request = restore.limited_to_extent(store, request_for(top[-1]))
+    if dry_run:
+        plan = restore.plan(store, request)
+        if as_json:
+            context.output.document(plan_document(plan, request))
+        else:
+            print_plan(context, plan, request, context.output.line)
+        return
     carry_out(
         context,
-        restore.limited_to_extent(store, request_for(top[-1])),
+        request,
         apply,
         lambda request: restore.plan(store, request),
         yes=yes,
@@ -209,6 +220,9 @@ def print_plan(
         _print_conversation_plan(plan, plan.placed, request.stored, line)
     for command in plan.effects:
         line(Styled("  not undone: ", BOLD), command)
+    operation = context.store.repo.head().operation
+    if operation and (request.files or request.index) and not request.force:
+        line(Styled(f"  refused while a {operation} is in progress", RED))
     if not (plan or plan.instead_of or plan.conflicts or request.index):
         nothing = "this session changed nothing since" if request.mine else ""
         line(f"  nothing to restore: {nothing or _why_nothing(plan.files.kept) + ' it'}")

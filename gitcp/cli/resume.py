@@ -175,7 +175,7 @@ def _print(
     if given.as_json:
         context.output.document(_document(request, placed, needed=needed))
     elif needed:
-        context.output.say("note: a restore is needed first, which can change the command")
+        context.output.say("gitcp must restore the conversation first; the command may differ")
         target = request.target.id
         meant = [str(target)] if given.revision is not None else ["--session", target.session]
         context.output.line(shlex.join(["gitcp", "resume", *meant]))

@@ -96,6 +96,7 @@ def command(context: Context, /, **values: Any) -> None:
 
 
 def _request(context: Context, given: Options) -> RestoreRequest:
+    context.to_change(given.revision.partition("..")[0] or "@", given.session)
     current = context.viewed(given.session)
     within = current if given.session is not None else None
     target, before = op.resolve_step(context.store, given.revision, current, within)

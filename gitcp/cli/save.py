@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from gitcp.cli.options import (
     NoteOptions,
     OneOf,
     appends_option,
+    dry_run_option,
     exact_session_option,
     json_option,
     note_of,
@@ -31,7 +33,7 @@ from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue, GitcpError
 from gitcp.fastpath import watched
 from gitcp.lifecycle import housekeeping
-from gitcp.model import Checkpoint, CheckpointId, Skip, Trigger
+from gitcp.model import Checkpoint, CheckpointId, Note, Skip, Trigger
 from gitcp.saving import unchanged
 from gitcp.saving.save import Saved, SaveRequest, save
 from gitcp.value import replace
@@ -58,6 +60,8 @@ class Options(NoteOptions):
     include: tuple[str, ...]
     produces: tuple[bytes, ...]
     appends: tuple[bytes, ...]
+    amend: bool
+    dry_run: bool
     force: bool
     quiet: bool
     as_json: bool
@@ -117,21 +121,32 @@ class Options(NoteOptions):
 )
 @rare(produces_option)
 @rare(appends_option)
-@click.option("--force", is_flag=True, help="save even if nothing changed")
+@rare(click.option("--amend", is_flag=True, help="change the label of the last checkpoint"))
+@dry_run_option
+@rare(click.option("--force", is_flag=True, help="save even if nothing changed"))
 @click.option("--quiet", "-q", is_flag=True, help="print nothing unless it fails")
 @json_option
 @click.pass_obj
 def command(context: Context, /, **values: Any) -> None:
     """Save files and conversation as a checkpoint
 
-    Tracked files are always saved; untracked ones unless they are ignored or very large. Skipped
-    paths are listed. The conversation is that of the agent running this command, else the newest of
-    this directory. Phase, objective, facts and handoff carry over until you change them.
+    Tracked files are always saved; untracked ones unless ignored or very large. The conversation is
+    that of the agent running this command, else the newest of this directory. Phase, objective,
+    facts and handoff carry over until you change them.
 
       gitcp save "before migration" --fact database=sqlite
       gitcp save --decided "one file per change" --next "write the tests"
     """
     given = Options(**values)
+    if given.amend:
+        _amend(context, given)
+    elif given.dry_run:
+        _show(context, given)
+    else:
+        _save(context, given)
+
+
+def _save(context: Context, given: Options) -> None:
     request = _request(context, given)
     label = request.note.label
     if label and os.path.lexists(context.cwd / label):
@@ -157,6 +172,65 @@ def command(context: Context, /, **values: Any) -> None:
         options = context.arguments[1:]
         text = _json_text(context, saved, ()) if given.as_json else _text(saved)
         unchanged.remember_answer(context.store, saved, options, text, context.look.started)
+
+
+def _amend(context: Context, given: Options) -> None:
+    """Change the label of the last checkpoint, and save nothing."""
+    label = _label(given)
+    if label is None or note_of(given) != Note():
+        raise BadValue(
+            "--amend changes only the label, and needs one: nothing was changed",
+            hint="gitcp save --amend -m LABEL",
+        )
+    from gitcp.lifecycle.amend import amend  # rarely
+
+    session = context.session(given.session)
+    if given.dry_run:
+        before = context.checkpoint("@", given.session)
+        context.output.line(f"the label of {before.id} would become {label!r}")
+        return
+    before, after = amend(context.store, session, label)
+    if given.as_json:
+        from gitcp.cli import objects  # only for programs
+
+        fields = objects.checkpoint(after, context.tags.get(after.commit, ()))
+        context.output.document(objects.document("checkpoint", fields))
+    elif not given.quiet:
+        was = f', before "{before.note.label}"' if before.note.label else ""
+        context.output.line(
+            Styled("amended", GREEN), " ", Styled(str(after.id), BOLD), f' "{label}"{was}'
+        )
+
+
+def _show(context: Context, given: Options) -> None:
+    """Print what a save would store now."""
+    from gitcp.history.status import status  # rarely
+
+    request = _request(context, given)
+    current = status(context.store, context.cwd, given.session, request.limits)
+    growth = current.conversation
+    talk = growth.messages if growth else 0
+    if given.as_json:
+        from gitcp.cli import objects  # only for programs
+
+        fields = {
+            "session": current.session,
+            "changes": [objects.change(change) for change in current.changes],
+            "skipped": objects.skipped(current.skipped),
+            "new_messages": talk,
+        }
+        context.output.document(objects.document("save-plan", fields))
+        return
+    where = f" in session {current.session}" if current.session else ", in a new session"
+    files = humanize.count(len(current.changes), "file")
+    messages = f", {humanize.count(talk, 'new message')}" if talk else ""
+    if not current.changes and talk == 0 and not given.force:
+        context.output.line(f"nothing to save{where}: files and conversation are unchanged")
+        return
+    context.output.line(f"would save{where}: {files} changed{messages}")
+    rendering.changed(context.output, current.changes, SHOWN)
+    for skip in current.skipped[:SHOWN]:
+        context.output.line(f"not saved: {rendering.skipped(skip)}")
 
 
 def _in_other_repositories(context: Context, saved: Saved) -> tuple[Skip, ...]:
@@ -236,8 +310,12 @@ def _request(context: Context, given: Options) -> SaveRequest:
 
 def _label(given: Options) -> str | None:
     if given.label is not None and given.message is not None:
+        is_path = os.path.lexists(given.label)
+        why = f"a save includes all files, {given.label} cannot be saved alone"
         raise BadValue(
-            "LABEL and --message cannot be used together: nothing was saved", hint="gitcp save -h"
+            f"{why if is_path else 'LABEL and --message cannot be used together'}: "
+            "nothing was saved",
+            hint=shlex.join(["gitcp", "save", "-m", given.message]),
         )
     label: str | None = given.message if given.label is None else given.label
     return label

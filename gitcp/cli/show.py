@@ -11,7 +11,7 @@ import click
 from gitcp import humanize, wire
 from gitcp.cli import objects, rendering
 from gitcp.cli.context import Context
-from gitcp.cli.options import PATHS, REVISION, WORDS, Command, json_option, session_option
+from gitcp.cli.options import LOOKED, PATHS, WORDS, Command, json_option, rare, session_option
 from gitcp.cli.output import BOLD, Styled
 from gitcp.errors import BadValue, RevisionNotFound
 from gitcp.git import trees
@@ -22,6 +22,9 @@ from gitcp.value import Value
 from gitcp.worktree.paths import display
 
 MOST = 20
+WAYS = ("conversation", "files", "stream", "raw", "patch", "stat", "name_only", "name_status")
+"""Options that each show one thing."""
+
 TURNS = 6
 
 
@@ -31,16 +34,24 @@ class Options(Value):
     paths: tuple[bytes, ...]
     conversation: bool
     files: bool
+    patch: bool
+    stat: bool
+    name_only: bool
+    name_status: bool
     stream: str | None
     key: str | None
     raw: bool
     as_json: bool
 
 
-@click.command(cls=Command, rest=PATHS)
-@click.argument("revision", type=REVISION, metavar="[REV[:PATH]]", default="@")
+@click.command(cls=Command, rest=PATHS._replace(splits=False))
+@click.argument("revision", type=LOOKED, metavar="[REV[:PATH]]", default="@")
 @click.option("--conversation", is_flag=True, help="show the whole conversation")
 @click.option("--files", is_flag=True, help="list every path in the checkpoint")
+@click.option("-p", "--patch", is_flag=True, help="show its changes as a patch")
+@click.option("--stat", is_flag=True, help="show the number of changed lines in each file")
+@rare(click.option("--name-only", is_flag=True, help="show only the changed paths"))
+@rare(click.option("--name-status", is_flag=True, help="show the changed paths and how"))
 @click.option(
     "--stream", type=WORDS, metavar="NAME", help="print a stream of the conversation (main)"
 )
@@ -63,13 +74,15 @@ def command(context: Context, /, revision: str, session: str | None, **values: A
       gitcp show --position record
     """
     given = Options(**values)
-    if sum(map(bool, values.values())) > 1 or len(given.paths) > 1:
-        raise BadValue("these options cannot be used together", hint="gitcp show -h")
+    _check(given)
     context = context.context_for(revision.partition(":")[0])
     name, path = (revision, None)
     if ":" in revision:
         name, path = revisions.split_path(context.store, revision, context.viewed(session))
     checkpoint = context.checkpoint(name, session)
+    context.mention_elsewhere(name, session)
+    if given.paths and revision == "@":
+        checkpoint = context.having(checkpoint, given.paths)
     if given.paths:
         _print_file(context, checkpoint, b"".join(context.inside(given.paths, checkpoint)))
     elif path is not None:
@@ -85,6 +98,18 @@ def command(context: Context, /, revision: str, session: str | None, **values: A
     else:
         with context.output.paged(context.core_pager):
             _print(context, checkpoint, given)
+
+
+def _check(given: Options) -> None:
+    """Raise BadValue for options of which each asks for something else."""
+    ways = [f"--{name.replace('_', '-')}" for name in WAYS if getattr(given, name)]
+    ways += ["--position"] if given.key is not None else []
+    ways += ["--json"] if given.as_json else []
+    ways += ["PATH"] if given.paths else []
+    if len(given.paths) > 1:
+        raise BadValue("show prints one file at a time", hint="gitcp show REV PATH")
+    if len(ways) > 1 and not set(ways) <= {"--patch", "--stat"}:
+        raise BadValue(f"{ways[0]} and {ways[1]} cannot be used together", hint="gitcp show -h")
 
 
 def _print_json(context: Context, checkpoint: Checkpoint) -> None:
@@ -132,10 +157,28 @@ def _print(context: Context, checkpoint: Checkpoint, given: Options) -> None:
         for path in show.paths_of(context.store, checkpoint):
             context.output.line(display(path))
     else:
-        _print_whole(context, checkpoint)
+        _print_whole(context, checkpoint, given)
 
 
-def _print_whole(context: Context, checkpoint: Checkpoint) -> None:
+def _print_changes(context: Context, checkpoint: Checkpoint, given: Options) -> bool:
+    """Print what a checkpoint changed, as asked; return whether it was."""
+    width = context.output.width
+    asked = {
+        "--name-only": given.name_only,
+        "--name-status": given.name_status,
+        f"--stat={width}" if width else "--stat": given.stat,
+        "--patch": given.patch,
+    }
+    options = [option for option, value in asked.items() if value]
+    if options:
+        store = context.store
+        changes = compare(store, tree_before(store, checkpoint), checkpoint.root)
+        context.output.line()
+        rendering.patch(context.output, changes.text(*options))
+    return bool(options)
+
+
+def _print_whole(context: Context, checkpoint: Checkpoint, given: Options) -> None:
     output, store = context.output, context.store
     summary = store.summary(checkpoint.commit)
     tags, id = (
@@ -143,6 +186,8 @@ def _print_whole(context: Context, checkpoint: Checkpoint) -> None:
         context.id_of(checkpoint.commit, checkpoint.id),
     )
     rendering.head(output, summary, tags, context.host.now(), id)
+    if _print_changes(context, checkpoint, given):
+        return
     output.line()
     base = checkpoint.snapshot.base
     unknown = f"unknown ({base.unknown})" if base.unknown else "no commit yet"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from fnmatch import fnmatchcase
 from typing import Any
 
 import click
@@ -12,8 +13,9 @@ from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, TAG, WORDS, Command, json_option, session_option
 from gitcp.cli.output import YELLOW, Styled
-from gitcp.errors import BadValue, Refused
+from gitcp.errors import BadValue, Refused, RevisionNotFound
 from gitcp.lifecycle import pushing
+from gitcp.model import Checkpoint
 from gitcp.state import tag as op
 from gitcp.value import Value
 
@@ -70,12 +72,12 @@ def command(context: Context, /, **values: Any) -> None:
     """
     given = Options(**values)
     if given.name is None or given.listing:
-        if given.name is not None or given.delete or given.force:
+        if given.revision is not None or given.delete or given.force:
             raise BadValue(
-                "--list takes no other option; --delete and --force need a name",
+                "--list takes only a pattern; --delete and --force need a name",
                 hint="gitcp tag -h",
             )
-        _print_all(context, as_json=given.as_json)
+        _print_all(context, given.name or "*", as_json=given.as_json)
     elif given.delete:
         if given.revision is not None:
             raise BadValue("--delete takes only a tag name", hint="gitcp tag -h")
@@ -92,7 +94,7 @@ def _create(context: Context, given: Options, name: str) -> None:
             f"{name} would be the name of a tag; nothing was tagged",
             hint=shlex.join(("gitcp", "tag", *words)),
         )
-    checkpoint = context.checkpoint(given.revision or "@", given.session)
+    checkpoint = _named(context, given, name)
     try:
         op.create(
             context.store,
@@ -112,6 +114,19 @@ def _create(context: Context, given: Options, name: str) -> None:
         context.output.line("tagged ", Styled(str(checkpoint.id), YELLOW), f" {name}")
 
 
+def _named(context: Context, given: Options, name: str) -> Checkpoint:
+    """Return the checkpoint to tag. Raises BadValue if the words are in the other order."""
+    try:
+        return context.checkpoint(given.revision or "@", given.session)
+    except RevisionNotFound:
+        if given.revision is None or not context.is_known(name, given.session):
+            raise
+        raise BadValue(
+            f"the name comes first, then the checkpoint {name}; nothing was tagged",
+            hint=shlex.join(("gitcp", "tag", given.revision, name)),
+        ) from None
+
+
 def _print_deleted(context: Context, name: str, *, as_json: bool) -> None:
     if as_json:
         _print_json(context, name, None)
@@ -123,8 +138,8 @@ def _print_json(context: Context, name: str, checkpoint: Any) -> None:
     context.output.document(objects.document("tag", {"name": name, "checkpoint": checkpoint}))
 
 
-def _print_all(context: Context, *, as_json: bool) -> None:
-    tags = op.listing(context.store)
+def _print_all(context: Context, pattern: str, *, as_json: bool) -> None:
+    tags = [each for each in op.listing(context.store) if fnmatchcase(each[0], pattern)]
     if as_json:
         for name, summary in tags:
             _print_json(context, name, objects.summary(summary))

@@ -10,6 +10,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import (
     Command,
     Number,
+    dry_run_option,
     json_option,
     keep_later_option,
     session_option,
@@ -17,14 +18,30 @@ from gitcp.cli.options import (
     yes_option,
 )
 from gitcp.cli.output import GREEN, Styled
+from gitcp.errors import BadValue
+from gitcp.model import CheckpointId
 from gitcp.restoring import restore as op
 from gitcp.restoring.undo import to_undo
 from gitcp.state import trash
 from gitcp.state.oplog import Operation
 
 
+class OperationNumber(Number):
+    """The number of an operation, which is not that of a checkpoint."""
+
+    def read(self, text: str) -> int:
+        try:
+            return super().read(text)
+        except ValueError:
+            raise BadValue(
+                f"{text!r} is not the number of an operation: nothing was changed",
+                hint="gitcp log --operations",
+            ) from None
+
+
 @click.command(cls=Command)
-@click.argument("operation", type=Number(1), required=False, metavar="[OPERATION]")
+@click.argument("operation", type=OperationNumber(1), required=False, metavar="[OPERATION]")
+@dry_run_option
 @keep_later_option
 @undo_later_option
 @yes_option
@@ -36,6 +53,7 @@ def command(
     operation: int | None,
     session: str | None,  # noqa: ARG001 -- it is on every command
     *,
+    dry_run: bool,
     mine: bool,
     whole_tree: bool,
     yes: bool,
@@ -53,7 +71,9 @@ def command(
       gitcp undo 7
     """
     dropped = to_undo(context.store, operation)
-    if dropped is not None:
+    if dropped is not None and dry_run:
+        _show(context, dropped, as_json=as_json)
+    elif dropped is not None:
         _bring_back(context, dropped, as_json=as_json)
     else:
         restore_view.walk(
@@ -62,10 +82,27 @@ def command(
             lambda known: known.undo,
             mine=mine,
             whole_tree=whole_tree,
+            dry_run=dry_run,
             yes=yes,
             as_json=as_json,
             back="redo",
         )
+
+
+def _show(context: Context, operation: Operation, *, as_json: bool) -> None:
+    """Print what would be restored from the trash."""
+    ids = [
+        CheckpointId(session, number)
+        for session, runs in operation.dropped.items()
+        for first, last in runs
+        for number in range(first, last + 1)
+    ]
+    if as_json:
+        fields = {"operation": operation.number, "checkpoints": [str(id) for id in ids]}
+        context.output.document(objects.document("brought-back", fields))
+        return
+    count = humanize.count(len(ids), "checkpoint")
+    context.output.line(f"{count} would be restored from the trash: {trash.summarize(ids)}")
 
 
 def _bring_back(context: Context, operation: Operation, *, as_json: bool) -> None:
@@ -80,6 +117,7 @@ def _bring_back(context: Context, operation: Operation, *, as_json: bool) -> Non
         return
     count = humanize.count(len(done.checkpoints), "checkpoint")
     context.output.line(
-        Styled("brought back", GREEN), f" {count}: {trash.summarize(done.checkpoints)}"
+        Styled("restored", GREEN),
+        f" {count} from the trash: {trash.summarize(done.checkpoints)}",
     )
     context.output.line("redo with: gitcp redo")

@@ -11,7 +11,7 @@ import click
 from gitcp import humanize
 from gitcp.cli import objects
 from gitcp.cli.context import Context
-from gitcp.cli.options import REVISION, Command, json_option, session_option
+from gitcp.cli.options import LOOKED, Command, json_option, session_option
 from gitcp.cli.output import BOLD, YELLOW, Styled
 from gitcp.history import why as op
 from gitcp.history.authors import Line, foreign
@@ -26,7 +26,7 @@ SOMEBODY = "unclaimed: written by you or a script, by no session that gitcp know
 
 @click.command(cls=Command)
 @click.argument("target", metavar="PATH[:LINE]")
-@click.argument("revision", type=REVISION, metavar="[REV]", default="@")
+@click.argument("revision", type=LOOKED, metavar="[REV]", default="@")
 @session_option
 @json_option
 @click.pass_obj

@@ -15,6 +15,7 @@ from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option
 from gitcp.cli.output import GREEN, Styled
+from gitcp.errors import BadValue
 from gitcp.worktree.paths import display
 
 
@@ -32,6 +33,10 @@ def command(context: Context, path: str, *, force: bool, as_json: bool) -> None:
 
       gitcp fork --remove ../shop-login
     """
+    if not os.path.lexists(context.cwd / path):
+        raise BadValue(
+            f"{path} does not exist: nothing was changed", hint="gitcp sessions --worktrees"
+        )
     removed = op.remove(context.store, Path(os.path.join(context.cwd, path)), force=force)
     if as_json:
         context.output.document(objects.document("worktree-remove", _fields(removed)))

@@ -35,6 +35,10 @@ CLOCK = re.compile(
 )
 
 
+DOTTED = re.compile(r"[0-9]+\.[a-z]+\.ago")
+"""git's `2.days.ago`."""
+
+
 def parse(text: str, now: datetime, *, end: bool) -> datetime:
     """Return the time that `text` names, with a zone: its own, else that of `now`, which must have
     one.
@@ -46,6 +50,8 @@ def parse(text: str, now: datetime, *, end: bool) -> datetime:
     Raises BadValue for anything else.
     """
     words = " ".join(text.lower().split()).replace(" at ", " ")
+    if DOTTED.fullmatch(words):
+        words = words.replace(".", " ")
     try:
         moment = _read(words, now, end=end)
         if moment is not None:

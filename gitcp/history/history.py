@@ -5,11 +5,16 @@ takes too long.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
+from gitcp.git import trees
 from gitcp.model import RESERVED, Entry, FileChange, Oid
-from gitcp.store import Store
+from gitcp.store import Store, Summary
+
+SEARCHED = 2000
+"""Checkpoints in which a path is looked for."""
 
 RAW = re.compile(rb":([0-7]+) ([0-7]+) ([0-9a-f]+) ([0-9a-f]+) [A-Z]")
 
@@ -46,6 +51,17 @@ def changed(store: Store, tips: Iterable[Oid], after: Oid | None = None) -> Iter
         input="\n".join(ends).encode("ascii"),
     )
     return changes_of(store, listed)
+
+
+def newest_with(store: Store, tip: Oid | None, paths: Sequence[bytes]) -> Summary | None:
+    """Return the newest checkpoint from `tip` back that has all these paths, None if none of the
+    nearest has.
+    """
+    nearest = islice(store.readable(tip), SEARCHED)
+    return next(
+        (s for s in nearest if all(trees.lookup(store.reader, s.root, path) for path in paths)),
+        None,
+    )
 
 
 def changes_of(store: Store, listed: bytes) -> Iterator[Changed]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gitcp.errors import GitcpError, GitFailed, StoreDamaged
 from gitcp.history import history
-from gitcp.model import Checkpoint, Oid
+from gitcp.model import RESERVED, Checkpoint, Oid
 from gitcp.store import Store, Summary, one_line
 from gitcp.value import Value
 
@@ -45,7 +45,8 @@ class Selection(Value):
     """The limits of a listing.
 
     `after` is the commit before the oldest one, `limit` a number of checkpoints. `paths`: only
-    checkpoints that changed one of these or something below it.
+    checkpoints that changed one of these or something below it. `containing`: only those that
+    changed how often a file contains this text.
     """
 
     after: Oid | None = None
@@ -55,12 +56,15 @@ class Selection(Value):
     grep: re.Pattern[str] | None = None
     phase: str | None = None
     paths: tuple[bytes, ...] = ()
+    author: str | None = None
+    containing: str | None = None
 
     @property
     def filters(self) -> bool:
         """Whether checkpoints within the range may be excluded."""
-        limits = (self.since, self.until, self.grep, self.phase, self.after)
-        return bool(self.paths) or any(value is not None for value in limits)
+        limits = (self.since, self.until, self.grep, self.phase, self.after, self.author)
+        limited = any(value is not None for value in (*limits, self.containing))
+        return bool(self.paths) or limited
 
     def matches(self, summary: Summary) -> bool:
         """Return whether the listing includes this checkpoint."""
@@ -94,7 +98,29 @@ def select(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[
     if selection.paths:
         changing = _changing(store, chains, selection.paths)
         matching = (summary for summary in matching if summary.commit in changing)
+    if selection.author is not None:
+        author = selection.author.casefold()
+        matching = (summary for summary in matching if author in _author(store, summary))
+    if selection.containing is not None:
+        containing = _containing(store, chains, selection.containing)
+        matching = (summary for summary in matching if summary.commit in containing)
     return islice(matching, selection.limit)
+
+
+def _author(store: Store, summary: Summary) -> str:
+    """Return who made a checkpoint, in lower case: the author of its commit, and its agent."""
+    head = store.reader.read_commit(summary.commit).partition(b"\n\n")[0]
+    lines = (line for line in head.split(b"\n") if line.startswith(b"author "))
+    author = next(lines, b"").partition(b" ")[2].rpartition(b"> ")[0]
+    return f"{author.decode('utf-8', 'replace')} {summary.trailers.get('Gitcp-Agent')}".casefold()
+
+
+def _containing(store: Store, tips: list[Oid], text: str) -> frozenset[str]:
+    """Return the commits that changed how often a file contains a text."""
+    options = ("--first-parent", "--format=%H", "--no-patch", "--no-ext-diff", "--no-textconv")
+    files = ("--", ".", f":(exclude,top){RESERVED.decode()}")
+    listed = store.repo.git("log", *options, "--no-show-signature", "-S", text, *tips, *files)
+    return frozenset(listed.decode("ascii").split())
 
 
 def _changing(store: Store, tips: list[Oid], paths: tuple[bytes, ...]) -> frozenset[Oid]:

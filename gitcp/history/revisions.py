@@ -47,6 +47,8 @@ DASHES = re.compile(r"([^@]*@)(-+)")
 HEX = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
 
 SHORTEST = 3
+LARGEST = 10**6
+"""A larger number is rather the beginning of a commit's id."""
 
 
 def resolve(store: Store, text: str, *, current: str | None, within: str | None = None) -> Oid:
@@ -84,9 +86,21 @@ def resolve_range(
     """
     if not is_range(store, text):
         return None, resolve(store, text, current=current, within=within)
-    after, _, last = text.partition("..")
+    after, last = split_range(text)
     begin = resolve(store, after, current=current, within=within) if after else None
     return begin, resolve(store, last or "@", current=current, within=within)
+
+
+def split_range(text: str) -> tuple[str, str]:
+    """Return the two ends of `A..B`; git's three dots are refused."""
+    if "..." in text:
+        raise _suggestion(
+            f"{_quoted(text)} would compare with a common ancestor; a range has two dots",
+            text,
+            text.replace("...", ".."),
+        )
+    after, _, last = text.partition("..")
+    return after, last
 
 
 def is_range(store: Store, text: str) -> bool:
@@ -131,6 +145,12 @@ def _is_found(store: Store, text: str, current: str | None) -> bool:
     except RevisionNotFound as error:
         return isinstance(error, RevisionAmbiguous)
     return True
+
+
+def is_relative(text: str) -> bool:
+    """Return whether `text` counts within the current session: `@~2`, `12`, `latest`."""
+    name, _ = _split_steps(text)
+    return name.startswith("@") or name == LATEST or NUMBER.fullmatch(name) is not None
 
 
 def is_time(text: str, now: datetime) -> bool:
@@ -558,11 +578,24 @@ def _not_found(store: Store, text: str, name: str, current: str | None) -> Revis
             return RevisionNotFound(message, hint=hint)
         return RevisionNotFound(message, hint=_fetch_hint(store, remote, session.partition("@")[0]))
     number = NUMBER.fullmatch(name)
+    if number and current is not None and store.tip(current) and int(number[1]) < LARGEST:
+        numbered(store, current, int(number[1]))
     if number and current is not None and (hint := _undo_hint(store, current, int(number[1]))):
         return RevisionNotFound(message, hint=hint)
+    if HEX.fullmatch(text) and _is_commit(store, text):
+        return RevisionNotFound(
+            f"{_quoted(text)} is a git commit, and no checkpoint", hint=f"git show {text}"
+        )
     if len(text) >= SHORTEST and _containing(store, text, current, None):
         return _suggestion(message, text, f":/{text}")
     return RevisionNotFound(message, hint=_similar_names(store, text, "gitcp log"))
+
+
+def _is_commit(store: Store, text: str) -> bool:
+    """Return whether git knows a commit by this id or its beginning."""
+    spelled = f"{text}^{{commit}}"
+    known = store.repo.git("rev-parse", "--verify", "--quiet", spelled, accept=(0, 1, 128))
+    return bool(known)
 
 
 def _equivalent(text: str) -> str:
@@ -573,6 +606,8 @@ def _equivalent(text: str) -> str:
         return match[1]
     if match := re.fullmatch(r"(@|.{1,99}@[0-9]*)\^([0-9]{1,9})", text):
         return f"{match[1]}~{match[2]}"
+    if text == "-":
+        return "@-"
     if re.fullmatch(r"(?:[~^][0-9]{0,9}){1,5}", text):
         return "@" + text
     return ""

@@ -132,7 +132,7 @@ def _rewrite_chains(store: Store, forest: Forest, old: str, new: str) -> dict[Oi
             else:
                 base = store.base_tree(before.snapshot.base.commit)
             text = readme.render(after, changes_between(store, base, before.snapshot))
-            becomes[commit] = _rewrite_checkpoint(store, before, after, parent, text)
+            becomes[commit] = rewrite_checkpoint(store, before, after, parent, text)
         else:
             becomes[commit] = commit if parent == node.parent else store.reparent(commit, parent)
     store.writer.flush(keep=True)
@@ -196,10 +196,10 @@ def _moves(
     return [*created, *moved, *removed]
 
 
-def _rewrite_checkpoint(
+def rewrite_checkpoint(
     store: Store, before: Checkpoint, after: Checkpoint, parent: Oid | None, readme: str
 ) -> Oid:
-    """Write a checkpoint under its new id, with its author, times and content.
+    """Write a checkpoint under its new id or label, with its author, times and content.
 
     Visible after `objects.writer.flush`.
     """

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.errors import BadValue
-from gitcp.git import trees
+from gitcp.history import history
 from gitcp.model import Agent, Checkpoint, Conversation, Snapshot, Span
 from gitcp.restoring.plan import ALONE, Side, within
-from gitcp.store import Store, Summary, require_files
+from gitcp.store import Store, require_files
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 from gitcp.worktree.snapshot import Limits
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
     from gitcp.history.authors import Transition
     from gitcp.restoring.merge import Conflict
     from gitcp.restoring.message import Rewound
-
-
-SEARCHED = 2000
-"""Checkpoints in which a path is looked for that the target does not have."""
 
 
 class Undoing(NamedTuple):
@@ -157,7 +152,8 @@ def check_paths(store: Store, request: RestoreRequest) -> None:
     unknown = next((path for path in request.paths if path not in existing), None)
     if unknown is not None and not request.mine:
         where = f"{display(unknown)} is neither in {request.target.id} nor on disk"
-        had = None if request.reverted else _newest_with(store, request.target, unknown)
+        earlier = None if request.reverted else request.target.parent
+        had = history.newest_with(store, earlier, [unknown]) if earlier else None
         if had is not None:
             path = shlex.quote(display(unknown))
             raise BadValue(
@@ -167,14 +163,6 @@ def check_paths(store: Store, request: RestoreRequest) -> None:
         raise BadValue(
             f"{where}: nothing was changed", hint=f"gitcp show --files {request.target.id}"
         )
-
-
-def _newest_with(store: Store, target: Checkpoint, path: bytes) -> Summary | None:
-    """Return the newest checkpoint before the target that has a path, None if none of the nearest
-    has.
-    """
-    earlier = islice(store.readable(target.parent), SEARCHED)
-    return next((s for s in earlier if trees.lookup(store.reader, s.root, path)), None)
 
 
 def existing_paths(store: Store, request: RestoreRequest) -> tuple[bytes, ...]:

@@ -225,9 +225,20 @@ def current(store: Store, given: str | None = None) -> str | None:
     """Return the session that `@` means: the given one, the running agent's, the last one used
     here, or the newest.
     """
-    sessions = store.sessions()
     if given is not None:
-        return expand(sessions, given)
+        return expand(store.sessions(), given)
+    decided = _current(store)
+    if decided is not None:
+        return decided
+    sessions = store.sessions()
+    summaries = {name: last_summary(store, tip) for name, tip in sessions.items()}
+    created = {name: last.created for name, last in summaries.items() if last is not None}
+    return max(created, key=lambda name: created[name], default=next(iter(sessions), None))
+
+
+def _current(store: Store) -> str | None:
+    """Return the running agent's session, or the last one used here; None if there is neither."""
+    sessions = store.sessions()
     from_environment = store.repo.host.env.get(SESSION)
     if from_environment in sessions:
         return from_environment
@@ -237,11 +248,16 @@ def current(store: Store, given: str | None = None) -> str | None:
         if name is not None:
             return name
     last = documents.read_line(store.repo.state_dir / CURRENT)
-    if last in sessions:
-        return last
-    summaries = {name: last_summary(store, tip) for name, tip in sessions.items()}
-    created = {name: last.created for name, last in summaries.items() if last is not None}
-    return max(created, key=lambda name: created[name], default=next(iter(sessions), None))
+    return last if last in sessions else None
+
+
+def elsewhere(store: Store, session: str) -> Path | None:
+    """Return the other working tree that a session is of, if it is the current one only because
+    nothing was saved in this one yet.
+    """
+    if _current(store) is not None:
+        return None
+    return next(iter(in_worktrees(store).get(session, ())), None)
 
 
 def in_worktrees(store: Store) -> dict[str, list[Path]]:

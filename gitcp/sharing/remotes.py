@@ -6,6 +6,7 @@ fetch refspec, so plain `git fetch` and `git push` skip it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
@@ -206,3 +207,10 @@ def policy_of(repo: Repository, of: Remote) -> PushPolicy:
     if consent is None or consent.url != push_policy.fingerprint(of.destination):
         return PushPolicy.NEVER
     return consent.policy
+
+
+def is_missing(repo: Repository, url: str) -> bool:
+    """Return whether a URL is a path on this machine at which there is nothing."""
+    if not url.startswith(("/", "./", "../")):
+        return False
+    return not os.path.lexists(os.path.join(repo.root, url))

@@ -40,6 +40,7 @@ numbers.
 """
 
 RENAME = "rename"
+AMEND = "amend"
 UNDO, REDO = "undo", "redo"
 TAKING = frozenset({"prune", "delete"})
 """The operations that move refs to the trash, from which `undo` restores them."""

@@ -347,7 +347,8 @@ def test_help_of_a_command(name: str) -> None:
         name not in {"completion", "demo", "help", "hook", "mcp", "ui"}
     )
     whole = CliRunner().invoke(root, [*name.split(), "--help"], obj=Context([])).output
-    options = [spelled for option in command.params for spelled in option.opts]
+    listed = [option for option in command.params if not getattr(option, "hidden", False)]
+    options = [spelled for option in listed for spelled in option.opts]
     assert [each for each in options if each.startswith("-") and each not in whole] == []
 
 

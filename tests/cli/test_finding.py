@@ -96,10 +96,13 @@ def test_what_a_time_means_is_said(shop: Project) -> None:
 
 def test_habits_are_answered(shop: Project) -> None:
     """What git calls its commits is answered with the command that works."""
-    for typed, id in (("HEAD~1", "shop@3"), ("@^2", "shop@2"), ("migration", "shop@2")):
+    assert "checkpoint shop@3" in shop.gitcp("show", "HEAD~1", check=0).out
+    assert shop.gitcp("show", "HEAD~2:app.py", check=0).out == "1\n"
+    refused = shop.gitcp("restore", "HEAD~1", "--dry-run", check=16)
+    assert "restore shop@3" in pasted(shop, refused).out
+    for typed, id in (("@^2", "shop@2"), ("migration", "shop@2")):
         refused = shop.gitcp("show", typed, check=16)
         assert f"checkpoint {id}" in pasted(shop, refused).out
-    assert pasted(shop, shop.gitcp("show", "HEAD~2:app.py", check=16)).out == "1\n"
     assert shop.gitcp("show", "before migration:app.py", check=0).out == "1\n"
 
 
@@ -217,17 +220,17 @@ def test_a_name_that_is_a_path(shop: Project, command: str) -> None:
 
 
 def test_a_path_that_was_deleted(shop: Project) -> None:
-    """A word with a slash that is no remote's is a path: its history is proposed, not a fetch."""
+    """A deleted path is found in the newest checkpoint that has it, and that is said."""
     shop.write("docs/page", "one\n")
     shop.gitcp("save", "--session", "shop", check=0)
     shop.remove("docs/page")
     shop.gitcp("save", "--session", "shop", check=0)
-    refused = shop.gitcp("restore", "docs/page", "--dry-run")
-    assert refused.err.splitlines()[-1] == "hint: gitcp log -- docs/page"
-    assert [line[0] for line in pasted(shop, refused).out.splitlines()[::2]] == ["6", "5"]
-    shop.git("remote", "add", "docs", "../nowhere")
-    assert shop.gitcp("restore", "docs/page").err.splitlines()[-1] == "hint: gitcp fetch"
-    refused = shop.gitcp("restore", "--dry-run", "--", "docs/page")
+    for command in ("restore -n", "show", "diff"):
+        said = shop.gitcp(*command.split(), "docs/page", check=0).err
+        assert said.startswith("not in shop@6: docs/page; the newest that has it: shop@5, ")
+    shown = shop.gitcp("log", "docs/page", check=0).out.splitlines()
+    assert [line[0] for line in shown[1::2]] == ["6", "5"]
+    refused = shop.gitcp("restore", "6", "--dry-run", "--", "docs/page")
     assert "docs/page is neither in shop@6 nor on disk, but in shop@5" in refused.err
     assert refused.err.splitlines()[-1] == "hint: gitcp restore shop@5 -- docs/page"
     assert pasted(shop, pasted(shop, refused)).code == 0

@@ -59,7 +59,7 @@ def test_any_revision_can_be_typed(shop: Project) -> None:
     """What means nothing is said, and asked again."""
     done = typed(shop, "99\nd\nbefore migration\ny\n", "--files")
 
-    assert "no checkpoint matches '99'" in done.out
+    assert "has no checkpoint 99" in done.out
     assert "d NUMBER" in done.out
     assert done.code == 0
     assert shop.read("app.py") == b"1\n"

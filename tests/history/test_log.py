@@ -175,8 +175,8 @@ def test_log(worked: Project) -> None:
     lines = [re.sub(r"just now|\d+ \w+ ago", "WHEN", line) for line in done.out.splitlines()]
 
     assert done.err == ""
-    assert lines[0] == "3  third"
-    assert lines[2:] == [
+    assert lines[:2] == ["session e7baae82 (claude-code)", "3  third"]
+    assert lines[3:] == [
         "2  add a column",
         "   app.py +1 -1, WHEN, claude-code, phase schema",
         "1  first [31mred (tag: v1)",
@@ -197,25 +197,25 @@ def test_log_of_a_phase_that_is_not_there(worked: Project) -> None:
 def test_log_of_another_session(worked: Project) -> None:
     """Ids are whole where the number alone would mean another checkpoint."""
     worked.gitcp("save", "elsewhere", "--session", "other", "--conversation", "-", check=0)
-    first = worked.gitcp("log", "--session", "e7baae82", check=0).out.splitlines()[0]
+    first = worked.gitcp("log", "--session", "e7baae82", check=0).out.splitlines()[1]
 
     assert first == "e7baae82@3  third"
     assert "e7baae82@3  third" in worked.gitcp("log", "--all", check=0).out
-    assert worked.gitcp("log", check=0).out.startswith("1  elsewhere\n")
+    assert worked.gitcp("log", check=0).out.startswith("session other\n1  elsewhere\n")
 
 
 def test_log_folds(worked: Project) -> None:
     """Restores in a row make one row, and the steps of one prompt too; --all-steps shows each."""
     worked.gitcp("restore", "1", "--yes", check=0)
     worked.gitcp("restore", "3", "--yes", check=0)
-    folded = worked.gitcp("log", check=0).out.splitlines()
-    every = worked.gitcp("log", "--all-steps", check=0).out.splitlines()
+    folded = worked.gitcp("log", check=0).out.splitlines()[1:]
+    every = worked.gitcp("log", "--all-steps", check=0).out.splitlines()[1:]
 
     assert [line.split()[0] for line in folded[::2]] == ["5", "3", "2", "1"]
     assert folded[1].endswith(", +1 step")
     assert [line.split()[0] for line in every[::2]] == ["5", "4", "3", "2", "1"]
     assert not any("step" in line for line in every)
-    assert len(worked.gitcp("log", "-n", "2", check=0).out.splitlines()) == 4
+    assert len(worked.gitcp("log", "-n", "2", check=0).out.splitlines()) == 5
     assert len(worked.gitcp("log", "--oneline", check=0).out.splitlines()) == 5
 
 
@@ -244,7 +244,7 @@ def test_a_single_file_is_named(worked: Project) -> None:
     worked.write("b.py", "new\n")
     worked.write("c.py", "new\n")
     worked.gitcp("save", "two", check=0)
-    said = worked.gitcp("log", "-n", "2", check=0).out.splitlines()
+    said = worked.gitcp("log", "-n", "2", check=0).out.splitlines()[1:]
 
     assert said[1].strip().startswith("2 files +2, ")
     assert said[3].strip().startswith("a \\x1b.py +1, ")
@@ -273,12 +273,12 @@ def test_log_fits(worked: Project) -> None:
     """A subject is cut where the line is full, and nothing else is; a pipe gets all of it."""
     label = "a label that goes on and on " * 4
     worked.gitcp("save", label.strip(), check=0)
-    narrow = worked.gitcp("log", env={"COLUMNS": "60"}, check=0).out.splitlines()[0]
+    narrow = worked.gitcp("log", env={"COLUMNS": "60"}, check=0).out.splitlines()[1]
 
     assert len(narrow) == 60
     assert narrow.startswith("4  a label that goes")
     assert narrow.endswith("…")
-    assert worked.gitcp("log", check=0).out.splitlines()[0] == f"4  {label.strip()}"
+    assert worked.gitcp("log", check=0).out.splitlines()[1] == f"4  {label.strip()}"
 
 
 def test_oneline(worked: Project) -> None:

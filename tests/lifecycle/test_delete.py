@@ -360,7 +360,9 @@ def test_command(project: Project) -> None:
     assert project.gitcp("delete", "sec", "--yes").code == 16
     assert project.gitcp("log", "--oneline", check=0).out == "first@1 (tag: tag-first) first\n"
     assert project.gitcp("check", check=0).out.startswith("OK: ")
-    assert project.gitcp("undo", check=0).out.startswith("brought back 1 checkpoint: second@1\n")
+    assert project.gitcp("undo", check=0).out.startswith(
+        "restored 1 checkpoint from the trash: second@1\n"
+    )
     assert project.json("redo", "--yes")["session"] == "second"
     project.gitcp("undo", check=0)
     assert len(project.json_lines("sessions")) == 2
@@ -418,7 +420,7 @@ def test_one_by_command(project: Project) -> None:
     assert "session one has no checkpoint 2" in missing
     log = ["one@4 label 3", "one@3 label 2", "one@1 label 0"]
     assert project.gitcp("log", "--oneline", check=0).out.splitlines() == log
-    assert "brought back 1 checkpoint: one@2" in project.gitcp("undo", check=0).out
+    assert "restored 1 checkpoint from the trash: one@2" in project.gitcp("undo", check=0).out
     assert own_refs(project) == before
     project.gitcp("redo", "--yes", check=0)
     assert project.gitcp("log", "--oneline", check=0).out.splitlines() == log
@@ -469,7 +471,9 @@ def test_fetched(colleague: Project) -> None:
     assert colleague.gitcp("show", "hub/alpha", check=16).out == ""
     assert "no session 'hub/alpha'" in colleague.gitcp("delete", "hub/alpha", "--yes", check=16).err
 
-    assert "brought back 3 checkpoints: alpha@1-3" in colleague.gitcp("undo", check=0).out
+    assert (
+        "restored 3 checkpoints from the trash: alpha@1-3" in colleague.gitcp("undo", check=0).out
+    )
     assert colleague.git("for-each-ref") == before
     colleague.gitcp("redo", "--yes", check=0)
     assert (

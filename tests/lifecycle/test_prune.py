@@ -458,7 +458,7 @@ def test_command(project: Project) -> None:
     with project.guard():
         assert (
             project.gitcp("undo", check=0).out
-            == "brought back 10 checkpoints: work@1-10\nredo with: gitcp redo\n"
+            == "restored 10 checkpoints from the trash: work@1-10\nredo with: gitcp redo\n"
         )
         assert project.gitcp("redo").code == 12
         assert project.gitcp("redo", "--yes", check=0).out.startswith(
