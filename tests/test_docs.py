@@ -577,7 +577,11 @@ def _shared(project: Project) -> str:
                 "publish", "--branch", "x", how, *allowed, *session, "--json", check=0
             ).out
         )
+    gone = project.root.parent / "gone.git"
+    gone.mkdir()
     project.gitcp("remote", "gone", "../gone.git", "--push", "always", check=0)
+    gone.rmdir()
+    printed.append(project.gitcp("save", "--dry-run", "--json", check=0).out)
     project.gitcp("save", "--force", "--session", "waits", check=0)
     printed.append(project.gitcp("status", "--json", check=0).out)
     project.gitcp("remote", "gone", "--off", check=0)

@@ -258,6 +258,8 @@ class Command(click.Command):
             ctx.params[self.rest.target] = tuple(rest)
             if self.rest.bare and at == len(words) and not ctx.resilient_parsing:
                 self._set_paths_apart(ctx)
+            elif self.rest.bare and not ctx.resilient_parsing:
+                self._set_path_of_revision_apart(ctx)
         return []
 
     def _parsed(self, ctx: click.Context, words: list[str]) -> list[str]:
@@ -305,8 +307,7 @@ class Command(click.Command):
             for each in self.params
             if isinstance(each.type, Revision)
         }
-        if context is not None and self.rest and self.rest.splits:
-            self._set_path_of_revision_apart(context, params, defaults)
+        self._set_path_of_revision_apart(ctx)
         named = [name for name, default in defaults.items() if params[name] != default]
         for position, name in enumerate(named):
             if context is not None and context.is_path(params[name], params["session"]):
@@ -315,13 +316,14 @@ class Command(click.Command):
                 params.update((later, defaults[later]) for later in named[position:])
                 return
 
-    def _set_path_of_revision_apart(
-        self, context: Context, params: dict[str, Any], defaults: dict[str, str | None]
-    ) -> None:
+    def _set_path_of_revision_apart(self, ctx: click.Context) -> None:
         """Treat `REV:PATH` as `REV -- PATH`."""
-        for name in defaults:
+        context, params = ctx.find_object(Context), ctx.params
+        if context is None or self.rest is None or not self.rest.splits:
+            return
+        for name in (str(each.name) for each in self.params if isinstance(each.type, Revision)):
             word = params[name]
-            if not word or ":" not in word or word.startswith(":/"):
+            if not isinstance(word, str) or ":" not in word or word.startswith(":/"):
                 continue
             revision, path = context.split_path(word, params["session"])
             if path is not None:
