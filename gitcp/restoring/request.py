@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.errors import BadValue
+from gitcp.git import trees
 from gitcp.history import history
 from gitcp.model import Agent, Checkpoint, Conversation, Snapshot, Span
 from gitcp.restoring.plan import ALONE, Side, within
