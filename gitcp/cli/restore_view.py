@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,21 +165,18 @@ def walk(
         return
     request = restore.limited_to_extent(store, request_for(top[-1]))
     if dry_run:
-        plan = restore.plan(store, request)
-        if as_json:
-            context.output.document(plan_document(plan, request))
-        else:
-            print_plan(context, plan, request, context.output.line)
+        _print_dry_run(context, request, as_json=as_json)
         return
-    carry_out(
-        context,
-        request,
-        apply,
-        lambda request: restore.plan(store, request),
-        yes=yes,
-        as_json=as_json,
-        back=back,
-    )
+    make = partial(restore.plan, store)
+    carry_out(context, request, apply, make, yes=yes, as_json=as_json, back=back)
+
+
+def _print_dry_run(context: Context, request: RestoreRequest, *, as_json: bool) -> None:
+    plan = restore.plan(context.store, request)
+    if as_json:
+        context.output.document(plan_document(plan, request))
+    else:
+        print_plan(context, plan, request, context.output.line)
 
 
 def end_as(report: Report) -> None:
