@@ -91,7 +91,7 @@ def test_far_off(project: Project, tmp_path: Path, date: str) -> None:
     project.write("a", "three\n")
     done = project.gitcp("hook", "claude", "Stop", input=str(event).replace("'", '"'), env=env)
     assert (done.code, done.err) == (0, "")
-    assert "1  turn" in project.gitcp("log", check=0).out
+    assert "\n1  (no label)\n" in project.gitcp("log", check=0).out
     assert project.gitcp("doctor", env=env).code == project.gitcp("doctor").code
     if not IS_OWN_STORE:
         assert project.git("fsck", "--strict", "--no-dangling", "--no-progress") == ""

@@ -421,7 +421,9 @@ def _is_accepted(command: click.Command, words: Sequence[str]) -> bool:
     if not {"-h", "--help"}.isdisjoint(words):
         return False
     try:
-        command.make_context(str(command.name), [*words])
+        # it keeps the help options of its first context
+        names = click.get_current_context().help_option_names
+        command.make_context(str(command.name), [*words], help_option_names=names)
     except (GitcpError, click.ClickException, click.exceptions.Exit):
         return False
     return True

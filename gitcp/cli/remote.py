@@ -80,10 +80,6 @@ def command(context: Context, /, **values: Any) -> None:
             raise BadValue("--off takes only a name", hint="gitcp remote -h")
         remotes = (op.disable(repo, name),)
     else:
-        if url is not None and op.is_missing(repo, url):
-            raise BadValue(
-                f"{url} does not exist: nothing was changed", hint=f"git init --bare {url}"
-            )
         as_branches = given.as_branches or (policy is not None and op.is_as_branches(repo, name))
         remotes = (op.enable(repo, name, url, as_branches=as_branches),)
         if policy is not None:

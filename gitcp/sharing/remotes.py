@@ -149,13 +149,8 @@ def enable(repo: Repository, name: str, url: str | None, *, as_branches: bool) -
     existing = next((each for each in listing(repo) if each.name == name), None)
     if existing is None and url is None:
         raise BadValue(f"no remote {name!r}; nothing was changed", hint=f"gitcp remote {name} URL")
-    if url is not None and (
-        not url.strip() or url.startswith("-") or re.search(r"[\x00-\x1f\x7f]|^\w+::", url)
-    ):
-        raise BadValue(
-            f"{url!r} is not a usable URL; nothing was changed",
-            hint=f"gitcp remote {name} URL",
-        )
+    if url is not None:
+        _check_url(repo, name, url)
     if existing is not None and url not in (None, existing.url):
         raise Refused(
             f"remote {name} already has the URL {existing.shown}; nothing was changed",
@@ -209,8 +204,13 @@ def policy_of(repo: Repository, of: Remote) -> PushPolicy:
     return consent.policy
 
 
-def is_missing(repo: Repository, url: str) -> bool:
-    """Return whether a URL is a path on this machine at which there is nothing."""
-    if not url.startswith(("/", "./", "../")):
-        return False
-    return not os.path.lexists(os.path.join(repo.root, url))
+def _check_url(repo: Repository, name: str, url: str) -> None:
+    """Raise BadValue for a URL that git would not use, and for a path at which there is nothing."""
+    if not url.strip() or url.startswith("-") or re.search(r"[\x00-\x1f\x7f]|^\w+::", url):
+        raise BadValue(
+            f"{url!r} is not a usable URL; nothing was changed",
+            hint=f"gitcp remote {name} URL",
+        )
+    is_path = url.startswith(("/", "./", "../"))
+    if is_path and not os.path.lexists(os.path.join(repo.root, url)):
+        raise BadValue(f"{url} does not exist: nothing was changed", hint=f"git init --bare {url}")

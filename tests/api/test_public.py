@@ -124,7 +124,7 @@ def test_errors_as_they_are_met(project: Project) -> None:
 
     with pytest.raises(ValueError, match="cannot be the name of a session"):
         checkpoints.session("../x")
-    with pytest.raises(LookupError, match="no checkpoint matches"):
+    with pytest.raises(LookupError, match="has no checkpoint 99"):
         checkpoints.show("99")
     with pytest.raises(LookupError, match="no git repository"):
         gitcp.open("/")

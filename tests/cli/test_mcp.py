@@ -444,7 +444,7 @@ def test_errors(project: Project, talk: Talk) -> None:
         with pytest.raises(Called, match=r"no checkpoints yet\nhint: call save\Z"):
             await tools("show")
         await tools("save", label="first light")
-        with pytest.raises(Called, match="no checkpoint matches '99'"):
+        with pytest.raises(Called, match="has no checkpoint 99"):
             await tools("show", revision="99")
         with pytest.raises(Called, match=re.escape('hint: call show with {"revision":"@"}')):
             await tools("show", revision="HEAD")

@@ -109,7 +109,7 @@ def test_templates(project: Project, talk: Talk) -> None:
 
 
 WRONG = {
-    "gitcp://checkpoint/99": "no checkpoint matches '99'",
+    "gitcp://checkpoint/99": "has no checkpoint 99",
     "gitcp://checkpoint/": "there is no resource",
     "gitcp://chekpoint/1": "did you mean 'checkpoint'",
     "gitcp://checkpoint/1/2": "there is no resource",

@@ -83,6 +83,8 @@ def test_interface(project: Project, home: Path) -> None:
             shown.until("u undoes it")
             assert project.files().keys() == {b"a.txt", b"by_tool.txt"}
             shown.press("u")
+            shown.until("y apply")
+            shown.press("y")
             shown.until("U redoes it")
             assert project.files() == before
 

@@ -132,7 +132,7 @@ def test_print(project: Project, talk: Talk) -> None:
     document = project.json("resume", "--print")
 
     assert other.out == "gitcp resume e7baae82@1\n"
-    assert "a restore is needed first" in other.err
+    assert "gitcp must restore the conversation first" in other.err
     assert document["directory"] == str(talk.cwd)
     assert document["resume"]["command"] == [*CLAUDE]
     assert same.out == " ".join(CLAUDE) + "\n"
