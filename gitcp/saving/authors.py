@@ -15,7 +15,7 @@ not what the input of the call makes of it (`policy.edited`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gitcp.errors import StoreDamaged
@@ -498,7 +498,7 @@ class _Names:
         self,
         store: Store,
         draft: Checkpoint,
-        running: Iterable[Program],
+        running: Sequence[Program],
         previous: CheckpointId | None,
         *,
         at_work: bool | None,
@@ -506,11 +506,17 @@ class _Names:
         self._store = store
         own = draft.id.session
         known = [each for each in running if each.session == own]
+        somebody = own
         if at_work is None:
             by_hand = draft.agent is None and draft.conversation is None
             at_work = (by_hand and not known) or any(each.runs_commands for each in known)
             previous = None
-        self._names: dict[Session, str] = {SOMEBODY: own if at_work else NOBODY}
+            if not known:
+                # Saved by somebody else before its recovery, what a killed command had written was
+                # that one's, and stayed.
+                others = {each.session for each in running if each.runs_commands}
+                somebody = others.pop() if len(others) == 1 else own
+        self._names: dict[Session, str] = {SOMEBODY: somebody if at_work else NOBODY}
         is_between = at_work and previous is not None and previous.session != own
         self._between = {own, previous.session} if is_between and previous else set[str]()
         if draft.agent is not None and draft.agent.session_id is not None:

@@ -356,6 +356,7 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
         draft = replace(draft, changed=len(changes))
         if request.files is None:
             draft = _with_authors(store, draft, parent, taken, changes, request.at_work)
+        _join_programs(store, request, draft)
         checkpoint = store.commit(draft, readme.render(draft, changes), parent)
         try:
             store.advance(checkpoint)
@@ -376,10 +377,16 @@ def _end_unchanged(store: Store) -> None:
         store.writer.discard()
 
 
+def _join_programs(store: Store, request: SaveRequest, draft: Checkpoint) -> None:
+    """Tell the programs around that this session is a part of their work. Before it has the
+    checkpoint: killed in between, a transaction did not know whose step results to put back.
+    """
+    if request.trigger is not Trigger.BEFORE_RISKY_CHANGE:  # a transaction of its own may follow
+        programs.join(store.repo, draft.id.session)
+
+
 def _finish(store: Store, request: SaveRequest, checkpoint: Checkpoint, taken: Taken) -> None:
     """Record what the next save starts from."""
-    if request.trigger is not Trigger.BEFORE_RISKY_CHANGE:  # a transaction of its own may follow
-        programs.join(store.repo, checkpoint.id.session)
     if request.files is None:
         latest.write(store.repo, latest.Latest(checkpoint.id, taken.started))
         tool_log.turn_over(str(store.repo.git_dir))

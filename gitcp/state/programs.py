@@ -179,7 +179,8 @@ def begin(
         return None
     program = Running(path, session, repo.root, descriptor, owns)
     mine = threading.get_ident()
-    _join(directory, session, [each for each in _around() if each.thread == mine])
+    around = _around(lambda each: each.path.parent == directory)
+    _join(directory, session, [each for each in around if each.thread == mine])
     for inner in sorted({inner for each in before for inner in each.joined}):
         program.note_session(inner)
     for old in before:
@@ -249,7 +250,8 @@ def join(repo: Repository, session: str) -> None:
     """Record that a save to a session is a part of the work of the programs around it: those of
     this process, and of the processes that started it.
     """
-    _join(repo.git_dir / "gitcp" / NAME, session, _around())
+    directory = repo.git_dir / "gitcp" / NAME
+    _join(directory, session, _around(lambda each: each.path.parent == directory))
     others = [each for each in known(repo) if not isinstance(each, Running) and each.alive]
     above = _ancestors() if others else ()
     for each in others:
@@ -370,19 +372,21 @@ def _watch() -> None:
     sys.addaudithook(_audit)
 
 
-def _around() -> list[Running]:
-    """Return the programs that this thread works for: those that it began; else all whose work may
-    be done in other threads, such as a pool's.
+def _around(of: Callable[[Running], bool]) -> list[Running]:
+    """Return those of some programs that this thread works for: those that it began; else all whose
+    work may be done in other threads, such as a pool's. One that it began in another repository
+    once hid an asynchronous one in this.
     """
     mine, pid = threading.get_ident(), os.getpid()
-    programs = [each for each in _running if each.pid == pid and each.owns is None]
+    programs = [each for each in _running if each.pid == pid and each.owns is None and of(each)]
     return [each for each in programs if each.thread == mine] or programs
 
 
-def _writing() -> list[Running]:
-    """Return the programs whose work this thread does, with those that tell that it is."""
+def _writing(of: Callable[[Running], bool]) -> list[Running]:
+    """Return those whose work this thread does, with those that tell that it is."""
     pid = os.getpid()
-    return [*_around(), *(p for p in _running if p.pid == pid and p.owns is not None and p.owns())]
+    telling = (p for p in _running if p.pid == pid and p.owns is not None and of(p) and p.owns())
+    return [*_around(of), *telling]
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
@@ -399,7 +403,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
         elif event in CHANGES:
             _wrote(args[: CHANGES[event]])
         elif not _is_ours():
-            for program in _writing():
+            for program in _writing(lambda _: True):
                 program.note_commands()
 
 
@@ -411,8 +415,9 @@ def _wrote(paths: Iterable[Any]) -> None:
             path = os.path.abspath(os.fsencode(given))
         except (TypeError, ValueError, OSError):
             continue
-        for program in _writing():
-            program.note_paths(_relatives(program.root, path))
+        inside = {program: _relatives(program.root, path) for program in _running}
+        for program in _writing(lambda each, inside=inside: bool(inside.get(each))):  # type: ignore[misc]
+            program.note_paths(inside[program])
 
 
 def _relatives(root: bytes, path: bytes) -> list[bytes]:

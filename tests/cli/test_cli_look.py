@@ -289,9 +289,7 @@ def test_tag(worked: Project) -> None:
     assert worked.json("tag", "again", "-d")["checkpoint"] is None
 
 
-@pytest.mark.parametrize(
-    "args", [("-d",), ("-d", "v1", "1"), ("-f",), ("v1", "-l"), ("a/b",), ("v1", "1", "2")]
-)
+@pytest.mark.parametrize("args", [("-d",), ("-d", "v1", "1"), ("-f",), ("a/b",), ("v1", "1", "2")])
 def test_tag_usage(worked: Project, args: tuple[str, ...]) -> None:
     """What a tag command cannot mean is a usage error."""
     before = worked.git("for-each-ref")

@@ -148,7 +148,7 @@ def test_undo_of_a_prune(project: Project) -> None:
     project.gitcp("prune", "--keep-last", "1", "--yes", check=0)
     project.gitcp("purge", "--text", TEXT, "--yes", check=0)
 
-    assert "brought back 3 checkpoints" in project.gitcp("undo", check=0).out
+    assert "restored 3 checkpoints" in project.gitcp("undo", check=0).out
     forgotten(project)
 
     assert held(project, TEXT) == []

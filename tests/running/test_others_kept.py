@@ -286,3 +286,16 @@ def test_random_histories(project: Project, seed: str) -> None:
 def _no_program_left(project: Project) -> None:
     """Each test begins without programs."""
     assert not Path(project.root, ".git/gitcp/programs").exists()
+
+
+def test_saved_by_somebody_before_it_is_finished(project: Project) -> None:
+    """What a killed command had written goes back, though somebody has saved it since."""
+    project.write("a.txt", "one\n")
+    project.commit()
+    killed = ("sh", "-c", "echo half > ran; kill -9 $PPID; exit 1")
+
+    assert project.gitcp("run", "try", "--rollback", "--", *killed).code == -9
+    project.gitcp("save", "mine", "--session", "other", "--force", check=0)
+    project.gitcp("run", "--recover", check=0)
+
+    assert not project.root.joinpath("ran").exists()

@@ -287,7 +287,7 @@ def test_delete(shop: Shop) -> None:
         await seen.until("deleted checkpoint e7baae82@5")
         assert shop.project.git("for-each-ref", "refs/gitcp/sessions") != before
         await seen.pilot.press("u")  # asks nothing: nothing can be lost
-        await seen.until("brought back 1 checkpoint")
+        await seen.until("restored 1 checkpoint")
         await seen.press("escape")
         await seen.press("G", "x")
         await seen.until("e7baae82@1 is kept: tag v1")
