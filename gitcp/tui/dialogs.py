@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
@@ -32,6 +33,14 @@ NOTHING = "  nothing to restore:"
 
 WIDEST, RIGHT_COLUMN = 190, 90
 """Cells that the list of keys takes at most, and that its second column takes at least."""
+
+
+AGE = re.compile(r"just now|[0-9]+ [a-z]+ ago")
+
+
+def _ageless(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a plan without ages: a second later, y had to be pressed once more."""
+    return [AGE.sub("", line) for line in lines]
 
 
 class Dialog(ModalScreen[object]):
@@ -200,9 +209,10 @@ class PlanDialog(Dialog):
         to carry it out.
         """
         is_choice = " " in message.question
+        is_agreed = _ageless(message.act.lines) == _ageless(self._agreed)
         if message.act is not self._act or self._state == "closed":
             message.act.withdraw()
-        elif self._state == "working" and not is_choice and message.act.lines == self._agreed:
+        elif self._state == "working" and not is_choice and is_agreed:
             message.act.answer(agreed=True)
         else:
             self._question = message.question if is_choice else ""
