@@ -252,7 +252,7 @@ NAMES = {"one": "batch", "two": "batch", "three": "transactions"}
 @pytest.mark.parametrize("seed", cases(map(str, range(24)), 3))
 def test_random_histories(project: Project, seed: str) -> None:
     """Three programs, which are killed and start again, and a person, in any order and at once: no
-    byte of the person's changes, and each program's files are those of a run that nobody disturbed.
+    byte of the person's changes.
     """
     dice = random.Random(f"person{seed}")
     project.write("lib.py", "v1\n")
