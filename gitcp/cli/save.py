@@ -187,7 +187,8 @@ def _amend(context: Context, given: Options) -> None:
     session = context.session(given.session)
     if given.dry_run:
         before = context.checkpoint("@", given.session)
-        context.output.line(f"the label of {before.id} would become {label!r}")
+        was = f" from {before.note.label!r}" if before.note.label else ""
+        context.output.line(f"would change the label of {before.id}{was} to {label!r}")
         return
     before, after = amend(context.store, session, label)
     if given.as_json:

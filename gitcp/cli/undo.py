@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from gitcp import humanize
-from gitcp.cli import objects, restore_view
+from gitcp.cli import confirm, objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     Command,
@@ -17,13 +19,15 @@ from gitcp.cli.options import (
     undo_later_option,
     yes_option,
 )
-from gitcp.cli.output import GREEN, Styled
+from gitcp.cli.output import GREEN, Part, Styled
 from gitcp.errors import BadValue
 from gitcp.model import CheckpointId
 from gitcp.restoring import restore as op
 from gitcp.restoring.undo import to_undo
 from gitcp.state import trash
 from gitcp.state.oplog import Operation
+
+REDO = "redo with: gitcp redo"
 
 
 class OperationNumber(Number):
@@ -71,10 +75,8 @@ def command(
       gitcp undo 7
     """
     dropped = to_undo(context.store, operation)
-    if dropped is not None and dry_run:
-        _show(context, dropped, as_json=as_json)
-    elif dropped is not None:
-        _bring_back(context, dropped, as_json=as_json)
+    if dropped is not None:
+        _bring_back(context, dropped, dry_run=dry_run, yes=yes, as_json=as_json)
     else:
         restore_view.walk(
             context,
@@ -89,35 +91,42 @@ def command(
         )
 
 
-def _show(context: Context, operation: Operation, *, as_json: bool) -> None:
-    """Print what would be restored from the trash."""
-    ids = [
-        CheckpointId(session, number)
-        for session, runs in operation.dropped.items()
-        for first, last in runs
-        for number in range(first, last + 1)
-    ]
-    if as_json:
-        fields = {"operation": operation.number, "checkpoints": [str(id) for id in ids]}
-        context.output.document(objects.document("brought-back", fields))
-        return
-    count = humanize.count(len(ids), "checkpoint")
-    context.output.line(f"{count} would be restored from the trash: {trash.summarize(ids)}")
-
-
-def _bring_back(context: Context, operation: Operation, *, as_json: bool) -> None:
-    """Restore from the trash. Does not ask: nothing can be lost."""
+def _bring_back(
+    context: Context, operation: Operation, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Restore from the trash. Asks on a terminal; elsewhere it is done, since nothing can be
+    lost.
+    """
+    if dry_run or (context.output.can_ask and not yes):
+        planned = trash.planned(context.store, operation)
+        plan = f"restore {_extent(planned)}"
+        if dry_run:
+            _print(context, operation, planned, [(plan,)], as_json=as_json)
+            return
+        no = "not restored: nothing was changed"
+        confirm.ask(context, "Restore?", [plan], nobody="nothing was changed", no=no)
     done = trash.bring_back(context.store, operation)
+    lines = [(Styled("restored", GREEN), f" {_extent(done.checkpoints)}"), (REDO,)]
+    _print(context, operation, done.checkpoints, lines, as_json=as_json)
+
+
+def _print(
+    context: Context,
+    operation: Operation,
+    checkpoints: Sequence[CheckpointId],
+    lines: Sequence[Sequence[Part]],
+    *,
+    as_json: bool,
+) -> None:
     if as_json:
-        fields = {
-            "operation": operation.number,
-            "checkpoints": [str(id) for id in done.checkpoints],
-        }
+        ids = [str(id) for id in checkpoints]
+        fields = {"operation": operation.number, "checkpoints": ids}
         context.output.document(objects.document("brought-back", fields))
         return
-    count = humanize.count(len(done.checkpoints), "checkpoint")
-    context.output.line(
-        Styled("restored", GREEN),
-        f" {count} from the trash: {trash.summarize(done.checkpoints)}",
-    )
-    context.output.line("redo with: gitcp redo")
+    for line in lines:
+        context.output.line(*line)
+
+
+def _extent(checkpoints: Sequence[CheckpointId]) -> str:
+    count = humanize.count(len(checkpoints), "checkpoint")
+    return f"{count} from the trash: {trash.summarize(checkpoints)}"

@@ -139,6 +139,13 @@ def forget(store: Store, expired_entries: Iterable[DroppedRefs]) -> tuple[str, .
     return tuple(names)
 
 
+def planned(store: Store, operation: Operation) -> tuple[CheckpointId, ...]:
+    """Return the checkpoints that `bring_back` would restore. Raises what it would raise. Reads
+    only.
+    """
+    return _missing(store, *_restorable(store, operation))
+
+
 def bring_back(store: Store, operation: Operation) -> RestoredEntry:
     """Undo a prune or delete: restore its refs; what was saved since comes after the restored
     checkpoints.
@@ -148,19 +155,7 @@ def bring_back(store: Store, operation: Operation) -> RestoredEntry:
     """
     with store.lock():
         rewrite.finish(store)
-        entry = next((each for each in entries(store) if each.name == operation.trash), None)
-        if entry is None:
-            problem = (
-                f"what operation {operation.number} ({operation.what}) dropped is not in the trash "
-                "any more"
-            )
-            raise RevisionNotFound(f"{problem}: nothing was changed", hint="gitcp log --operations")
-        current, dropped = (
-            rewrite.read(store, despite_damage=True),
-            rewrite.read(store, entry.sessions, entry.tags),
-        )
-        _refuse_damaged(operation, current)
-        _refuse_others(operation, current, dropped)
+        entry, current, dropped = _restorable(store, operation)
         union = _union(store, current, dropped)
         new_commits = {commit: union[_same(node)] for commit, node in current.nodes.items()}
         restored_moves = [
@@ -168,8 +163,7 @@ def bring_back(store: Store, operation: Operation) -> RestoredEntry:
             *rewrite.moves(store, current, new_commits, entry.tags),
         ]
         restored_moves += _restore_fetched(store, entry)
-        ids = {each.id for each in union.keys() - {_same(node) for node in current.nodes.values()}}
-        ids |= {node.id for node in rewrite.read(store, entry.fetched_sessions, {}).nodes.values()}
+        ids = _missing(store, entry, current, dropped)
         undo = Operation(
             number=0,
             time=store.repo.host.now(),
@@ -178,9 +172,34 @@ def bring_back(store: Store, operation: Operation) -> RestoredEntry:
             worktree=store.repo.worktree_name,
             of=operation.number,
         )
-        return RestoredEntry(
-            rewrite.carry_out(store, [*restored_moves, *entry.refs], undo), tuple(sorted(ids))
+        return RestoredEntry(rewrite.carry_out(store, [*restored_moves, *entry.refs], undo), ids)
+
+
+def _restorable(store: Store, operation: Operation) -> tuple[DroppedRefs, Forest, Forest]:
+    """Return the entry of a prune or delete, what is here now, and what was dropped. Raises as
+    `bring_back`.
+    """
+    entry = next((each for each in entries(store) if each.name == operation.trash), None)
+    if entry is None:
+        raise RevisionNotFound(
+            f"what operation {operation.number} ({operation.what}) dropped is no longer in the "
+            "trash: nothing was changed",
+            hint="gitcp log --operations",
         )
+    current = rewrite.read(store, despite_damage=True)
+    dropped = rewrite.read(store, entry.sessions, entry.tags)
+    _refuse_damaged(operation, current)
+    _refuse_others(operation, current, dropped)
+    return entry, current, dropped
+
+
+def _missing(
+    store: Store, entry: DroppedRefs, now: Forest, then: Forest
+) -> tuple[CheckpointId, ...]:
+    here = {_same(node) for node in now.nodes.values()}
+    ids = {node.id for node in then.nodes.values() if _same(node) not in here}
+    fetched = rewrite.read(store, entry.fetched_sessions, {})
+    return tuple(sorted(ids | {node.id for node in fetched.nodes.values()}))
 
 
 def summarize(ids: Iterable[CheckpointId]) -> str:
@@ -222,7 +241,7 @@ def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
     if changed:
         session = min(changed)
         raise Refused(
-            f"session {session} is another one by now: nothing was brought back",
+            f"the name {session} is another session's now: nothing was changed",
             hint=f"git log {refs.TRASH}{operation.trash}/sessions/{session}",
         )
 
@@ -236,7 +255,7 @@ def _refuse_damaged(operation: Operation, now: Forest) -> None:
     """Refuse if a session is unreadable: it cannot be joined with its dropped checkpoints."""
     for session in now.damaged.keys() & operation.dropped.keys():
         raise Refused(
-            f"session {session} is damaged: nothing was brought back", hint="gitcp doctor --store"
+            f"session {session} is damaged: nothing was changed", hint="gitcp doctor --store"
         )
 
 

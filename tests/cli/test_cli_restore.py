@@ -560,6 +560,24 @@ def test_undo_and_redo(project: Project, talk: Talk, files: Files) -> None:
     assert project.files() == files
 
 
+@pytest.mark.parametrize("command", ["undo", "redo"])
+def test_undo_and_redo_dry_run(project: Project, talk: Talk, files: Files, command: str) -> None:
+    """--dry-run prints the plan that the command would ask about, and changes nothing."""
+    project.gitcp("restore", "first", "--yes", check=0)
+    if command == "redo":
+        project.gitcp("undo", "--yes", check=0)
+    before, refs = project.files(), project.git("for-each-ref")
+    shown = project.gitcp(command, "--dry-run", check=0).out
+    plan = project.json(command, "--dry-run")
+    asked = project.gitcp(command, check=12).err
+
+    assert (project.files(), project.git("for-each-ref")) == (before, refs)
+    assert asked.startswith(shown)
+    assert (plan["schema"], list(plan)) == ("gitcp.restore-plan/1", REPORT)
+    done = project.json(command, "--yes")
+    assert [done[key] for key in ("written", "removed")] == [plan["written"], plan["removed"]]
+
+
 def test_undo_plans_what_it_does(project: Project, talk: Talk) -> None:
     """An undo of a restore of some paths shows those, and changes no others."""
     project.gitcp("restore", "first", "--yes", "--", "src", check=0)

@@ -61,6 +61,25 @@ def test_unchanged(project: Project, talk: Talk) -> None:
     assert project.json("save", "--force")["checkpoint"]["number"] == 2
 
 
+def test_dry_run(project: Project, talk: Talk) -> None:
+    """--dry-run prints what a save would store, in words and as a document, and stores nothing."""
+    refs = project.git("for-each-ref")
+    said = project.gitcp("save", "--dry-run", check=0).out
+    plan = project.json("save", "-n")
+    assert project.git("for-each-ref") == refs
+    project.gitcp("save", check=0)
+
+    assert said.splitlines() == [
+        "would save in session e7baae82: 1 file changed, 2 new messages",
+        "  A  notes.txt",
+    ]
+    assert (plan["schema"], plan["session"]) == ("gitcp.save-plan/1", "e7baae82")
+    assert ([each["path"] for each in plan["changes"]], plan["new_messages"]) == (["notes.txt"], 2)
+    assert project.gitcp("save", "--dry-run", check=0).out == (
+        "nothing to save in session e7baae82: files and conversation are unchanged\n"
+    )
+
+
 def test_without_an_agent(project: Project) -> None:
     """Without any conversation the files alone are saved, and that is said."""
     project.write("file", "x")

@@ -418,7 +418,7 @@ class Machine(RuleBasedStateMachine):
                 trash.bring_back(store, real)
             return
         if meant.kind == "delete" and model.is_fork(meant.session):
-            with pytest.raises(Refused, match="is another one by now"):
+            with pytest.raises(Refused, match="is another session's now"):
                 trash.bring_back(store, real)
             return
         trash.bring_back(store, real)

@@ -112,3 +112,30 @@ def test_in_the_interface(project: Project, trees: dict[str, Project]) -> None:
     assert places["gone"] == "removed worktree ../gone"
     assert places["lost"] == "missing worktree ../lost"
     assert places["busy"] == "working tree ../busy"
+
+
+def test_numbers_of_another_worktree(project: Project) -> None:
+    """In a worktree without a save, numbers are those of another one's session: what only looks
+    says so, what changes files is refused with the whole id. After a save they are its own.
+    """
+    project.write("app.py", "one\n")
+    project.commit()
+    project.gitcp("save", "here", "--session", "home", check=0)
+    project.git("worktree", "add", "--quiet", "--detach", str(project.root.with_name("new")))
+    new = Project(project.root.with_name("new"))
+    files = new.files()
+    note = "nothing was saved in this worktree yet; "
+
+    for looking in (("log",), ("show", "1"), ("diff", "@")):
+        said = new.gitcp(*looking, check=0).err
+        assert said.startswith(f"note: {note}home is a session of ../"), looking
+    for command in ("restore", "revert"):
+        for revision in ("1", "@"):
+            refused = new.gitcp(command, revision, "--yes", check=12).err
+            assert refused.startswith(f"error: {note}{revision} would be home@1, of ../"), refused
+            assert refused.endswith(f": nothing was changed\nhint: gitcp {command} home@1 --yes\n")
+    assert new.files() == files
+    new.gitcp("restore", "home@1", "--dry-run", check=0)
+    new.gitcp("save", "--session", "own", check=0)
+    assert new.gitcp("log", "--oneline", check=0) == (0, "own@1 (no label)\n", "")
+    assert new.json("restore", "1", "--dry-run")["target"] == "own@1"

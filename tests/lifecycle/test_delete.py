@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pruned import grow, holdings, in_trash, own_refs, story, tagged
+from terminal import on_terminal
 
 import gitcp
 from gitcp.errors import NotTrusted, Refused, RevisionNotFound
@@ -157,7 +158,7 @@ def test_a_fork_of_the_same_name(project: Project) -> None:
     project.gitcp("fork", "alpha@1", "--name", "delta", check=0)
     before = own_refs(project)
 
-    with pytest.raises(Refused, match="delta is another one by now") as caught:
+    with pytest.raises(Refused, match="delta is another session's now") as caught:
         trash.bring_back(open_store(project), done.operation)
 
     assert own_refs(project) == before
@@ -360,9 +361,13 @@ def test_command(project: Project) -> None:
     assert project.gitcp("delete", "sec", "--yes").code == 16
     assert project.gitcp("log", "--oneline", check=0).out == "first@1 (tag: tag-first) first\n"
     assert project.gitcp("check", check=0).out.startswith("OK: ")
-    assert project.gitcp("undo", check=0).out.startswith(
-        "restored 1 checkpoint from the trash: second@1\n"
-    )
+    plan = "restore 1 checkpoint from the trash: second@1\n"
+    assert project.gitcp("undo", "--dry-run", check=0).out == plan
+    assert project.json("undo", "--dry-run")["checkpoints"] == ["second@1"]
+    asked = on_terminal(project, "undo", typed="n\n").out
+    assert f"{plan}Restore? [y/N] error: not restored" in asked
+    assert "no undo to redo" in project.gitcp("redo", check=12).err
+    assert project.gitcp("undo", check=0).out.startswith(plan.replace("restore", "restored"))
     assert project.json("redo", "--yes")["session"] == "second"
     project.gitcp("undo", check=0)
     assert len(project.json_lines("sessions")) == 2

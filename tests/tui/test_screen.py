@@ -286,7 +286,10 @@ def test_delete(shop: Shop) -> None:
         await seen.pilot.press("y")
         await seen.until("deleted checkpoint e7baae82@5")
         assert shop.project.git("for-each-ref", "refs/gitcp/sessions") != before
-        await seen.pilot.press("u")  # asks nothing: nothing can be lost
+        await seen.pilot.press("u")
+        text = await seen.until("y apply")
+        assert "restore 1 checkpoint from the trash: e7baae82@5" in text
+        await seen.pilot.press("y")
         await seen.until("restored 1 checkpoint")
         await seen.press("escape")
         await seen.press("G", "x")
