@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from functools import partial, wraps
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from functools import wraps
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.api.opened import Files, SaveOptions
-from gitcp.api.session import Session
+from gitcp.api.session import Named, Session
 from gitcp.api.transaction import TransactionBlock
 from gitcp.model import Checkpoint
 from gitcp.restoring.restore import Report
 from gitcp.running.steps import StepPlan
 from gitcp.saving.save import Saved
+from gitcp.state import steps
 from gitcp.value import EMPTY
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+
+SHORTEST_WAIT, LONGEST_WAIT = 0.001, 0.05
+"""Seconds between two looks whether a step that another task or process runs has ended."""
 
 
 def _in_thread(
@@ -99,7 +105,7 @@ class AsyncTransaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await asyncio.shield(asyncio.to_thread(self.blocking.__exit__, kind, error, trace))
+        await _completed(asyncio.to_thread(self.blocking.__exit__, kind, error, trace))
 
     async def compensate(self, command: str) -> None:
         """See TransactionBlock.compensate."""
@@ -147,15 +153,77 @@ class AsyncSession:
         """See Session.invalidate."""
         return await asyncio.to_thread(self.blocking.invalidate, name, key=key)
 
+    @overload
     async def step(
-        self, name: str, do: Callable[[], Coroutine[Any, Any, T]] | None = None, **given: Any
-    ) -> T:
-        """See Session.step; `do` is a coroutine function, and runs in the caller's event loop."""
+        self, name: str, do: None = None, *, key: str = "", inputs: object = None
+    ) -> Any: ...
+
+    @overload
+    async def step(
+        self,
+        name: str,
+        do: Callable[[], Awaitable[T]],
+        *,
+        key: str = "",
+        inputs: object = None,
+        depends: Named = (),
+        files: Files = (),
+    ) -> T: ...
+
+    async def step(
+        self,
+        name: str,
+        do: Callable[[], Awaitable[T]] | None = None,
+        *,
+        key: str = "",
+        inputs: object = None,
+        depends: Named = (),
+        files: Files = (),
+    ) -> T | Any:
+        """See Session.step; `do` is a coroutine function, and runs in the caller's task.
+
+        If the task is canceled while `do` runs, nothing is recorded. Once `do` has returned, its
+        result is recorded before the cancellation goes on.
+        """
+        call = await asyncio.to_thread(
+            self.blocking._call, name, key, inputs, depends, files, only_recorded=do is None
+        )
         if do is None:
-            return await asyncio.to_thread(partial(self.blocking.step, name, **given))
-        loop = asyncio.get_running_loop()
+            return await asyncio.to_thread(call.recorded_value)
+        result = await asyncio.to_thread(call.recorded)
+        if result is None:
+            with call.running() as running:
+                async with _only(await asyncio.to_thread(call.lock_path)):
+                    result = await asyncio.to_thread(call.recorded)
+                    if result is None:
+                        running.used.update(await asyncio.to_thread(call.named))
+                        value = await do()
+                        result = await _completed(asyncio.to_thread(call.record, value, running))
+        return call.value(result)
 
-        def wait() -> T:
-            return asyncio.run_coroutine_threadsafe(do(), loop).result()
 
-        return await asyncio.to_thread(lambda: self.blocking.step(name, wait, **given))
+@asynccontextmanager
+async def _only(path: Path) -> AsyncIterator[None]:
+    """Hold the lock of a step. Waits for it without a thread: whoever holds it may need all."""
+    wait = SHORTEST_WAIT
+    while (descriptor := steps.lock_now(path)) is None:
+        await asyncio.sleep(wait)
+        wait = min(2 * wait, LONGEST_WAIT)
+    try:
+        yield
+    finally:
+        steps.unlock(path, descriptor)
+
+
+async def _completed(work: Coroutine[Any, Any, T]) -> T:
+    """Await work that a cancellation cannot stop, to its end, and be canceled only then."""
+    task = asyncio.ensure_future(work)
+    canceled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            canceled = error
+    if canceled is not None:
+        raise canceled from task.exception()
+    return task.result()

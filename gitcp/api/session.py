@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from gitcp.api.opened import Files, Opened, SaveOptions, inside, numbered, with_housekeeping
-from gitcp.errors import BadValue, RevisionNotFound
+from gitcp.api.step import StepCall
 from gitcp.model import Checkpoint, CheckpointId, StepName, Trigger
 from gitcp.restoring import restore
 from gitcp.restoring.restore import Report
-from gitcp.running.steps import (
-    StepCache,
-    StepPlan,
-    StepRequest,
-    Verdict,
-    check,
-    checksums,
-    invalidate,
-    plan_session,
-    record,
-)
-from gitcp.saving import position, save
+from gitcp.running.steps import StepCache, StepPlan, StepRequest, invalidate, plan_session
+from gitcp.saving import position
 from gitcp.saving.save import Saved
-from gitcp.saving.session import GIVEN, Choice
-from gitcp.state import journal, programs, settings, steps
-from gitcp.state.steps import Result, only, place
+from gitcp.state import journal, programs, steps
 from gitcp.store import Store
 from gitcp.value import EMPTY, replace
 from gitcp.worktree import outputs as worktree_outputs
@@ -190,22 +175,28 @@ class Session:
         returned. Raises RevisionNotFound if there is none; Refused if a step in `depends` has to
         run first; BadValue if a result or input is not JSON, or a file was not written.
         """
+        call = self._call(name, key, inputs, depends, files, only_recorded=do is None)
+        return call.recorded_value() if do is None else call.run(do)
+
+    def _call(
+        self,
+        name: str,
+        key: str,
+        inputs: object,
+        depends: Named,
+        files: Files,
+        *,
+        only_recorded: bool,
+    ) -> StepCall:
         step = StepName(name, key)
         request = StepRequest(
             step,
             inputs=steps.inputs_checksum(step, inputs),
             depends=_step_names(depends),
             files=inside(self.opened, files),
-            any_inputs=do is None and inputs is None,
+            any_inputs=only_recorded and inputs is None,
         )
-        result = self._current(request, missing=do is None)
-        if result is None:
-            assert do is not None
-            with self._running(step) as running, only(self.opened.store(), self.name, place(step)):
-                result = self._current(request) or self._run_step(request, do, running)
-        if (outer := _outer.get()) is not None and outer.session == (self.opened.root, self.name):
-            outer.used[step] = result.checksum
-        return steps.decode(result)
+        return StepCall(self.opened, self.name, request, self._known)
 
     def plan(self, inputs: Mapping[str | tuple[str, str], object] = EMPTY) -> StepPlan:
         """Return which recorded steps would run again, and why. Writes nothing.
@@ -225,78 +216,6 @@ class Session:
         """
         store = self.opened.store()
         return with_housekeeping(store, invalidate(store, self.name, name, key, self._known))
-
-    def _current(self, request: StepRequest, *, missing: bool = False) -> Result | None:
-        """Return the recorded result if it is current, else None; if `missing`, raise
-        RevisionNotFound.
-        """
-        result, planned = check(self.opened.store(), self.name, request, self._known)
-        if planned.verdict is Verdict.SKIP:
-            return result
-        if missing and result is None:
-            raise RevisionNotFound(
-                f"step {str(request.step)!r} of session {self.name} has not run yet",
-                hint="pass the function to run",
-            )
-        if missing:
-            raise RevisionNotFound(
-                f"step {str(request.step)!r} of session {self.name} has to run again: "
-                f"{', '.join(planned.reasons)}",
-                hint="pass the function to run",
-            )
-        return None
-
-    def _run_step(self, request: StepRequest, do: Callable[[], Any], running: Running) -> Result:
-        store = self.opened.store()
-        running.used.update(checksums(store, self.name, request.depends, self._known))
-        value = steps.encode(request.step, do())
-        result = record(store, request, value, running.used, self._known)
-        store = self.opened.store()  # `do` may have taken long
-        saving = save.SaveRequest(
-            cwd=self.opened.path,
-            limits=settings.limits(store.repo),
-            choice=Choice(self.name, None, GIVEN),
-            step=request.step,
-            outputs=request.files,
-            promised=tuple(self.opened.promised),
-            results=(result,),
-            watched=True,
-        )
-        with_housekeeping(store, save.save(store, saving))
-        return result
-
-    @contextmanager
-    def _running(self, step: StepName) -> Iterator[Running]:
-        """Make a step the one whose dependencies are recorded. Raises BadValue if it is running
-        further out already, where it would wait for itself.
-        """
-        running = Running((self.opened.root, self.name), step, {}, _outer.get())
-        outer = running.outer
-        while outer is not None:
-            if (outer.session, outer.step) == (running.session, step):
-                raise BadValue(
-                    f"step {str(step)!r} runs inside itself: nothing was run",
-                    hint="give the inner step another name or key",
-                )
-            outer = outer.outer
-        token = _outer.set(running)
-        try:
-            yield running
-        finally:
-            _outer.reset(token)
-
-
-class Running(NamedTuple):
-    """A step that runs, and the checksums of the results that it has used so far."""
-
-    session: tuple[Path, str]
-    step: StepName
-    used: dict[StepName, str]
-    outer: Running | None
-
-
-_outer: ContextVar[Running | None] = ContextVar("gitcp_step", default=None)
-"""The step that this thread or task runs."""
 
 
 def _step_name(name: str | tuple[str, str]) -> StepName:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -189,15 +189,36 @@ def only(store: Store, session: str, digest: str) -> Iterator[None]:
     """Hold an exclusive lock on a part of a session. The system releases it when the process
     dies.
     """
-    directory = store.repo.store_dir / "steps"
-    make_own_directory(directory)
-    path = directory / f"{session}.{digest[:40]}"
+    path = lock_path(store, session, digest)
     descriptor = _locked(path)
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        unlock(path, descriptor)
+
+
+def lock_path(store: Store, session: str, digest: str) -> Path:
+    """Return the file to lock for a part of a session, in a directory that exists."""
+    directory = store.repo.store_dir / "steps"
+    make_own_directory(directory)
+    return directory / f"{session}.{digest[:40]}"
+
+
+def lock_now(path: Path) -> int | None:
+    """Return a descriptor of the file, locked; None if somebody else holds it. Never waits."""
+    descriptor = open_shared(path, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         os.close(descriptor)
+        return None
+    return descriptor if _is_there(path, descriptor) else None
+
+
+def unlock(path: Path, descriptor: int) -> None:
+    """Release the lock, and remove its file."""
+    path.unlink(missing_ok=True)
+    os.close(descriptor)
 
 
 def _locked(path: Path) -> int:
@@ -207,9 +228,14 @@ def _locked(path: Path) -> int:
     while True:
         descriptor = open_shared(path, os.O_RDWR)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        try:
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
-        except FileNotFoundError:
-            pass
-        os.close(descriptor)
+        if _is_there(path, descriptor):
+            return descriptor
+
+
+def _is_there(path: Path, descriptor: int) -> bool:
+    """Return whether an open file is still the one at `path`; close it if not."""
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return True
+    os.close(descriptor)
+    return False
