@@ -100,10 +100,9 @@ class StepCall:
             cwd=self._opened.path,
             limits=settings.limits(store.repo),
             choice=Choice(self._session, None, GIVEN),
-            step=self._request.step,
             outputs=self._request.files,
             promised=tuple(self._opened.promised),
-            results=(result,),
+            records=save.Records(step=self._request.step, results=(result,)),
             watched=True,
         )
         with_housekeeping(store, save.save(store, saving))

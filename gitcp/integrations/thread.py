@@ -104,7 +104,8 @@ class Thread:
             if changes is None:
                 return None
             capture = Capture(self.agent, self.format, tuple(_sources(contents, changes)))
-            saved = self._save(store, capture, trigger, position, at_work=True)
+            request = self._request(store, capture, trigger, position)
+            saved = with_housekeeping(store, save.save(store, request))
             main = changes.get(MAIN)
             if main is not None and _is_answered(main.data):
                 programs.end(programs.here(store.repo, self.name))
@@ -124,16 +125,14 @@ class Thread:
         """
         store = self.opened.store()
         with only(store, self.name, LOCK):
-            stored = None if store.tip(self.name) else (None, self.agent)
-            saved = self._save(
-                store,
-                None,
-                trigger,
-                position,
-                stored=stored,
+            request = replace(
+                self._request(store, None, trigger, position),
                 change_scope=change_scope,
                 at_work=trigger is not Trigger.PROMPT,
             )
+            if store.tip(self.name) is None:
+                request = replace(request, carried=save.Carried(conversation=(None, self.agent)))
+            saved = with_housekeeping(store, save.save(store, request))
             if trigger is Trigger.PROMPT:
                 self._begin(store)
             return saved
@@ -145,24 +144,22 @@ class Thread:
             if program is not None:
                 program.note_commands()
 
-    def _save(
+    def _request(
         self,
         store: Store,
         capture: Capture | None,
         trigger: Trigger,
         position: Mapping[str, str],
-        **given: Any,
-    ) -> Saved:
-        request = save.SaveRequest(
+    ) -> save.SaveRequest:
+        return save.SaveRequest(
             cwd=self.opened.path,
             trigger=trigger,
             note=Note(position=position),
             limits=settings.limits(store.repo),
             choice=Choice(self.name, capture, GIVEN),
             watched=True,
-            **given,
+            at_work=True,
         )
-        return with_housekeeping(store, save.save(store, request))
 
 
 def _is_answered(data: bytes) -> bool:

@@ -422,6 +422,7 @@ class ThreadStore:
         if files is None and programs.here(store.repo, thread.session) is None:
             # What a node of the thread writes is known to be the thread's, also if it is killed.
             programs.begin(store.repo, thread.session, owns=partial(_is_node_of, key.thread))
+        stored = (conversation, Agent(AGENT, key.thread)) if conversation or is_first else None
         request = save.SaveRequest(
             cwd=self.opened.path,
             note=Note(position=position),
@@ -429,11 +430,9 @@ class ThreadStore:
             limits=settings.limits(store.repo) if files is None else Limits(),
             force=True,
             choice=Choice(thread.session, None, GIVEN),
-            state=State(tree, str(key)),
-            files=files,
-            parent=thread.last,
+            records=save.Records(state=State(tree, str(key))),
+            carried=save.Carried(conversation=stored, files=files, parent=thread.last),
             at_work=position.get("source") not in (*NOBODY_RAN, "input"),
-            stored=(conversation, Agent(AGENT, key.thread)) if conversation or is_first else None,
             watched=True,
         )
         return save.save(store, request).checkpoint.commit

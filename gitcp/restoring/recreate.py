@@ -24,7 +24,7 @@ from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import Kept
 from gitcp.restoring.restore import Report, RestoreRequest
 from gitcp.saving import session
-from gitcp.saving.save import SaveRequest, save
+from gitcp.saving.save import Carried, Records, SaveRequest, save
 from gitcp.saving.session import Choice
 from gitcp.state import oplog
 from gitcp.store import Store
@@ -203,23 +203,23 @@ def _continue(
     If the session's last checkpoint is restored, what its agent has written since is included.
     """
     target = request.target
+    note = replace(target.note, label=None, compensations=())
+    carried = Carried(note=note, steps_of=target)
     restoring = SaveRequest(
         cwd=agreed.directory,
         session=agreed.session,
         trigger=Trigger.RESTORE,
-        restored_from=target.id,
         limits=request.scan_limits,
         force=True,
-        steps_of=target,
-        words=replace(target.note, label=None, compensations=()),
+        records=Records(restored_from=target.id),
+        carried=carried,
     )
     if there.tip(agreed.session) != target.commit:
         conversation = target.conversation
         conversation = conversation and replace(conversation, worktree=there.repo.worktree_name)
         choice = Choice(agreed.session, None, "restored")
-        restoring = replace(
-            restoring, session=None, choice=choice, stored=(conversation, target.agent)
-        )
+        carried = replace(carried, conversation=(conversation, target.agent))
+        restoring = replace(restoring, session=None, choice=choice, carried=carried)
     saved = save(there, restoring).checkpoint
     if saved.conversation is None:
         return saved, None, None

@@ -57,7 +57,7 @@ from gitcp.restoring.worktree_view import WorktreeDisk
 from gitcp.restoring.written import CompletedSnapshot, Written
 from gitcp.saving import session
 from gitcp.saving.live_trees import live_trees
-from gitcp.saving.save import Saved, SaveRequest, remember_scan, save
+from gitcp.saving.save import Carried, Records, RestoreScan, Saved, SaveRequest, remember_scan, save
 from gitcp.state import effects, journal, note, oplog, undo_stack
 from gitcp.state.extent import Extent, Restores
 from gitcp.state.journal import RestoreKind, Unfinished
@@ -781,9 +781,8 @@ def _save_present(
         # changed, and left files of the first.
         force=_is_safety(store, choice.session, stack),
         choice=choice,
-        complete=complete,
-        remember=False,
-        stored=stored,
+        carried=Carried(conversation=stored),
+        scan=RestoreScan(complete=complete, remember=False),
     )
     saved = save(store, safety)
     # The restore does not write a conversation that cannot be read, so the files can be restored.
@@ -832,13 +831,17 @@ def _save_after(
             trigger=Trigger.RESTORE,
             limits=request.scan_limits,
             force=True,
-            restored_from=None if request.reverted else request.target.id,
-            reverted=request.span,
             choice=session.Choice(_session_after(store, request, safety), None, "restored"),
-            stored=stored,
-            words=replace(words, label=None, compensations=()),
-            steps_of=request.target if request.conversation else None,
-            since=since,
+            records=Records(
+                restored_from=None if request.reverted else request.target.id,
+                reverted=request.span,
+            ),
+            carried=Carried(
+                conversation=stored,
+                note=replace(words, label=None, compensations=()),
+                steps_of=request.target if request.conversation else None,
+            ),
+            scan=RestoreScan(since=since),
         ),
     )
 

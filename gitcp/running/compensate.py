@@ -125,8 +125,7 @@ def _record(store: Store, session: str, effect: Effect, outcome: str, run: Run |
         note=Note(label=f"compensation {outcome}: {effect.command}") if run else Note(),
         limits=settings.limits(store.repo),
         choice=Choice(session, None, GIVEN),
-        run=run,
-        compensated={effect.key: outcome},
+        records=save.Records(run=run, compensated={effect.key: outcome}),
     )
     save.save(store, request)
 

@@ -18,7 +18,7 @@ from gitcp import fingerprint
 from gitcp.errors import BadValue, Refused, RevisionNotFound
 from gitcp.model import Note, Oid, StepName
 from gitcp.saving import save
-from gitcp.saving.save import Saved, SaveRequest
+from gitcp.saving.save import Records, Saved, SaveRequest
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import settings
 from gitcp.state.steps import Result, Results
@@ -303,7 +303,7 @@ def invalidate(store: Store, session: str, name: str, key: str | None, known: St
         note=Note(label=f"invalidated step {step}"),
         limits=settings.limits(store.repo),
         choice=Choice(session, None, GIVEN),
-        results=tuple(outdated),
+        records=Records(results=tuple(outdated)),
     )
     return save.save(store, request)
 

@@ -120,8 +120,8 @@ def succeed(
     request = _request(store, opened.transaction, note, _masked(store, run))
     request = replace(request, promised=opened.appends)
     if result is not None:
-        outputs = tuple(result.files)
-        request = replace(request, step=result.step, results=(result,), outputs=outputs)
+        records = replace(request.records, step=result.step, results=(result,))
+        request = replace(request, records=records, outputs=tuple(result.files))
     try:
         return save.save(store, request).checkpoint
     finally:
@@ -216,7 +216,7 @@ def _request(store: Store, transaction: Transaction, note: Note, run: Run) -> sa
         note=note,
         session=transaction.session,
         limits=settings.limits(store.repo),
-        run=run,
+        records=save.Records(run=run),
     )
 
 
@@ -272,14 +272,16 @@ def _restore_results(store: Store, transaction: Transaction) -> None:
             cwd=store.repo.root,
             limits=settings.limits(store.repo),
             choice=Choice(session, None, GIVEN),
-            words=replace(
-                last.note,
-                label=label,
-                position=old.position,
-                position_from=old.position_from,
-                compensations=(),
+            carried=save.Carried(
+                note=replace(
+                    last.note,
+                    label=label,
+                    position=old.position,
+                    position_from=old.position_from,
+                    compensations=(),
+                ),
+                steps_of=replace(last, steps=steps),
             ),
-            steps_of=replace(last, steps=steps),
         )
         save.save(store, request)
 

@@ -60,28 +60,59 @@ class ChangeScope(StrEnum):
     UNSAVED = "unsaved"
 
 
+class Records(Value):
+    """What a checkpoint records of the operation that it belongs to: what was restored or reverted;
+    the command that was run; the step that ended; the results of steps; `compensated`, the outcomes
+    of compensations by key (existing keys win); and a framework's state.
+    """
+
+    restored_from: CheckpointId | None = None
+    reverted: Span | None = None
+    run: Run | None = None
+    step: StepName | None = None
+    results: tuple[Result, ...] = ()
+    compensated: Mapping[str, str] = EMPTY
+    state: State | None = None
+
+
+class Carried(Value):
+    """What a save takes over instead of looking for it: a conversation that is in the store, with
+    its agent; a note that replaces the inherited one; the step results of the checkpoint
+    `steps_of`; and a snapshot, so that no file is read. `parent` is not read again if it is still
+    the last checkpoint.
+    """
+
+    conversation: tuple[Conversation | None, Agent | None] | None = None
+    note: Note | None = None
+    steps_of: Checkpoint | None = None
+    files: Snapshot | None = None
+    parent: Checkpoint | None = None
+
+
+class RestoreScan(Value):
+    """How the save before a restore and the one after it share one scan. The first adds by
+    `complete` what the scan could not see, and does not `remember` the scan; the second continues
+    from it (`since`), looks only at what the restore changed, and stores both.
+    """
+
+    since: PartialScan | None = None
+    complete: Callable[[Taken], Taken] | None = None
+    remember: bool = True
+
+
 class SaveRequest(Value):
-    """What to save, and with which note. `conversation` is a file or its content, given by hand.
+    """What to save, and with which note.
 
-    A restore passes its `choice` of session and conversation; `stored`, a conversation already in
-    the store; `words`, a note that replaces the inherited one; `steps_of`, the checkpoint whose
-    step results apply; and `since`, to scan only what the restore changed. `complete` adds to a
-    snapshot what the scan could not see. Without `remember` the scan is not stored: the caller
-    continues from it (`since`) and stores both, or calls `taken.remember()`.
-
-    `outputs` are files that are never left out, `appends` those that a program appends to. Those
-    `promised` were only appended to since the last save; no other save relies on it. `run` is the
-    command that was run, `step` the one that ended, `results` are those of steps, and
-    `compensated` maps compensations to outcomes (existing keys win). `state` is a framework's. With
-    `files`, a known snapshot, no file is read. `parent` is not read again if it is still the last
-    checkpoint. `patience` is the seconds to wait for the running agent's conversation to appear on
-    disk.
-
-    `at_work`: the session's program made what nobody is known to have done; False if it has just
-    begun (gitcp.saving.authors).
+    `conversation` is a file or its content, given by hand; with `choice`, session and conversation
+    are chosen already. `outputs` are files that are never left out, `appends` those that a program
+    appends to. Those `promised` were only appended to since the last save; no other save relies on
+    it. `patience` is the seconds to wait for the running agent's conversation to appear on disk.
 
     A save compares every file with the last scan. Only if `watched`, those that a watcher reports:
     never where gitcp then overwrites or removes files, and not before a risky change.
+
+    `at_work`: the session's program made what nobody is known to have done; False if it has just
+    begun (gitcp.saving.authors).
     """
 
     cwd: Path
@@ -92,30 +123,18 @@ class SaveRequest(Value):
     agent: str | None = None
     conversation: Path | bytes | None = None
     limits: Limits = Limits()
-    force: bool = False
-    restored_from: CheckpointId | None = None
-    reverted: Span | None = None
-    choice: Choice | None = None
-    stored: tuple[Conversation | None, Agent | None] | None = None
-    words: Note | None = None
-    steps_of: Checkpoint | None = None
-    run: Run | None = None
-    step: StepName | None = None
     outputs: tuple[bytes, ...] = ()
     appends: tuple[bytes, ...] = ()
     promised: tuple[bytes, ...] = ()
-    results: tuple[Result, ...] = ()
-    compensated: Mapping[str, str] = EMPTY
-    state: State | None = None
-    files: Snapshot | None = None
-    parent: Checkpoint | None = None
-    since: PartialScan | None = None
-    complete: Callable[[Taken], Taken] | None = None
-    remember: bool = True
+    force: bool = False
     change_scope: ChangeScope = ChangeScope.ALL
-    patience: float = 0.0
     watched: bool = False
+    patience: float = 0.0
+    choice: Choice | None = None
     at_work: bool | None = None
+    records: Records = Records()
+    carried: Carried = Carried()
+    scan: RestoreScan = RestoreScan()
 
 
 class Unread(Value):
@@ -181,7 +200,7 @@ def save(store: Store, request: SaveRequest) -> Saved:
     choice = request.choice or _choose(store, request)
     if request.conversation is not None and any(source.path is None for source in _sources(choice)):
         store.repo.look = None  # the writer of a pipe may have changed files until it closed
-    is_whole = request.files is None and request.since is None
+    is_whole = request.carried.files is None and request.scan.since is None
     mark = programs.mark(store.repo) if is_whole else None
     try:
         scanned = _scanned(store, request, choice.session)
@@ -190,10 +209,10 @@ def save(store: Store, request: SaveRequest) -> Saved:
     except BaseException:
         store.writer.discard()
         raise
-    if request.remember:
+    if request.scan.remember:
         remember_scan(store, saved)
     programs.settle(mark)
-    if request.files is None:
+    if request.carried.files is None:
         session.set_current(store, saved.checkpoint.id.session)
         hook_failures.clear(hook_failures.files(store.repo))
     _set_tags(store, request.tags, saved.checkpoint)
@@ -257,7 +276,7 @@ def _revalidated_scan(store: Store, request: SaveRequest, session: str, scanned:
     newer files. The caller holds a lock.
     """
     live, taken = scanned
-    last = latest.read(store.repo) if request.files is None else None
+    last = latest.read(store.repo) if request.carried.files is None else None
     # Of two saves at once, the one that had looked first made the second checkpoint, which then
     # lacked the first one's changes.
     is_newest = last is None or last.scanned < taken.began
@@ -289,16 +308,16 @@ def _set_tags(store: Store, names: tuple[str, ...], made: Checkpoint) -> None:
 
 
 def _take(store: Store, request: SaveRequest, live: Container[Oid]) -> Taken:
-    if request.files is not None:
-        return known(request.files)
+    if request.carried.files is not None:
+        return known(request.carried.files)
     outputs = (*request.outputs, *request.appends)
     if named := (*outputs, *request.limits.outputs):
         worktree_outputs.add(store.repo, named, request.appends)
     limits = replace(request.limits, promised=request.promised)
     watched = request.watched and request.trigger is not Trigger.BEFORE_RISKY_CHANGE
-    taken = take(store.repo, store.objects, limits, live, request.since, watched=watched)
+    taken = take(store.repo, store.objects, limits, live, request.scan.since, watched=watched)
     worktree_outputs.check(store.repo, outputs, taken.snapshot, taken.stamp)
-    return request.complete(taken) if request.complete else taken
+    return request.scan.complete(taken) if request.scan.complete else taken
 
 
 def _sources(choice: Choice) -> tuple[Source, ...]:
@@ -354,7 +373,7 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
         _tell_open_transactions(store, draft, parent)
         changes = _changes(store, draft, parent)
         draft = replace(draft, changed=len(changes))
-        if request.files is None:
+        if request.carried.files is None:
             draft = _with_authors(store, draft, parent, taken, changes, request.at_work)
         _join_programs(store, request, draft)
         checkpoint = store.commit(draft, readme.render(draft, changes), parent)
@@ -387,7 +406,7 @@ def _join_programs(store: Store, request: SaveRequest, draft: Checkpoint) -> Non
 
 def _finish(store: Store, request: SaveRequest, checkpoint: Checkpoint, taken: Taken) -> None:
     """Record what the next save starts from."""
-    if request.files is None:
+    if request.carried.files is None:
         latest.write(store.repo, latest.Latest(checkpoint.id, taken.started))
         tool_log.turn_over(str(store.repo.git_dir))
     _clear_pending_note(store, request, checkpoint.id.session)
@@ -414,7 +433,9 @@ def _with_authors(
 def _sets_position(request: SaveRequest, draft: Checkpoint, parent: Checkpoint | None) -> bool:
     """Return whether a program or a user says here how far it is; restores put positions back."""
     before = parent.note.position if parent else EMPTY
-    return request.words is None and bool(request.note.position or draft.note.position != before)
+    return request.carried.note is None and bool(
+        request.note.position or draft.note.position != before
+    )
 
 
 def _tell_open_transactions(store: Store, draft: Checkpoint, parent: Checkpoint | None) -> None:
@@ -426,13 +447,13 @@ def _tell_open_transactions(store: Store, draft: Checkpoint, parent: Checkpoint 
 
 def _clear_pending_note(store: Store, request: SaveRequest, name: str) -> None:
     """Discard the pending note, which is now in a checkpoint, unless this save replaced it."""
-    if request.words is None:
+    if request.carried.note is None:
         note.discard_saved(store.repo, name)
 
 
 def _parent(store: Store, request: SaveRequest, tip: Oid | None) -> Checkpoint | None:
-    if request.parent is not None and request.parent.commit == tip:
-        return request.parent
+    if request.carried.parent is not None and request.carried.parent.commit == tip:
+        return request.carried.parent
     return store.read(tip) if tip else None
 
 
@@ -442,8 +463,8 @@ def _stored(
     """Store the conversation, as far as it can be read. Raises ConversationUnreadable for one that
     was given by hand.
     """
-    if request.stored:
-        return Readable(*request.stored)
+    if request.carried.conversation:
+        return Readable(*request.carried.conversation)
     stored = conversation.store_readable(store, choice.capture, parent)
     error = stored.error or choice.error
     if error is not None and request.conversation is not None:
@@ -488,7 +509,11 @@ def _draft(
 ) -> Checkpoint:
     # its conversation may not be written yet
     agent = stored.agent or (choice.whose if parent is None else None)
-    compensated = {**request.compensated, **parent.compensated} if parent else request.compensated
+    compensated = (
+        {**request.records.compensated, **parent.compensated}
+        if parent
+        else request.records.compensated
+    )
     return Checkpoint(
         id=CheckpointId(
             choice.session, parent.id.number + 1 if parent else numbers.first(store, choice.session)
@@ -499,17 +524,17 @@ def _draft(
         created=store.repo.host.now(),
         trigger=request.trigger,
         agent=agent,
-        note=request.words or _note(store, request.note, choice.session, parent),
+        note=request.carried.note or _note(store, request.note, choice.session, parent),
         snapshot=snapshot,
         conversation=stored.conversation,
         changed=0,
-        restored_from=request.restored_from,
-        run=request.run,
-        step=request.step,
+        restored_from=request.records.restored_from,
+        run=request.records.run,
+        step=request.records.step,
         steps=_steps(store, request, parent),
-        state=request.state,
+        state=request.records.state,
         compensated=compensated,
-        reverted=request.reverted,
+        reverted=request.records.reverted,
     )
 
 
@@ -526,12 +551,12 @@ def _note(store: Store, given: Note, name: str, parent: Checkpoint | None) -> No
 
 def _steps(store: Store, request: SaveRequest, parent: Checkpoint | None) -> Oid | None:
     """Return the tree of step results for this checkpoint."""
-    holder = request.steps_of or parent
+    holder = request.carried.steps_of or parent
     results_tree = holder.steps if holder else None
-    if request.results:
+    if request.records.results:
         from gitcp.state import steps  # only where a program records them
 
-        for result in request.results:
+        for result in request.records.results:
             results_tree = steps.add(store, results_tree, result)
     return results_tree
 

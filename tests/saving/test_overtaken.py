@@ -14,7 +14,7 @@ from gitcp.fastpath.stat_check import Look
 from gitcp.git.trees import TreeEntry
 from gitcp.model import FILE, State
 from gitcp.saving import save as saving
-from gitcp.saving.save import SaveRequest, save
+from gitcp.saving.save import Records, SaveRequest, save
 from gitcp.worktree import snapshot
 
 from driver import Project
@@ -82,7 +82,10 @@ def test_what_was_written_before_is_kept(project: Project, monkeypatch: pytest.M
         blob = store.writer.write_blob(b"%d" % number)
         tree = store.writer.write_tree([TreeEntry(b"state", FILE, blob)])
         request = SaveRequest(
-            cwd=project.root, session="s", force=True, state=State(tree, str(number))
+            cwd=project.root,
+            session="s",
+            force=True,
+            records=Records(state=State(tree, str(number))),
         )
         made = save(store, request).checkpoint
         assert project.git("show", f"{made.commit}:.gitcp/state/state") == str(number)

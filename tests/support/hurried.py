@@ -36,7 +36,7 @@ def main(root: str, session: str, count: str) -> None:
         files = Snapshot(store.repo.object_format.empty_tree, store.repo.head(), 0)
         choice = Choice(session, None, GIVEN)
         request = save.SaveRequest(
-            cwd=Path(root), note=note, choice=choice, files=files, force=True
+            cwd=Path(root), note=note, choice=choice, carried=save.Carried(files=files), force=True
         )
         number = save.save(store, request).checkpoint.id.number
         os.write(1, b"%d\n" % number)
