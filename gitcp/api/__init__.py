@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gitcp import clock
 from gitcp.api.asynchronous import AsyncCheckpoints
+from gitcp.api.checked import require
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.model import Host
 
@@ -21,6 +22,8 @@ def open(path: str | os.PathLike[str] = ".", *, host: Host | None = None) -> Che
     `host` overrides this process's environment, home and clock. Raises RepositoryNotFound, and
     Refused for a repository that gitcp does not support. Writes nothing.
     """
+    require("path", path, str | os.PathLike[str], "nothing was opened")
+    require("host", host, Host | None, "nothing was opened")
     actual_host = host or Host(os.environ, Path(os.path.expanduser("~")), clock.now)
     return Checkpoints(Path(os.path.realpath(path)), actual_host)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
+from gitcp.api.checked import require
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.api.opened import Files, SaveOptions
 from gitcp.api.session import Named, Session
@@ -185,6 +186,7 @@ class AsyncSession:
         If the task is canceled while `do` runs, nothing is recorded. Once `do` has returned, its
         result is recorded before the cancellation goes on.
         """
+        require("do", do, Callable[..., Any] | None, "nothing was run")
         call = await asyncio.to_thread(
             self.blocking._call, name, key, inputs, depends, files, only_recorded=do is None
         )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gitcp.api.checked import checked
 from gitcp.api.moves import Moves
-from gitcp.api.opened import Paths, Texts, numbered, stored_path
+from gitcp.api.opened import OnePath, Paths, Texts, numbered, stored_path
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
+from gitcp.errors import BadValue
 from gitcp.git import refs
 from gitcp.history import diff, diff_now, log, revisions, sessions, show
 from gitcp.history.show import Listing
@@ -32,12 +34,14 @@ class Checkpoints(Moves):
     requires the full name, since it can create a session.
     """
 
+    @checked("nothing was changed")
     def session(self, name: str) -> Session:
         """Return the session with this name, existing or not, with its
         position and steps. Raises BadValue.
         """
         return Session(self, refs.check_name(name, "session"))
 
+    @checked("nothing was changed")
     def transaction(
         self,
         label: str,
@@ -60,6 +64,7 @@ class Checkpoints(Moves):
 
     # ------------------------------------------------------------ tag and show
 
+    @checked("nothing was changed")
     def tag(
         self, name: str, revision: str = "@", *, text: str | None = None, force: bool = False
     ) -> None:
@@ -72,6 +77,7 @@ class Checkpoints(Moves):
         )
         pushing.start(store)
 
+    @checked("nothing was changed")
     def log(
         self,
         revision: str = "@",
@@ -83,6 +89,8 @@ class Checkpoints(Moves):
         """Return the checkpoints up to a revision, or in a range `A..B`, newest
         first; empty if there are none.
         """
+        if limit is not None and limit < 0:
+            raise BadValue(f"limit is {limit}: nothing was read", hint="pass 0 or more, or None")
         store = self.store()
         current = session_op.current(store, session)
         if current is None and revision == "@":
@@ -92,19 +100,20 @@ class Checkpoints(Moves):
         )
         return tuple(log.select(store, [tip], log.Selection(after=after, limit=limit, phase=phase)))
 
+    @checked("nothing was changed")
     def show(self, revision: str = "@", *, session: str | None = None) -> Checkpoint:
         """Return one checkpoint. Raises RevisionNotFound and RevisionAmbiguous."""
         return self._read(self.store(), revision, session)
 
-    def file(
-        self, revision: str, path: str | bytes, *, session: str | None = None
-    ) -> bytes | Listing:
+    @checked("nothing was changed")
+    def file(self, revision: str, path: OnePath, *, session: str | None = None) -> bytes | Listing:
         """Return the content of a file, or a directory's listing. `path` is relative to the
         root.
         """
         store = self.store()
-        return show.file(store, self._read(store, revision, session), stored_path(path))
+        return show.file(store, self._read(store, revision, session), stored_path(self.root, path))
 
+    @checked("nothing was changed")
     def conversation(
         self, revision: str = "@", stream: str = MAIN, *, session: str | None = None
     ) -> bytes:
@@ -114,6 +123,7 @@ class Checkpoints(Moves):
         store = self.store()
         return b"".join(show.stream(store, self._read(store, revision, session), stream))
 
+    @checked("nothing was changed")
     def diff(
         self, old: str = "@", new: str | None = None, *, session: str | None = None
     ) -> tuple[FileChange, ...]:
@@ -137,6 +147,7 @@ class Checkpoints(Moves):
 
     # ------------------------------------------------------------ restore
 
+    @checked("nothing was changed")
     def plan(
         self,
         revision: str = "@",
@@ -161,6 +172,7 @@ class Checkpoints(Moves):
         )
         return restore.plan(store, request)
 
+    @checked("nothing was changed")
     def restore(
         self,
         revision: str = "@",
@@ -193,6 +205,7 @@ class Checkpoints(Moves):
         )
         return restore.restore(store, request, agreed)
 
+    @checked("nothing was changed")
     def undo(self, *, mine: bool = False, whole_tree: bool = False) -> Report:
         """Undo the last restore, and keep what changed since, merged line by line.
 
@@ -202,6 +215,7 @@ class Checkpoints(Moves):
         store = self.store()
         return restore.undo(store, self._walking(store, mine=mine, whole_tree=whole_tree))
 
+    @checked("nothing was changed")
     def redo(self, *, mine: bool = False, whole_tree: bool = False) -> Report:
         """Redo the last undo, and keep what changed since. Raises as `undo`."""
         store = self.store()
@@ -212,6 +226,7 @@ class Checkpoints(Moves):
     ) -> Callable[[CheckpointId], RestoreRequest]:
         return lambda id: self.request(store, numbered(store, id), mine=mine, whole_tree=whole_tree)
 
+    @checked("nothing was changed")
     def finish(self, *, forward: bool) -> Report:
         """Finish an interrupted restore, or with `forward=False` roll it back.
         Raises Refused if there is none.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+from gitcp.api.checked import checked
 from gitcp.api.opened import Opened, Paths, stored_paths
 from gitcp.errors import Refused
 from gitcp.history import revisions
@@ -24,6 +25,7 @@ from gitcp.worktree.paths import display
 class Moves(Opened):
     """The methods that change sessions, or revert a part of one."""
 
+    @checked("nothing was changed")
     def fork(
         self,
         revision: str = "@",
@@ -43,6 +45,7 @@ class Moves(Opened):
         point = self._read(store, revision, session)
         return fork.fork(store, fork.ForkRequest(point, self.path, name, worktree, branch, trust))
 
+    @checked("nothing was changed")
     def plan_revert(
         self,
         revision: str,
@@ -63,13 +66,14 @@ class Moves(Opened):
             target,
             self.path,
             conversation=False,
-            paths=stored_paths(paths),
+            paths=stored_paths(self.root, paths),
             limits=limits,
             reverted=before,
             mine=mine,
         )
         return revert.plan(store, request)
 
+    @checked("nothing was changed")
     def revert(self, agreed: revert.RevertPlan, *, keep: bool = False) -> Report:
         """Revert what is planned, keeping all later changes; the current state is saved first.
 
@@ -83,6 +87,7 @@ class Moves(Opened):
             )
         return revert.revert(self.store(), agreed)
 
+    @checked("nothing was changed")
     def plan_prune(
         self,
         policy: Policy | None = None,
@@ -93,6 +98,7 @@ class Moves(Opened):
         """Return what `prune` would drop, with reasons. Without a policy the last ten are kept."""
         return prune.plan(self.store(), self._pruning(policy, session, expire))
 
+    @checked("nothing was changed")
     def prune(
         self,
         policy: Policy | None = None,

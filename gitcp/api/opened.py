@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
 
 from gitcp import agents, wire
 from gitcp.api import pushed
+from gitcp.api.checked import checked, require
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.git import refs
 from gitcp.git.growing import GrowingSum
@@ -24,8 +25,11 @@ from gitcp.state import settings
 from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, replace
 
-Paths = Sequence[str | bytes]
-"""Paths relative to the repository's root."""
+OnePath = str | bytes | os.PathLike[str]
+"""A path relative to the repository's root, or an absolute one in it."""
+
+Paths = OnePath | Iterable[OnePath]
+"""One such path, or several."""
 
 Texts = str | Iterable[str]
 """One text, or several."""
@@ -92,6 +96,7 @@ class Opened:
 
     # ------------------------------------------------------------ save
 
+    @checked("nothing was saved")
     def save(
         self,
         label: str | None = None,
@@ -128,7 +133,7 @@ class Opened:
         Values of `position` are JSON values, and come back as they were given (tuples as lists);
         values of `facts` are stored as text.
         """
-        texts, spot = _texts(facts), _position(position)
+        texts, spot = {key: str(value) for key, value in facts.items()}, _position(position)
         commands = texts_of("compensate", compensate)
         note = Note(label, phase, objective, texts, _handoff(handoff), spot, commands)
         store, is_named = self.store(), session is not None or conversation is not None
@@ -177,7 +182,7 @@ class Opened:
             self.path,
             files=files,
             conversation=conversation and not paths,
-            paths=stored_paths(paths),
+            paths=stored_paths(self.root, paths),
             limits=settings.limits(store.repo),
             mine=mine,
             whole_tree=whole_tree,
@@ -186,51 +191,44 @@ class Opened:
         )
 
 
-def _texts(values: Mapping[str, object]) -> dict[str, str]:
-    return {key: str(value) for key, value in _mapping("facts", values).items()}
-
-
-def _mapping(name: str, given: Mapping[str, object]) -> Mapping[str, object]:
-    if not isinstance(given, Mapping):
-        raise BadValue(f"{name} is {given!r}: nothing was saved", hint="pass a dict")
-    return given
-
-
 def texts_of(name: str, given: Texts) -> tuple[str, ...]:
     """Return texts that a parameter has: one text is that one, and not its letters. Raises
     BadValue.
     """
-    texts: tuple[object, ...] = ()
-    if isinstance(given, str):
-        return (given,)
-    is_several = isinstance(given, Iterable) and not isinstance(given, bytes)
-    if is_several:
-        texts = tuple(given)
-    if not is_several or not all(isinstance(text, str) for text in texts):
-        raise BadValue(f"{name} is {given!r}: nothing was saved", hint="pass one text, or a list")
-    return tuple(text for text in texts if isinstance(text, str))
+    require(name, given, Texts, "nothing was saved")
+    texts = (given,) if isinstance(given, str) else tuple(given)
+    require(name, texts, Texts, "nothing was saved")  # also what an iterator had
+    return texts
 
 
 def _handoff(given: Handoff | None) -> Handoff:
     """Return a handoff whose entries are tuples."""
     if given is None:
         return Handoff()
-    if not isinstance(given, Handoff):
-        raise BadValue(f"handoff is {given!r}: nothing was saved", hint="pass a gitcp.Handoff")
+    require("handoff.task", given.task, str | None, "nothing was saved")
     names = ("decisions", "failed", "next", "active")
     entries = {name: texts_of(f"handoff.{name}", getattr(given, name)) for name in names}
     return Handoff(given.task, **entries)
 
 
-def stored_paths(paths: Paths) -> tuple[bytes, ...]:
-    """Return paths as they are stored. Raises BadValue for one path in the place of several."""
-    if isinstance(paths, str | bytes):
-        raise BadValue(f"paths is one path, {paths!r}; nothing was changed", hint="pass a list")
-    return tuple(map(stored_path, paths))
+def stored_paths(root: Path, paths: Paths) -> tuple[bytes, ...]:
+    """Return paths as they are stored. Raises BadValue."""
+    several = [paths] if isinstance(paths, str | bytes | os.PathLike) else [*paths]
+    return tuple(stored_path(root, path) for path in several)
 
 
-def stored_path(path: str | bytes) -> bytes:
-    return path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
+def stored_path(root: Path, path: OnePath) -> bytes:
+    """Return a path as it is stored: relative to the root. Raises BadValue."""
+    require("path", path, OnePath, "nothing was changed")
+    stored, top = os.fsencode(path), os.fsencode(root)
+    if not os.path.isabs(stored):
+        return stored
+    if not (stored + b"/").startswith(top + b"/"):
+        raise BadValue(
+            f"{os.fsdecode(path)!r} is not in {root}: nothing was changed",
+            hint="name files of the working tree",
+        )
+    return stored[len(top) + 1 :]
 
 
 def with_housekeeping(store: Store, saved: Saved) -> Saved:
@@ -269,7 +267,7 @@ def _position(given: Mapping[str, object]) -> dict[str, Any]:
     """Return a position as it comes back: tuples are lists. Raises BadValue for what JSON does not
     have.
     """
-    for name, value in _mapping("position", given).items():
+    for name, value in given.items():
         if type(name) is not str or not wire.is_json(value):
             raise BadValue(
                 f"position {name!r} is a {type(value).__name__} that is not a JSON value; nothing "
@@ -308,6 +306,7 @@ def inside(opened: Opened, files: Files) -> tuple[bytes, ...]:
     given = [files] if isinstance(files, str | bytes | os.PathLike) else [*files]
     relative_paths: list[bytes] = []
     for path in given:
+        require("path", path, OnePath, "nothing was saved")
         relative = opened.store().repo.inside(opened.path, os.fsencode(path))
         if not relative:
             raise BadValue(

@@ -1,16 +1,22 @@
-"""Convert a conversation passed by a program (bytes, files, or streams by name) to a Capture."""
+"""Convert a conversation passed by a program to a Capture: bytes, a file, a list of messages, or
+streams by name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
+from gitcp import wire
 from gitcp.adapters import base, generic
 from gitcp.errors import BadValue
 from gitcp.model import MAIN, Agent, Capture, Source
 from gitcp.value import replace
 
-Stream = bytes | Path
+Stream = bytes | Path | Sequence[Mapping[str, object]]
+"""One stream. Messages are JSON objects, and become a line each."""
+
 Pushed = Stream | Mapping[str, Stream]
 
 
@@ -39,7 +45,20 @@ def capture(pushed: Pushed, agent: Agent | str | None, format: str | None) -> Ca
 
 
 def _capture(stream: Stream) -> Capture:
-    return generic.from_bytes(stream) if isinstance(stream, bytes) else generic.from_file(stream)
+    if isinstance(stream, Path):
+        return generic.from_file(stream)
+    return generic.from_bytes(stream if isinstance(stream, bytes) else _lines(stream))
+
+
+def _lines(messages: Sequence[Mapping[str, object]]) -> bytes:
+    """Return messages as JSON lines, so that a longer list shares what it begins with."""
+    for number, message in enumerate(messages):
+        if not wire.is_json(message):
+            raise BadValue(
+                f"message {number} of the conversation is not a JSON value; nothing was saved",
+                hint="pass dicts with None, numbers, text, lists and dicts, or the bytes",
+            )
+    return b"".join(chain.from_iterable((wire.dumps(each), b"\n") for each in messages))
 
 
 def _named(name: str, source: Source) -> Source:

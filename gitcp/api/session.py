@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from gitcp.api.checked import checked, require
 from gitcp.api.opened import Files, Opened, SaveOptions, inside, numbered, with_housekeeping
 from gitcp.api.step import StepCall
 from gitcp.model import Checkpoint, CheckpointId, StepName, Trigger
@@ -74,6 +75,7 @@ class Session:
             program.outputs |= {path for each in files for path in inside(self.opened, each)}
             program.note_paths(program.outputs)
 
+    @checked("nothing was changed")
     def resume(
         self, *, outputs: Files = (), appends: Files = (), whole_tree: bool = False
     ) -> Report | None:
@@ -175,9 +177,11 @@ class Session:
         returned. Raises RevisionNotFound if there is none; Refused if a step in `depends` has to
         run first; BadValue if a result or input is not JSON, or a file was not written.
         """
+        require("do", do, Callable[..., Any] | None, "nothing was run")
         call = self._call(name, key, inputs, depends, files, only_recorded=do is None)
         return call.recorded_value() if do is None else call.run(do)
 
+    @checked("nothing was run")
     def _call(
         self,
         name: str,
@@ -198,6 +202,7 @@ class Session:
         )
         return StepCall(self.opened, self.name, request, self._known)
 
+    @checked("nothing was changed")
     def plan(self, inputs: Mapping[str | tuple[str, str], object] = EMPTY) -> StepPlan:
         """Return which recorded steps would run again, and why. Writes nothing.
 
@@ -208,6 +213,7 @@ class Session:
         checksums = {step: steps.inputs_checksum(step, value) for step, value in named.items()}
         return plan_session(self.opened.store(), self.name, checksums, self._known)
 
+    @checked("nothing was changed")
     def invalidate(self, name: str, *, key: str | None = None) -> Saved:
         """Make a step run again, and what depends on it if its result changes.
 

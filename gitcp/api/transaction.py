@@ -7,6 +7,7 @@ import traceback
 from types import TracebackType
 from typing import Self
 
+from gitcp.api.checked import checked
 from gitcp.api.opened import Opened, Texts, start_housekeeping, texts_of
 from gitcp.errors import GitcpError
 from gitcp.git import refs
@@ -58,6 +59,7 @@ class TransactionBlock:
         """The checkpoint made at the start."""
         return self._open().transaction.before
 
+    @checked("nothing was saved")
     def compensate(self, command: str) -> None:
         """Record a command that undoes an effect outside the files. Best called before the
         effect.

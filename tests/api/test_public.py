@@ -201,6 +201,6 @@ def test_paths(project: Project) -> None:
     report = checkpoints.restore("s", paths=[changes[1].path_text], agreed=None)
     assert (report.written, report.written_text) == ((b"\xff.txt",), ("\udcff.txt",))
     assert project.read("a.txt") == b"two\n"
-    for one in ("a.txt", b"a.txt"):
-        with pytest.raises(ValueError, match="nothing was changed"):
-            checkpoints.plan("s", paths=one)  # type: ignore[arg-type]
+    for one in ("a.txt", b"a.txt", Path("a.txt"), project.root / "a.txt"):
+        (step,) = checkpoints.plan("s@1", paths=one).files.write
+        assert step.path_text == "a.txt"
