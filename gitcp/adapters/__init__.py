@@ -294,7 +294,7 @@ def recognise_fields(fields: Mapping[str, Any]) -> Running | None:
 def _present(host: Host) -> Iterator[Adapter]:
     """Yield the adapters of agents that were ever used on this machine."""
     for known in SAVED.values():
-        if _names(host, known) or (host.home / known.directory).exists():
+        if _names(host, known) or os.path.exists(host.home / known.directory):
             yield load(known.name)
     yield from installed.adapters()
 

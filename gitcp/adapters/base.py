@@ -512,6 +512,11 @@ def quoted_values(pattern: re.Pattern[bytes], content: mmap | bytes) -> tuple[st
     return tuple(value for value in values if isinstance(value, str) and "\0" not in value)
 
 
+def glob(directory: Path, pattern: str) -> list[Path]:
+    """Return the sorted paths below a directory that match; none if it cannot be looked at."""
+    return sorted(directory.glob(pattern)) if os.path.isdir(directory) else []
+
+
 def modified(path: Path) -> float:
     """Return a file's modification time in seconds since 1970; 0 if it does not exist."""
     try:

@@ -4,6 +4,7 @@ files, in which every command works: `gitcp -C ~/.local/share/gitcp/conversation
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from gitcp.discovery import STORE
@@ -25,7 +26,7 @@ def place(host: Host) -> Path:
 def find(host: Host) -> Store | None:
     """Return the personal store, None if there is none yet."""
     path = place(host)
-    return Store(Repository.open(path, host)) if (path / STORE).is_dir() else None
+    return Store(Repository.open(path, host)) if os.path.isdir(path / STORE) else None
 
 
 def make(host: Host) -> Store:
@@ -37,6 +38,6 @@ def make(host: Host) -> Store:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Refused(f"cannot create {path}: {error.strerror}; nothing was stored") from None
-    if not (path / STORE).is_dir():
+    if not os.path.isdir(path / STORE):
         own_store.create(path, host)
     return Store(Repository.open(path, host))

@@ -4,6 +4,7 @@ the memory of what it read.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -171,7 +172,7 @@ class _Search:
         """
         own = personal.place(self._host)
         for home in {home for listed in homeless for home in self._memory.homes(listed)}:
-            if own not in home.parents and home.is_dir():
+            if own not in home.parents and os.path.isdir(home):
                 root = worktrees.main_root(home) or home.parent
                 self._is_ours(Tree(str(root), str(home), str(home)))
 

@@ -40,7 +40,7 @@ def unwritable(host: Host, left: str) -> GitcpError:
 def has(git_dir: Path, host: Host, name: str) -> bool:
     """Return whether something is recorded of a git directory."""
     directory = _directory(git_dir, host)
-    return directory is not None and (directory / name).is_file()
+    return directory is not None and os.path.isfile(directory / name)
 
 
 def read(git_dir: Path, host: Host, name: str) -> bytes | None:
@@ -67,9 +67,9 @@ def write(git_dir: Path, host: Host, name: str, data: bytes) -> None:
 
 
 def remove(git_dir: Path, host: Host, name: str) -> None:
-    """Remove a record, if there is one."""
+    """Remove a record, if there is one. A place that cannot be looked at has none."""
     directory = _directory(git_dir, host)
-    if directory is not None:
+    if directory is not None and os.path.lexists(directory / name):
         with suppress(FileNotFoundError):
             (directory / name).unlink()
 

@@ -371,6 +371,6 @@ def _create(item: Write) -> None:
 
 def _make_private(directory: Path) -> None:
     """Create a directory and its missing parents, with access for the user only."""
-    if not directory.is_dir():
+    if not os.path.isdir(directory):
         _make_private(directory.parent)
         make_own_directory(directory)

@@ -375,7 +375,7 @@ def _given_capture(conversation: Path | bytes, agent: str | None) -> Capture:
 
 def _transcript_capture(path: Path, agent: str) -> Capture:
     """Return the capture of a known agent's transcript given by path, up to its last byte."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise ConversationUnreadable(f"no such file: {path}; nothing was saved")
     capture = adapters.load(agent).capture(Found(agent, path.stem, path, path.stat().st_mtime))
     return replace(

@@ -93,13 +93,13 @@ def _files_found(cwd: Path, host: Host) -> list[Found]:
     }
     current = running(host)
     if current is not None:
-        files |= set(_projects(host).glob(f"*/{current}.jsonl"))
+        files |= set(base.glob(_projects(host), f"*/{current}.jsonl"))
     return [session for session in map(_found, sorted(files)) if session is not None]
 
 
 def located(session_id: str, host: Host) -> Found | None:
     """Return the session with this id, in any directory."""
-    paths = _projects(host).glob(f"*/{session_id}.jsonl")
+    paths = base.glob(_projects(host), f"*/{session_id}.jsonl")
     sessions = [session for session in map(_found, sorted(paths)) if session is not None]
     return _longest(sessions) if sessions else None
 
@@ -265,7 +265,7 @@ def _directories(paths: Iterable[str], host: Host) -> list[Path]:
     directories = {projects / name for name in names}
     for name in names:
         if len(name) > LONGEST:
-            directories |= set(projects.glob(f"{name[:LONGEST]}-*"))
+            directories |= set(base.glob(projects, f"{name[:LONGEST]}-*"))
     return sorted(directory for directory in directories if os.path.isdir(directory))
 
 

@@ -120,7 +120,7 @@ def _is_readable(path: Path) -> bool:
 
 def unlisted(host: Host) -> Iterator[tuple[Path, str]]:
     """Yield the documents that Codex wrote before it had rollouts."""
-    for path in sorted(rollouts.sessions(host).glob("**/rollout-*.json")):
+    for path in base.glob(rollouts.sessions(host), "**/rollout-*.json"):
         yield path, "documents, as Codex wrote them before it had rollouts"
 
 

@@ -76,7 +76,7 @@ def rollouts(sessions: Path, since: Path | None = None) -> Iterator[Rollout]:
 
 def archived(sessions: Path) -> Iterator[Rollout]:
     """Yield every rollout that Codex has archived."""
-    for path in sorted((sessions.parent / "archived_sessions").glob("**/rollout-*.jsonl")):
+    for path in base.glob(sessions.parent / "archived_sessions", "**/rollout-*.jsonl"):
         match = ROLLOUT.fullmatch(path.name)
         if match and (status := _status(path)):
             yield Rollout(path, match[4], status)
@@ -85,7 +85,7 @@ def archived(sessions: Path) -> Iterator[Rollout]:
 def packed(sessions: Path) -> Iterator[Rollout]:
     """Yield every rollout that Codex has compressed."""
     for directory in (sessions, sessions.parent / "archived_sessions"):
-        for path in sorted(directory.glob(f"**/rollout-*.jsonl{PACKED}")):
+        for path in base.glob(directory, f"**/rollout-*.jsonl{PACKED}"):
             match = ROLLOUT.fullmatch(path.name.removesuffix(PACKED))
             if match and (status := _status(path)):
                 yield Rollout(path, match[4], status)
@@ -169,9 +169,9 @@ def is_bare(head: bytes) -> bool:
 def files_of(sessions: Path, thread: str) -> list[Path]:
     """Return every file of a thread: active ones first, then compressed and archived ones."""
     pattern = f"rollout-*-{thread}.jsonl"
-    active = sorted(sessions.glob(f"*/*/*/{pattern}"))
-    packed = sorted(sessions.glob(f"*/*/*/{pattern}{PACKED}"))
-    return active + packed + sorted((sessions.parent / "archived_sessions").glob(f"**/{pattern}*"))
+    active = base.glob(sessions, f"*/*/*/{pattern}")
+    packed = base.glob(sessions, f"*/*/*/{pattern}{PACKED}")
+    return active + packed + base.glob(sessions.parent / "archived_sessions", f"**/{pattern}*")
 
 
 def named(name: str) -> re.Match[str]:

@@ -86,7 +86,7 @@ def list_all(host: Host) -> Iterator[Listed]:
 
 def unlisted(host: Host) -> Iterator[tuple[Path, str]]:
     """Yield the sessions that Copilot wrote before it had events."""
-    for path in sorted(_state(host).with_name("history-session-state").glob("*.json")):
+    for path in base.glob(_state(host).with_name("history-session-state"), "*.json"):
         yield path, "sessions in history-session-state, where Copilot kept them before its events"
 
 

@@ -113,7 +113,7 @@ def located(session_id: str, host: Host) -> Found | None:
     """Return the session with this id, in any directory; the chat that was written last. Of one
     that cannot be read, the name decides.
     """
-    paths = (root_of(host) / "tmp").glob(f"*/{CHATS}/session-*{session_id[:8]}*.json*")
+    paths = base.glob(root_of(host) / "tmp", f"*/{CHATS}/session-*{session_id[:8]}*.json*")
     chats = (path for path in paths if CHAT.fullmatch(path.name) and _is_of(path, session_id))
     sessions = [session for path in chats if (session := base.found(NAME, session_id, path))]
     return max(sessions, key=lambda session: session.modified, default=None)
@@ -136,7 +136,7 @@ def list_all(host: Host) -> Iterator[Listed]:
 
 def unlisted(host: Host) -> Iterator[tuple[Path, str]]:
     """Yield the conversations that people saved under a name, with `/chat save`."""
-    for path in sorted((root_of(host) / "tmp").glob("*/checkpoint-*.json")):
+    for path in base.glob(root_of(host) / "tmp", "*/checkpoint-*.json"):
         yield path, "conversations saved with /chat save; /chat resume lists them"
 
 

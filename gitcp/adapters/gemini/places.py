@@ -28,7 +28,7 @@ def existing(cwd: Path, host: Host) -> list[Path]:
     directories = {_known_directory(path, host) for path in roots(cwd)} - {None}
     places = root_of(host) / "tmp"
     old = {places / sha256(os.fsencode(path)).hexdigest() for path in roots(cwd)}
-    return sorted({*filter(None, directories), *filter(Path.is_dir, old)})
+    return sorted({*filter(None, directories), *filter(os.path.isdir, old)})
 
 
 def _known_directory(cwd: str, host: Host) -> Path | None:

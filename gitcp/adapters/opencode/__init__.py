@@ -69,7 +69,7 @@ def find(cwd: Path, host: Host) -> tuple[Found, ...]:
     sub-agents.
     """
     path = database.path_of(host)
-    if not path.exists():
+    if not os.path.exists(path):
         return ()
     try:
         sessions = database.sessions_in(path, base.roots(cwd))
@@ -88,7 +88,7 @@ def located(session_id: str, host: Host) -> Found | None:
     """
     path = database.path_of(host)
     try:
-        updated = database.updated(path, session_id) if path.exists() else None
+        updated = database.updated(path, session_id) if os.path.exists(path) else None
     except database.Unreadable:
         updated = base.modified(path)
     return None if updated is None else Found(NAME, session_id, path, updated)
@@ -100,7 +100,7 @@ def list_all(host: Host) -> Iterator[Listed]:
     """
     path = database.path_of(host)
     try:
-        sessions = database.all_sessions(path) if path.exists() else []
+        sessions = database.all_sessions(path) if os.path.exists(path) else []
     except database.Unreadable as error:
         whole = Found(NAME, path.stem, path, base.modified(path))
         yield base.listed(whole, (path,), partial(capture, whole), unread=str(error))
@@ -117,13 +117,13 @@ def unlisted(host: Host) -> Iterator[tuple[Path, str]]:
     """
     path = database.path_of(host)
     reason = "sessions in files, as opencode kept them before its database"
-    reason += ", which lacks them" if path.exists() else ""
+    reason += ", which lacks them" if os.path.exists(path) else ""
     try:
-        known = database.ids(path) if path.exists() else set()
+        known = database.ids(path) if os.path.exists(path) else set()
     except database.Unreadable:
         return
     for pattern in OLD:
-        for file in sorted(path.parent.glob(pattern)):
+        for file in base.glob(path.parent, pattern):
             if file.stem not in known:
                 yield file, reason
 
@@ -163,7 +163,7 @@ def problem(host: Host) -> tuple[str, str] | None:
     `.recover` fails in some distributions.
     """
     path = database.path_of(host)
-    damage = database.damage(path) if path.exists() else ""
+    damage = database.damage(path) if os.path.exists(path) else ""
     import shlex  # only for the hint
 
     if not damage:
@@ -178,7 +178,7 @@ def problem(host: Host) -> tuple[str, str] | None:
 def _orphans(path: Path, quoted: str) -> tuple[str, str] | None:
     """Return how many parts have no message, with a command that shows them; None if all have."""
     with suppress(database.Unreadable):
-        count = database.orphans(path) if path.exists() else 0
+        count = database.orphans(path) if os.path.exists(path) else 0
         if count:
             what = f"{count:,} parts without a message: opencode does not read them"
             return (
@@ -319,7 +319,9 @@ def _sessions_of(cwd: Path, host: Host) -> list[Found]:
     """Return the sessions of exactly this directory, in the order that `--continue` uses."""
     path = database.path_of(host)
     try:
-        sessions = database.sessions_in(path, {os.path.realpath(cwd)}) if path.exists() else []
+        sessions = (
+            database.sessions_in(path, {os.path.realpath(cwd)}) if os.path.exists(path) else []
+        )
     except database.Unreadable:
         return []
     return [Found(NAME, id, path, modified) for id, modified in sessions]
@@ -329,7 +331,7 @@ def _existing(host: Host, session_id: str) -> dict[str, database.Session]:
     """Return a session and its sub-agents in the database, by id."""
     path = database.path_of(host)
     try:
-        sessions = database.read(path, session_id) if path.exists() else []
+        sessions = database.read(path, session_id) if os.path.exists(path) else []
     except database.Unreadable as error:
         raise Refused(f"cannot read {path}: {error}; {base.NOTHING}") from None
     return {session.row["id"]: session for session in sessions}

@@ -6,6 +6,7 @@ message for each step. Ids begin with the time and sort by it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -201,7 +202,7 @@ def model(cwd: str, host: Host) -> str | None:
     """
     path = database.path_of(host)
     with suppress(database.Unreadable):
-        last = database.last_model(path) if path.exists() else None
+        last = database.last_model(path) if os.path.exists(path) else None
         if last is not None:
             return last
     config = Path(host.env.get("XDG_CONFIG_HOME") or host.home / ".config") / "opencode"

@@ -6,6 +6,7 @@ A session is one row; messages and parts are rows whose `data` is JSON. They are
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -201,7 +202,7 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
     for each in (path, log, *(path.with_name(path.name + end) for end in ("-shm", "-journal"))):
         if not regular.is_regular(each):
             raise Unreadable(f"{each.name} is not a regular file")
-    alone = "" if log.exists() else "&immutable=1"
+    alone = "" if os.path.exists(log) else "&immutable=1"
     uri = f"file:{quote(str(path))}?mode=ro{alone}"
     try:
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as database:

@@ -201,7 +201,7 @@ def _not_understood(store: Store) -> Iterator[Problem]:
     for conversation in adapters.find_all(store.repo.root, store.repo.host):
         newest.setdefault(conversation.agent, conversation)
     for conversation in newest.values():
-        is_large = conversation.path.is_file() and conversation.path.stat().st_size >= LARGE
+        is_large = os.path.isfile(conversation.path) and conversation.path.stat().st_size >= LARGE
         if is_large and adapters.last_message(conversation) is None:
             yield Problem(
                 f"gitcp finds no message in {conversation.path}, of {conversation.agent}: the "
@@ -278,7 +278,7 @@ def _agents(store: Store | None, host: Host) -> Iterator[AgentHealth]:
         user = _state(target, Scope(None, user=True), host)
         if user == NO and switches.has_plugin(target, root, host):
             user = PLUGIN
-        if path or (project, user) != (NO, NO) or home(target, host).is_dir():
+        if path or (project, user) != (NO, NO) or os.path.isdir(home(target, host)):
             yield AgentHealth(
                 target, path, _version(path, host), project, user, _last_hook(target, store)
             )

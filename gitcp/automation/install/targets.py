@@ -36,7 +36,7 @@ def detected(host: Host) -> tuple[KnownAgent, ...]:
     return tuple(
         agent
         for agent in KNOWN
-        if agent.hooks.events and (program(agent, host) or home(agent, host).is_dir())
+        if agent.hooks.events and (program(agent, host) or os.path.isdir(home(agent, host)))
     )
 
 

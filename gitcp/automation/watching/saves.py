@@ -4,6 +4,7 @@ hooks: one, or each worktree of a repository, new ones included, in a thread of 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -67,9 +68,8 @@ def elsewhere(cwd: Path, host: Host) -> tuple[Path, ...]:
     """Return the paths outside the working tree whose change can mean new messages."""
     packages = {*map(Path, installed.search_path())}
     # Other files in an agent's directory do not matter; only whether a missing directory appears.
-    homes = {
-        path for path in (host.home / known.directory for known in SAVED.values()) if path.is_dir()
-    }
+    places = (host.home / known.directory for known in SAVED.values())
+    homes = {path for path in places if os.path.isdir(path)}
     return tuple(path for path in adapters.watched(cwd, host) if path not in packages | homes)
 
 
