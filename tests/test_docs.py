@@ -527,6 +527,15 @@ def _faulty(project: Project) -> str:
     return saved + faulty.gitcp("status", "--json").out
 
 
+def _bisected(project: Project) -> str:
+    """What is printed of the checkpoint that made a command fail."""
+    tried = Project(project.root.parent / "tried")
+    for content in ("good", "bad"):
+        tried.write("a.txt", content)
+        tried.gitcp("save", check=0)
+    return tried.gitcp("bisect", "run", "--json", "grep", "-q", "good", "a.txt", check=0).out
+
+
 def _reviewed(project: Project) -> str:
     """What a review prints, and an export: a branch with two commits, of which one is new; an image
     in the talk.
@@ -732,7 +741,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
     project.write("a.txt", tokens()["npm-token"])
     project.gitcp("save", check=0)
     texts.append(project.gitcp("secrets", "--json", check=15).out)
-    texts += [_shared(project), _reviewed(project), _faulty(project)]
+    texts += [_shared(project), _reviewed(project), _faulty(project), _bisected(project)]
     answered = project.gitcp("secrets", "--allowed", "--json", check=0).out
     ids = [json.loads(line)["id"] for line in answered.splitlines()]
     texts += [answered, project.gitcp("secrets", "--revoke", ids[0], "--json", check=0).out]

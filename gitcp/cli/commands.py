@@ -27,6 +27,7 @@ COMMANDS = {
         "sessions": "List sessions, their size, or worktrees; rename one",
         "why": "Show which checkpoint and prompt changed a line or path",
         "find": "Search conversations, notes and files of all checkpoints",
+        "bisect": "Find the checkpoint that made a command fail",
         "ui": "Show sessions and checkpoints in the terminal",
         "view": "Show a session in the browser",
     },
@@ -109,6 +110,7 @@ SPELLINGS = {
     "stats": "sessions --size",
     "version": "--version",
     "worktree remove": "fork --remove",
+    "bisect run": "bisect",
     # of other tools, where it only looks, and means the same
     "annotate": "why",
     "blame": "why",

@@ -111,7 +111,6 @@ EXPLAINED: Mapping[str, tuple[str, str]] = {
     "amend": _AMENDED,
     "apply": _COPIES,
     "archive": ("a checkpoint's files go to a directory", "gitcp restore REV --to DIR"),
-    "bisect": ("a checkpoint is a commit; log prints their ids for programs", "gitcp log --json"),
     "bookmark": ("a checkpoint is named by a tag", "gitcp tag --list"),
     "checkout -": _EARLIER,
     "cherry-pick": _COPIES,

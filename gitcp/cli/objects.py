@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from gitcp.restoring.placing import Placed
     from gitcp.restoring.restore import Report, RestorePlan
     from gitcp.restoring.rollback import Choice
+    from gitcp.running.bisect import Culprit, Try
     from gitcp.state.effects import Effect
     from gitcp.state.hook_failures import Failing
     from gitcp.state.note import PendingNote
@@ -193,6 +194,40 @@ class Origin(Value):
     by: Claim | None = None
     changed: tuple[CheckpointId, ...] = ()
     missing: str | None = None
+
+
+class FileLines(Value):
+    """A file that changed; the numbers are null for content that is not text."""
+
+    path: bytes
+    kind: str
+    added: int | None
+    removed: int | None
+    by: str | None
+
+
+class Tried(Value):
+    """A checkpoint that a command was run on."""
+
+    checkpoint: CheckpointId
+    verdict: str
+    exit_codes: tuple[int, ...]
+    milliseconds: int
+
+
+class Bisected(Value):
+    """The first checkpoint that fails."""
+
+    good: CheckpointId
+    bad: CheckpointId
+    skipped: tuple[CheckpointId, ...]
+    created: datetime
+    prompt: str | None
+    by: Claim | None
+    files: tuple[FileLines, ...]
+    output: str
+    candidates: int
+    tries: tuple[Tried, ...]
 
 
 class Kept(Value):
@@ -593,12 +628,45 @@ def why_line(path: bytes, origin: LineOrigin) -> Json:
 
 def prompt_of(origin: LineOrigin) -> str | None:
     """Return the prompt that a line was written for; None if another session wrote it."""
-    made, by = origin.made, origin.by
-    if made is None or made.conversation is None:
+    return prompt_behind(origin.made, origin.by) if origin.made is not None else None
+
+
+def prompt_behind(made: model.Checkpoint, by: Claim | None) -> str | None:
+    """Return the prompt of a checkpoint for what `by` changed in it; None if that was another
+    session.
+    """
+    if made.conversation is None:
         return None
     names = by.sessions | by.possible if by is not None else frozenset()
     is_others = bool(names - {NOBODY}) and made.id.session not in names
     return None if is_others else made.conversation.digest.last_prompt
+
+
+def bisected(culprit: Culprit) -> Json:
+    """Return the fields of what a search found."""
+    return encode(
+        Bisected(
+            good=culprit.good.id,
+            bad=culprit.bad.id,
+            skipped=tuple(each.id for each in culprit.between),
+            created=culprit.bad.created,
+            prompt=None if culprit.between else prompt_behind(culprit.bad, culprit.by),
+            by=culprit.by,
+            files=tuple(
+                FileLines(each.path, each.kind, each.added, each.removed, each.by or None)
+                for each in culprit.files
+            ),
+            output=culprit.failure.output,
+            candidates=culprit.count,
+            tries=tuple(map(_tried, culprit.tries)),
+        )
+    )
+
+
+def _tried(tried: Try) -> Tried:
+    codes = tuple(run.code or 0 for run in tried.runs)
+    milliseconds = sum(run.milliseconds for run in tried.runs)
+    return Tried(tried.summary.id, tried.verdict.value, codes, milliseconds)
 
 
 def why_path(path: bytes, history: PathHistory) -> Json:

@@ -256,9 +256,10 @@ class Command(click.Command):
         if self.rest is not None:
             rest = map(self.rest.type.read, (*bare, *words[at + 1 :]))
             ctx.params[self.rest.target] = tuple(rest)
-            if self.rest.bare and at == len(words) and not ctx.resilient_parsing:
+            takes_paths = self.rest.bare and self.rest.type is PATH
+            if takes_paths and at == len(words) and not ctx.resilient_parsing:
                 self._set_paths_apart(ctx)
-            elif self.rest.bare and not ctx.resilient_parsing:
+            elif takes_paths and not ctx.resilient_parsing:
                 self._set_path_of_revision_apart(ctx)
         return []
 

@@ -9,9 +9,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from gitcp.errors import GitFailed, StoreDamaged
+from gitcp.git import trees
 from gitcp.git.object_format import FULL_NAME
 from gitcp.history import appended
-from gitcp.model import FileChange, Oid
+from gitcp.model import RESERVED, FileChange, Oid
 from gitcp.store import Store, Summary
 from gitcp.value import Value
 
@@ -87,6 +88,22 @@ def file_stats(
         stats.append(tuple(_stat(each, counts.get(summary.commit, {}), lines) for each in changes))
         before = summary.root
     return stats
+
+
+def between(store: Store, old: Oid, new: Oid) -> tuple[FileStat, ...]:
+    """Return the line counts of the files that differ between the trees of two checkpoints."""
+    changes = [
+        change
+        for change in trees.diff(store.reader, old, new)
+        if not change.path.startswith(RESERVED + b"/")
+    ]
+    counts: Counts = {}
+    with suppress(GitFailed):  # an object is missing; `gitcp doctor --store` reports it
+        output = store.repo.git("diff-tree", *OPTIONS, old, new)
+        matches = filter(None, map(COUNT.fullmatch, output.split(b"\0")))
+        counts = {count[3]: (count[1], count[2]) for count in matches}
+    lines = _appended(store, (old, new))
+    return tuple(_stat(change, counts, lines) for change in changes)
 
 
 def _appended(store: Store, pair: Pair) -> appended.Counts:

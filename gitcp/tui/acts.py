@@ -30,7 +30,8 @@ class Proposal(NamedTuple):
     """An act that is proposed: its title and its command line.
 
     `asks`: the command shows its plan and asks. `first` is a command that shows what would happen,
-    for one that asks nothing, or not if nothing would change. `about` says it in words.
+    for one that asks nothing, or not if nothing would change. `about` says it in words. `answers`:
+    what it prints is read afterwards.
     """
 
     title: str
@@ -39,6 +40,7 @@ class Proposal(NamedTuple):
     first: tuple[str, ...] = ()
     about: str = ""
     undo: str = ""
+    answers: bool = False
 
     @property
     def command(self) -> str:
@@ -125,6 +127,18 @@ def tag(revision: str, name: str) -> Proposal:
 def revert(revision: str) -> Proposal:
     """Undo the changes of one checkpoint."""
     return Proposal(f"Revert {revision}", ("revert", revision), asks=True, undo=UNDO)
+
+
+def bisect(good: str | None, bad: str, command: str) -> Proposal:
+    """Find the first checkpoint on which a command fails. Raises BadValue."""
+    try:
+        program = shlex.split(command)
+    except ValueError as error:
+        raise BadValue(str(error)) from None
+    start = ("--from", good) if good else ()
+    about = "Checkpoints are tried in a scratch directory. Your files are unchanged."
+    args = ("bisect", *start, "--to", bad, "--", *program)
+    return Proposal(f"Find what broke {command}", args, about=about, answers=True)
 
 
 def note(text: str) -> Proposal:

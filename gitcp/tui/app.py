@@ -53,6 +53,9 @@ REST = 0.05
 PAUSE = 0.3
 """Seconds without a key before conversations and paths are searched."""
 
+SHORT = 12
+"""Digits of a commit on a command line."""
+
 SHORTEST = 2
 """Characters from which conversations and paths are searched."""
 
@@ -671,6 +674,20 @@ class Panes(Screen[None], inherit_bindings=False):
     def action_revert(self) -> None:
         if (revision := self.revision) is not None:
             self._propose(acts.revert(revision))
+
+    def action_bisect(self) -> None:
+        if (revision := self.revision) is None:
+            return
+        marked = self.timeline.marked
+
+        def search(text: str) -> None:
+            try:
+                good = marked[:SHORT] if marked else None
+                self._propose(acts.bisect(good, revision, text))
+            except BadValue as error:
+                self.tell(f"nothing was run: {error}", failed=True)
+
+        self._ask_text("Bisect", "the command that fails here: pytest -q", search)
 
     def action_note(self) -> None:
         def noted(text: str) -> None:

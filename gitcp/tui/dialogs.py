@@ -234,7 +234,11 @@ class PlanDialog(Dialog):
             self._tell(failed=bool(message.code))
         else:
             self._tell(failed=False)
-            self.leave()
+            if proposal.answers:
+                self._state = "over"
+                self._show()
+            else:
+                self.leave()
 
     @property
     def _is_shared(self) -> bool:

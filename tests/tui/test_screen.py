@@ -164,6 +164,22 @@ def test_acts(shop: Shop) -> None:
     assert "refs/gitcp/sessions/other" in sessions
 
 
+def test_bisect(shop: Shop) -> None:
+    """Space marks the good one, `B` on the bad one asks for the command; the answer stays."""
+
+    async def act(seen: Seen) -> None:
+        await seen.press("G", "space", "g", "B")
+        await seen.press(
+            *"grep", "space", *"-q", "space", *"sqlite", "space", *"app/shop.py", "enter"
+        )
+        assert "-- grep -q sqlite app/shop.py" in await seen.until("y apply")
+        await seen.pilot.press("y")
+        assert "@6 is the first on which" in await seen.until("is the first on")
+
+    with shop.project.guard():
+        watched(shop, act)
+
+
 def test_one_file(shop: Shop) -> None:
     """`r` on a file of the preview restores that file only."""
     shop.project.write("db.py", "broken\n")
