@@ -9,7 +9,7 @@ from gitcp.api.moves import Moves
 from gitcp.api.opened import OnePath, Paths, Texts, numbered, stored_path
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
-from gitcp.errors import BadValue
+from gitcp.errors import BadValue, Refused
 from gitcp.git import refs
 from gitcp.history import diff, diff_now, log, revisions, sessions, show
 from gitcp.history.show import Listing
@@ -184,14 +184,16 @@ class Checkpoints(Moves):
         mine: bool = False,
         whole_tree: bool = False,
         agreed: RestorePlan | None = None,
+        plan_digest: str | None = None,
     ) -> Report:
         """Restore a checkpoint, after saving the current state.
 
         `mine` undoes only what the checkpoint's session changed, and raises Refused if that
         overlaps with changes of others. Without it, raises OthersAffected if this would undo
         changes of other agents' sessions that are at work, unless `whole_tree` is set. `agreed` is
-        a plan; if the files have changed since it was made, raises Refused. Nothing is changed
-        then.
+        a plan; if the files have changed since it was made, raises Refused. `plan_digest` is the
+        `digest` of a plan for the same arguments, which another process may have made: exactly that
+        is carried out, or Refused is raised. Nothing is changed then.
         """
         store = self.store()
         request = self.request(
@@ -203,6 +205,13 @@ class Checkpoints(Moves):
             mine=mine,
             whole_tree=whole_tree,
         )
+        if plan_digest is not None:
+            agreed = restore.plan(store, request)
+            if agreed.digest != plan_digest:
+                raise Refused(
+                    f"the plan is not the one with digest {plan_digest[:12]}: nothing was changed",
+                    hint="make the plan again, and review it",
+                )
         return restore.restore(store, request, agreed)
 
     @checked("nothing was changed")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gitcp import humanize, wire
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Color, Output, Styled
-from gitcp.model import Claim, FileChange, Handoff, Kind, Note, Run, Skip
+from gitcp.model import Claim, FileChange, Handoff, Kind, Note, Run
 from gitcp.value import EMPTY
 from gitcp.worktree.paths import display
 
@@ -136,12 +136,6 @@ def others(output: Output, by: Mapping[bytes, Claim]) -> None:
     width = max((len(display(path)) for path in by), default=0)
     lines = [f"{display(path).ljust(width)}  {by[path]}" for path in sorted(by)]
     items(output, "Changed by others", humanize.listed(lines, LAST_LINES))
-
-
-def skipped(skip: Skip) -> str:
-    """Return a skipped path with its reason, on one line."""
-    detail = f", {skip.detail}" if skip.detail else ""
-    return f"{display(skip.path)}  ({skip.reason.value}{detail})"
 
 
 def patch(output: Output, text: bytes) -> None:

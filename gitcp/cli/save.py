@@ -37,6 +37,7 @@ from gitcp.model import Checkpoint, CheckpointId, Note, Skip, Trigger
 from gitcp.saving import unchanged
 from gitcp.saving.save import Saved, SaveRequest, save
 from gitcp.value import replace
+from gitcp.worktree.paths import skip_line
 
 SHOWN = 10
 TRIGGERS = [trigger.value for trigger in Trigger]
@@ -231,7 +232,7 @@ def _show(context: Context, given: Options) -> None:
     context.output.line(f"would save{where}: {files} changed{messages}")
     rendering.changed(context.output, current.changes, SHOWN)
     for skip in current.skipped[:SHOWN]:
-        context.output.line(f"not saved: {rendering.skipped(skip)}")
+        context.output.line(f"not saved: {skip_line(skip)}")
 
 
 def _in_other_repositories(context: Context, saved: Saved) -> tuple[Skip, ...]:
@@ -374,7 +375,7 @@ def _rest(saved: Saved, inner: tuple[Skip, ...]) -> list[str]:
     other repositories with uncommitted changes.
     """
     skipped = (*inner, *saved.taken.snapshot.skipped)
-    left_out = humanize.listed([rendering.skipped(skip) for skip in skipped], SHOWN)
+    left_out = humanize.listed([skip_line(skip) for skip in skipped], SHOWN)
     return [f"conversation: {saved.why}", *(f"not saved: {line}" for line in left_out)]
 
 

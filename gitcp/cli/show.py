@@ -19,7 +19,7 @@ from gitcp.history import authors, revisions, show
 from gitcp.history.diff import compare, staged, tree_before
 from gitcp.model import SYMLINK, Checkpoint, Conversation
 from gitcp.value import Value
-from gitcp.worktree.paths import display
+from gitcp.worktree.paths import display, skip_line
 
 MOST = 20
 WAYS = ("conversation", "files", "stream", "raw", "patch", "stat", "name_only", "name_status")
@@ -214,7 +214,7 @@ def _print_peculiar(context: Context, checkpoint: Checkpoint) -> None:
     """Print what a git tree cannot express, and what was skipped."""
     snapshot = checkpoint.snapshot
     blocks: dict[str, Sequence[str]] = {
-        "Not captured": [rendering.skipped(skip) for skip in snapshot.skipped],
+        "Not captured": [skip_line(skip) for skip in snapshot.skipped],
         "Nested repositories, not saved": [_at(n.path, n.head) for n in snapshot.nested],
         "Submodules": [_at(s.path, s.commit) for s in snapshot.submodules],
         "Stored without conversion (raw)": _raw(context, checkpoint),

@@ -19,6 +19,7 @@ from gitcp.git import refs
 from gitcp.history.status import Growth, Status, status
 from gitcp.model import Checkpoint
 from gitcp.state import hook_failures
+from gitcp.worktree.paths import skip_line
 
 if TYPE_CHECKING:
     from gitcp.agents import KnownAgent
@@ -271,7 +272,7 @@ def _print_files(output: Output, current: Status) -> None:
         rendering.changed(output, current.changes, MOST)
     if current.skipped:
         output.line(Styled("Not captured  ", BOLD), humanize.count(len(current.skipped), "path"))
-        for line in humanize.listed([rendering.skipped(skip) for skip in current.skipped], MOST):
+        for line in humanize.listed([skip_line(skip) for skip in current.skipped], MOST):
             output.line(f"  {line}")
 
 

@@ -5,13 +5,12 @@ What changes files returns a plan first, and runs only with the digest of that p
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gitcp import adapters, wire
+from gitcp import adapters
 from gitcp.cli import objects, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import NoteOptions, note_of
@@ -26,7 +25,7 @@ from gitcp.model import CheckpointId
 from gitcp.model import Note as NoteValue
 from gitcp.restoring import restore as restore_op
 from gitcp.restoring import revert as revert_op
-from gitcp.restoring.plan import FilePlan
+from gitcp.restoring.planned import digest_of
 from gitcp.restoring.request import RestoreRequest
 from gitcp.restoring.restore import Report, RestorePlan
 from gitcp.restoring.undo import to_redo, to_undo
@@ -123,15 +122,6 @@ def _agreed(
     return None
 
 
-def _digest(plan: Json, request: RestoreRequest, files: FilePlan) -> str:
-    """Return a digest of a plan: its document, and each file before and after. What agents do
-    meanwhile is no part of it.
-    """
-    document = wire.dumps({key: value for key, value in plan.items() if key != "turns"})
-    details = repr((request.target.commit, request.markers, files)).encode("utf-8", "replace")
-    return hashlib.sha256(document + details).hexdigest()
-
-
 def restore(context: Context, given: arguments.Restore) -> Json:
     """Plan a restore, or carry out the plan."""
     paths = inside(context, given.paths)
@@ -149,7 +139,7 @@ def restore(context: Context, given: arguments.Restore) -> Json:
         raise BadValue("mine is about files, and excludes whole_tree: nothing was changed")
     plan = restore_op.plan(context.store, request)
     document = restore_view.plan_document(plan, request)
-    planned = _agreed(given, document, _digest(document, request, plan.files))
+    planned = _agreed(given, document, plan.digest)
     if planned is not None:
         return planned
     return _restored(restore_op.restore(context.store, request, plan), request, plan)
@@ -189,7 +179,7 @@ def undo(context: Context, given: arguments.Undo) -> Json:
     request = restore_op.limited_to_extent(store, request_for(stack[-1]))
     plan = restore_op.plan(store, request)
     document = restore_view.plan_document(plan, request)
-    planned = _agreed(given, document, _digest(document, request, plan.files))
+    planned = _agreed(given, document, plan.digest)
     return planned or _restored(step(store, request_for), request, plan)
 
 
@@ -217,7 +207,8 @@ def revert(context: Context, given: arguments.Revert) -> Json:
     plan = revert_op.plan(context.store, request)
     fields = objects.revert_plan(plan)
     document = objects.document("revert-plan", fields)
-    planned = _agreed(given, document, _digest(document, request, plan.files))
+    digest = digest_of(target.commit, given.conflicts, document, plan.files)
+    planned = _agreed(given, document, digest)
     if planned is not None:
         return planned
     if plan.conflicts and given.conflicts == "refuse":

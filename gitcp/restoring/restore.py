@@ -42,10 +42,10 @@ from gitcp.restoring import (
 )
 from gitcp.restoring.apply import EDITED, apply_files, leave_edited, still_wrong
 from gitcp.restoring.contents import Contents
-from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import FilePlan, Kept, Side, SnapshotFacts, plan_files, within
+from gitcp.restoring.planned import RestorePlan
 from gitcp.restoring.request import (
     RestoreRequest,
     Undoing,
@@ -61,7 +61,7 @@ from gitcp.saving.save import Carried, Records, RestoreScan, Saved, SaveRequest,
 from gitcp.state import effects, journal, note, oplog, undo_stack
 from gitcp.state.extent import Extent, Restores
 from gitcp.state.journal import RestoreKind, Unfinished
-from gitcp.store import Store, Summary
+from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree.rules import outside
 from gitcp.worktree.snapshot import PartialScan, Taken, take
@@ -78,33 +78,6 @@ __all__ = (
     "restore",
     "undo",
 )
-
-
-class RestorePlan(Value):
-    """What a restore would do.
-
-    `later` are the checkpoints newer than the target, newest first. `effects` are the compensations
-    recorded since and not run; a restore runs none. `others` are the other sessions that changed
-    since the target what the restore would change. `conflicts` are the paths that `mine` cannot
-    merge: they are kept, or have conflict markers; `conflicting` are those who changed them, too.
-    `turns` are those of agents that may write into the restored files. If no file and no
-    conversation changes, but another conversation becomes the current one, `instead_of` describes
-    the one that is current.
-    """
-
-    target: Checkpoint
-    files: FilePlan
-    placed: Placed | None
-    later: tuple[Summary, ...]
-    effects: tuple[str, ...]
-    others: tuple[OtherSession, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
-    conflicting: tuple[OtherSession, ...] = ()
-    instead_of: str = ""
-    turns: tuple[Turn, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.files) or (self.placed is not None and self.placed.changes)
 
 
 class Report(Value):

@@ -24,6 +24,7 @@ from gitcp.model import (
     Note,
     Oid,
     Run,
+    Skip,
     Snapshot,
     Source,
     Span,
@@ -39,6 +40,7 @@ from gitcp.state import hook_failures, latest, note, numbers, programs, run_jour
 from gitcp.store import Store, one_line
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree import outputs as worktree_outputs
+from gitcp.worktree.paths import skip_line
 from gitcp.worktree.snapshot import Limits, PartialScan, Taken, known, take
 
 if TYPE_CHECKING:
@@ -149,6 +151,10 @@ class Unread(Value):
         return f"{self.what}; {self.hint}" if self.hint else self.what
 
 
+MOST_LISTED = 10
+"""Paths that were left out, of which a save tells one by one."""
+
+
 class Saved(Value):
     """The result of a save. `saved` is False if everything was saved already; then `checkpoint` is
     the existing one.
@@ -170,10 +176,21 @@ class Saved(Value):
     unread: Unread | None = None
     faults: tuple[Fault, ...] = ()
 
+    @property
+    def skipped(self) -> tuple[Skip, ...]:
+        """The paths that are not in the checkpoint, with the reasons."""
+        return self.checkpoint.snapshot.skipped
+
     def __str__(self) -> str:
-        """Return one line: the saved id with its label, or why nothing was saved."""
+        """Return the saved id with its label, or why nothing was saved; then a line for each of the
+        first paths that were left out.
+        """
+        from gitcp import humanize  # only for programs
+
         label = self.checkpoint.note.label if self.saved else None
-        return f'{self.reason} "{one_line(label, 200)}"' if label else self.reason
+        first = f'{self.reason} "{one_line(label, 200)}"' if label else self.reason
+        left_out = humanize.listed([skip_line(skip) for skip in self.skipped], MOST_LISTED)
+        return "\n".join([first, *(f"not saved: {line}" for line in left_out)])
 
 
 def _choose(store: Store, request: SaveRequest) -> Choice:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from gitcp.errors import BadValue
-from gitcp.model import RESERVED
+from gitcp.model import RESERVED, Skip
 
 LONGEST_NAME = 255
 LONGEST_PATH = 4096
@@ -88,6 +88,12 @@ def folded(path: bytes) -> str:
     import unicodedata  # rarely needed
 
     return unicodedata.normalize("NFC", path.decode("utf-8", "surrogateescape")).casefold()
+
+
+def skip_line(skip: Skip) -> str:
+    """Return a skipped path with its reason, on one line."""
+    detail = f", {skip.detail}" if skip.detail else ""
+    return f"{display(skip.path)}  ({skip.reason.value}{detail})"
 
 
 def display(path: bytes) -> str:

@@ -122,8 +122,8 @@ def test_save_and_look(checkpoints: Checkpoints, project: Project) -> None:
     assert not checkpoints.save(session="nightly").saved
 
 
-def test_what_a_save_did_is_one_line(checkpoints: Checkpoints) -> None:
-    """`print(saved)`: the id and the label, or why nothing was saved."""
+def test_what_a_save_did_is_one_line(checkpoints: Checkpoints, project: Project) -> None:
+    """`print(saved)`: the id and the label, or why nothing was saved; then what was left out."""
     first = checkpoints.save("two\nlines", session="work")
     again = checkpoints.save(session="work")
 
@@ -131,6 +131,13 @@ def test_what_a_save_did_is_one_line(checkpoints: Checkpoints) -> None:
     assert str(again) == again.reason
     assert str(again).startswith("nothing changed")
     assert len(str(again).splitlines()) == 1
+    assert again.skipped == ()
+    project.write("large.bin", b"x" * (11 << 20))
+    left_out = checkpoints.save(session="work", force=True)
+    assert [(skip.path, skip.reason.value) for skip in left_out.skipped] == [
+        (b"large.bin", "too-large")
+    ]
+    assert str(left_out).splitlines()[1].startswith("not saved: large.bin  (too-large")
 
 
 def test_very_name(checkpoints: Checkpoints) -> None:

@@ -1,0 +1,103 @@
+"""What a restore would do, as a value: to look at, to approve, and to carry out as approved."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from gitcp import humanize
+from gitcp.history.live import Turn
+from gitcp.model import Checkpoint
+from gitcp.restoring.merge import Conflict
+from gitcp.restoring.others import OtherSession
+from gitcp.restoring.placing import Placed
+from gitcp.restoring.plan import FilePlan
+from gitcp.store import Summary
+from gitcp.value import Value
+from gitcp.worktree.paths import display
+
+
+class RestorePlan(Value):
+    """What a restore would do.
+
+    `later` are the checkpoints newer than the target, newest first. `effects` are the compensations
+    recorded since and not run; a restore runs none. `others` are the other sessions that changed
+    since the target what the restore would change. `conflicts` are the paths that `mine` cannot
+    merge: they are kept, or have conflict markers; `conflicting` are those who changed them, too.
+    `turns` are those of agents that may write into the restored files. If no file and no
+    conversation changes, but another conversation becomes the current one, `instead_of` describes
+    the one that is current.
+    """
+
+    target: Checkpoint
+    files: FilePlan
+    placed: Placed | None
+    later: tuple[Summary, ...]
+    effects: tuple[str, ...]
+    others: tuple[OtherSession, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    conflicting: tuple[OtherSession, ...] = ()
+    instead_of: str = ""
+    turns: tuple[Turn, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.files) or (self.placed is not None and self.placed.changes)
+
+    @property
+    def digest(self) -> str:
+        """A SHA-256 of everything that the restore would do: the same in another process, another
+        one as soon as a file that it concerns is another one. What agents do meanwhile is no part
+        of it, nor is an id that only the restore assigns.
+        """
+        placed = self.placed and (
+            self.placed.agent,
+            self.placed.messages,
+            sorted(self.placed.mended.items()),
+            self.placed.elsewhere,
+            [write.how for write in self.placed.placement.files],
+        )
+        others = [(each.session, each.paths) for each in self.others]
+        return digest_of(
+            self.target.commit,
+            self.files,
+            placed,
+            self.effects,
+            others,
+            self.conflicts,
+            self.instead_of,
+        )
+
+    def __str__(self) -> str:
+        """Return a page that a person can approve: every path, and what becomes of it."""
+        label = self.target.note.label
+        head = f'restore {self.target.id} "{label}"' if label else f"restore {self.target.id}"
+        lines = [f"{head}  ({self.target.created:%Y-%m-%d %H:%M} UTC)", *self._file_lines()]
+        if self.placed is not None:
+            what = humanize.count(self.placed.messages, "message")
+            change = f"would return to {what}" if self.placed.changes else "is unchanged"
+            lines.append(f"  the {self.placed.agent} conversation {change}")
+        for each in self.others:
+            lines += _listed(f"changed by session {each.session} as well", each.paths)
+        lines += [f"  conflict: {display(each.path)}  ({each.why})" for each in self.conflicts]
+        lines += [f"  not undone: {command}" for command in self.effects]
+        if not (self or self.instead_of or self.conflicts):
+            lines.append("  nothing to restore")
+        return "\n".join([*lines, f"plan {self.digest}"])
+
+    def _file_lines(self) -> list[str]:
+        removed = [step.path for step in (*self.files.clear, *self.files.remove)]
+        lines = _listed("would be written", [step.path for step in self.files.write])
+        lines += _listed("would be removed", removed)
+        lines += _listed("would get other permissions", [p.path for p in self.files.permissions])
+        lines += _listed("would be created, a directory", self.files.make_directories)
+        lines += _listed("would be removed, if empty", self.files.remove_directories)
+        return lines + [f"  kept: {display(k.path)}  ({k.reason})" for k in self.files.kept]
+
+
+def digest_of(*parts: object) -> str:
+    """Return the SHA-256 of values of a plan."""
+    return hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()
+
+
+def _listed(what: str, paths: Sequence[bytes]) -> list[str]:
+    return [f"  {what}: {display(path)}" for path in paths]
