@@ -137,6 +137,14 @@ class Skip(AtPath):
     detail: str = ""
 
 
+class Unlocked(AtPath):
+    """An SQLite database that was captured without its locks, so perhaps in the middle of a
+    transaction: `holder` is the process that kept them.
+    """
+
+    holder: str = ""
+
+
 class Conversion(AtPath):
     """How a file's bytes are derived from its blob, as git's checkout would do it.
 
@@ -209,7 +217,7 @@ class Snapshot(Value):
     index entries that differ from the files (or whose file is missing), `untracked` the captured
     paths that are not in the index (a directory ends in "/" and includes all below it), `conflicts`
     the unmerged entries. `outputs` are paths that are captured, ignored or too large as they may
-    be, since a program named them.
+    be, since a program named them. `unlocked` are databases that were captured without their locks.
     """
 
     tree: Oid
@@ -227,6 +235,7 @@ class Snapshot(Value):
     untracked: tuple[bytes, ...] = ()
     conflicts: tuple[IndexEntry, ...] = ()
     outputs: tuple[bytes, ...] = ()
+    unlocked: tuple[Unlocked, ...] = ()
 
     @property
     def has_files(self) -> bool:

@@ -10,7 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitcp.model import Checkpoint, Conversation, FileChange, Handoff, Kind, Skip, Snapshot
+from gitcp.model import (
+    Checkpoint,
+    Conversation,
+    FileChange,
+    Handoff,
+    Kind,
+    Skip,
+    Snapshot,
+    Unlocked,
+)
 from gitcp.safe import is_joiner
 from gitcp.store import subject
 from gitcp.wire import encode_time, position_texts
@@ -60,6 +69,7 @@ def _page(checkpoint: Checkpoint, changes: str) -> str:
         *_handoff(note.handoff),
         changes,
         _skipped(checkpoint.snapshot.skipped),
+        _unlocked(checkpoint.snapshot.unlocked),
         *_conversation(checkpoint.conversation),
         f"To go back: {code(f'gitcp restore {checkpoint.id}')}",
     ]
@@ -140,6 +150,13 @@ def _skipped(skipped: Sequence[Skip]) -> str:
         for skip in skipped[:MOST_SKIPS]
     ]
     return f"Not captured ({len(skipped)}):\n\n" + _list(lines, len(skipped))
+
+
+def _unlocked(databases: Sequence[Unlocked]) -> str:
+    if not databases:
+        return ""
+    lines = [f"- {_path(each.path)}: {code(each.holder)} held its locks" for each in databases]
+    return f"Captured without a lock ({len(databases)}):\n\n" + _list(lines, len(databases))
 
 
 def _conversation(conversation: Conversation | None) -> Iterator[str]:

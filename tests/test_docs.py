@@ -13,10 +13,12 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import time
 import tomllib
 from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,7 @@ from gitcp.model import (
     Stream,
     Submodule,
     Trigger,
+    Unlocked,
 )
 from gitcp.secrets.scan import fingerprint
 from gitcp.state import settings
@@ -648,6 +651,14 @@ def _worktrees(project: Project) -> list[str]:
     return [project.gitcp(*command, "--json", check=0).out for command in commands]
 
 
+@contextmanager
+def _locked_database(path: Path) -> Iterator[None]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as app:
+        app.execute("create table t(a)")
+        app.execute("begin exclusive")
+        yield
+
+
 def _printed(project: Project) -> dict[str, set[str]]:
     """The keys of the documents that the commands print, by schema; `a.b` for the key b of the
     object a.
@@ -678,7 +689,8 @@ def _printed(project: Project) -> dict[str, set[str]]:
     project.write(".claude/settings.json", "no JSON")
     inner = Project(project.root / "inner")
     inner.write("new.txt", "in no commit\n")
-    texts += [project.gitcp("save", "one", *noted, "--json", check=0).out]
+    with _locked_database(project.root / "app.db"):
+        texts += [project.gitcp("save", "one", *noted, "--json", check=0).out]
     shutil.rmtree(inner.root)
     texts.append(
         project.gitcp(
@@ -854,6 +866,7 @@ def everything() -> Any:
         untracked=(b"new",),
         conflicts=(IndexEntry(b"b", 0o100644, oid, 1),),
         outputs=(b"out",),
+        unlocked=(Unlocked(b"app.db", "python (pid 1)"),),
     )
     digest = Digest(2, LastMessage("user", "text", "m1"), "prompt", "title", "2.1", "model")
     return replace(

@@ -224,6 +224,8 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
             "git/index",
             # one number for each path and directory of a scan, which is what a look compares
             "fastpath/stat_check worktree/reading worktree/records worktree/scan worktree/blobs",
+            # a script that imports nothing
+            "worktree/sqlite_locks",
             # other names of one file
             "restoring/apply",
             # when a file changed, beside when a tool ran
@@ -235,6 +237,7 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
         r"(?m)^TYPE_CHECKING = False",
         (
             "__init__",
+            "worktree/sqlite_locks",
             "agents clock fingerprint regular state_files trusted_cache user_state",
             "fastpath/answer fastpath/hook_memo fastpath/nodes fastpath/stat_check",
             "fastpath/watch_ipc fastpath/watched",

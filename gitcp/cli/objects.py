@@ -29,6 +29,7 @@ from gitcp.model import (
     Span,
     StepName,
     Trigger,
+    Unlocked,
 )
 from gitcp.value import Value, replace
 from gitcp.wire import Json
@@ -91,11 +92,14 @@ class Conversation(Value):
 
 
 class Files(Value):
-    """How many files a checkpoint has, how many changed, and what was not saved."""
+    """How many files a checkpoint has, how many changed, what was not saved, and which databases
+    were saved without their locks.
+    """
 
     total: int
     changed: int
     skipped: tuple[Skip, ...]
+    unlocked: tuple[Unlocked, ...]
 
 
 class Checkpoint(Value):
@@ -421,7 +425,7 @@ def checkpoint(checkpoint: model.Checkpoint, tags: Sequence[str]) -> Json:
             base=snapshot.base.commit,
             branch=snapshot.base.branch,
             conversation=_conversation(checkpoint.conversation),
-            files=Files(snapshot.total, checkpoint.changed, snapshot.skipped),
+            files=Files(snapshot.total, checkpoint.changed, snapshot.skipped, snapshot.unlocked),
             facts=note.facts,
             handoff=note.handoff,
             position=wire.position_texts(note.position),

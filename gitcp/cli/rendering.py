@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gitcp import humanize, wire
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Color, Output, Styled
-from gitcp.model import Claim, FileChange, Handoff, Kind, Note, Run
+from gitcp.model import Claim, FileChange, Handoff, Kind, Note, Run, Unlocked
 from gitcp.value import EMPTY
 from gitcp.worktree.paths import display
 
@@ -136,6 +136,12 @@ def others(output: Output, by: Mapping[bytes, Claim]) -> None:
     width = max((len(display(path)) for path in by), default=0)
     lines = [f"{display(path).ljust(width)}  {by[path]}" for path in sorted(by)]
     items(output, "Changed by others", humanize.listed(lines, LAST_LINES))
+
+
+def unlocked(database: Unlocked) -> str:
+    """Return a database that was captured without its locks, on one line."""
+    why = f"{database.holder} held its locks: it may be captured in mid-transaction"
+    return f"{display(database.path)}  ({why})"
 
 
 def patch(output: Output, text: bytes) -> None:

@@ -376,7 +376,12 @@ def _rest(saved: Saved, inner: tuple[Skip, ...]) -> list[str]:
     """
     skipped = (*inner, *saved.taken.snapshot.skipped)
     left_out = humanize.listed([skip_line(skip) for skip in skipped], SHOWN)
-    return [f"conversation: {saved.why}", *(f"not saved: {line}" for line in left_out)]
+    unlocked = [rendering.unlocked(each) for each in saved.taken.snapshot.unlocked]
+    return [
+        f"conversation: {saved.why}",
+        *(f"not saved: {line}" for line in left_out),
+        *(f"saved without a lock: {line}" for line in unlocked),
+    ]
 
 
 def _extent(checkpoint: Checkpoint) -> str:

@@ -215,6 +215,7 @@ def _print_peculiar(context: Context, checkpoint: Checkpoint) -> None:
     snapshot = checkpoint.snapshot
     blocks: dict[str, Sequence[str]] = {
         "Not captured": [skip_line(skip) for skip in snapshot.skipped],
+        "Saved without a lock": [rendering.unlocked(each) for each in snapshot.unlocked],
         "Nested repositories, not saved": [_at(n.path, n.head) for n in snapshot.nested],
         "Submodules": [_at(s.path, s.commit) for s in snapshot.submodules],
         "Stored without conversion (raw)": _raw(context, checkpoint),

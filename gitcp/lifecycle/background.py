@@ -7,21 +7,17 @@ shell starts a new Python and detaches it, without our descriptors.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from gitcp.worktree.interpreter import interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from gitcp.git.repo import Repository
-
-PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?")
-"""Names of a Python interpreter. A program that embeds Python may report
-itself, and would be started again.
-"""
 
 PROGRAM = """import ast, importlib, os, sys
 task = ast.literal_eval(sys.argv[1])
@@ -61,13 +57,6 @@ def start(repo: Repository, program: str, task: Mapping[str, Any]) -> None:
             start_new_session=True,
             check=False,
         )
-
-
-def interpreter() -> str | None:
-    """Return the Python interpreter that runs this program, None if Python is embedded."""
-    path = sys.executable or ""
-    is_python = PYTHON.fullmatch(os.path.basename(path)) and not getattr(sys, "frozen", False)
-    return path if is_python and os.access(path, os.X_OK) else None
 
 
 def opened(

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from gitcp import progress
 from gitcp.errors import StoreDamaged
 from gitcp.fastpath.stat_check import UNSETTLED
 from gitcp.git.index import STAGE, Index, Slot, git_mode
 from gitcp.git.trees import lookup
-from gitcp.model import SYMLINK, Oid, SkipReason
+from gitcp.model import SYMLINK, Oid, SkipReason, Unlocked
 from gitcp.value import EMPTY
+from gitcp.worktree import sqlite_files, sqlite_locks
 from gitcp.worktree.attributes import Attributes, ConversionHints
 from gitcp.worktree.reading import Unstable, blocks, consume, read, reason, settled
 from gitcp.worktree.records import RAW, SEGMENTS, File, ScannedDirectory, stamp_of
@@ -40,6 +41,8 @@ SEGMENT_ABOVE = 1 << 20
 """Files larger than this many bytes that are only appended to are stored as segments."""
 
 LFS = ("", False, "", True)
+
+T = TypeVar("T")
 
 
 class _Shorter(Exception):
@@ -69,10 +72,10 @@ class WrittenFile(NamedTuple):
 
 class Job:
     """A file to capture: its location and lstat result. `slots` are its index entries, () if
-    untracked; `known` is what was captured of it last.
+    untracked; `known` is what was captured of it last. `copy` is its content, if it was copied.
     """
 
-    __slots__ = ("attributes", "known", "name", "record", "slots", "status")
+    __slots__ = ("attributes", "copy", "known", "name", "record", "slots", "status")
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class Job:
         self.status = status
         self.slots = slots
         self.known = known
+        self.copy: BinaryIO | None = None
         self.attributes: tuple[str, ...] | None = known.attributes if known else None
 
     @property
@@ -105,7 +109,8 @@ class Blobs:
     data. `segmented` are files to store as segments if they are large, and of those
     `promised` the caller says that they were only appended to. `trusted` returns whether all that a
     remembered file needs is stored. `has_new_links` tells whether a file got a name more; `written`
-    are files that this process has just written.
+    are files that this process has just written. `unlocked` are databases whose locks another
+    program kept.
     """
 
     def __init__(
@@ -137,6 +142,8 @@ class Blobs:
         self._root = os.fsencode(repo.root) + b"/"
         self._advance: progress.Advance = progress.ignore
         self.has_new_links = False
+        self.unlocked: list[Unlocked] = []
+        self._waiting = sqlite_files.Waiting()
 
     def mode(self, st_mode: int, slots: tuple[Slot, ...]) -> int:
         """Return the file's mode in a tree. Without executable bits or symbolic links in the file
@@ -158,7 +165,12 @@ class Blobs:
         DiskFull, GitFailed.
         """
         jobs = [job for job in jobs if not self._capture_written(job)]
-        unproven = list(self._unproven(jobs))
+        databases, jobs = self._split(jobs)
+        self._capture_all(list(self._unproven(jobs)))
+        for (_, name), members in databases.items():
+            self._capture_database(name, members)
+
+    def _capture_all(self, unproven: Sequence[Job]) -> None:
         total = sum(job.status.st_size for job in unproven)
         with progress.task("storing files", progress.BYTES, total) as self._advance:
             suspects = [
@@ -180,6 +192,95 @@ class Blobs:
             return False
         self._record(job, job.status, bytes.fromhex(written.oid))
         return True
+
+    # ------------------------------------------------------------ databases
+
+    def _split(self, jobs: list[Job]) -> tuple[dict[tuple[bytes, bytes], list[Job]], list[Job]]:
+        """Return the files of SQLite databases, by the path of the directory and the name of the
+        database, and the other files.
+        """
+        databases: dict[tuple[bytes, bytes], list[Job]] = {}
+        others = []
+        named = {(job.record.path, job.name) for job in jobs}
+        for job in jobs:
+            name = self._database(job, named)
+            if name is None:
+                others.append(job)
+            else:
+                databases.setdefault((job.record.path, name), []).append(job)
+        return databases, others
+
+    def _database(self, job: Job, named: Container[tuple[bytes, bytes]]) -> bytes | None:
+        """Return the name of the captured database that a file belongs to, or is."""
+        if not stat.S_ISREG(job.status.st_mode):
+            return None
+        record, name = job.record, sqlite_files.database_of(job.name)
+        if name is not None and (name in record.files or (record.path, name) in named):
+            path = self._root + record.below(name)
+            return None if sqlite_files.size_of_database(path) is None else name
+        size = job.status.st_size
+        if not size or size % sqlite_files.PAGE:
+            return None
+        is_database = sqlite_files.size_of_database(self._root + job.path) is not None
+        return job.name if is_database else None
+
+    def _capture_database(self, name: bytes, jobs: list[Job]) -> None:
+        """Capture the files of a database as they are at one moment: those to capture, and others
+        that changed, came or went since they were looked at.
+        """
+        record, wanted = jobs[0].record, {job.name: job for job in jobs}
+        files = {each: name + each for each in sqlite_locks.MEMBERS}
+        known = {
+            each: record.files[file].stamp
+            for each, file in files.items()
+            if file in record.files and file not in wanted and record.files[file].settled
+        }
+        path = self._root + record.below(name)
+        try:
+            with sqlite_files.copied(path, known, self._waiting) as (copies, holder):
+                for each, file in files.items():
+                    self._capture_member(record, file, wanted.get(file), copies.get(each))
+        except FileNotFoundError:
+            record.stamp = UNSETTLED
+            for job in jobs:
+                record.files.pop(job.name, None)
+            return
+        except OSError as error:
+            why = reason(error, record.below(name)) if error.errno else str(error)
+            for job in jobs:
+                record.skip(job.name, SkipReason.UNREADABLE, why)
+                record.watched[job.name] = UNSETTLED
+            return
+        if holder:
+            self._note_unlocked(record, files.values(), record.below(name), holder)
+
+    def _capture_member(
+        self,
+        record: ScannedDirectory,
+        name: bytes,
+        job: Job | None,
+        copy: sqlite_files.Copied | None,
+    ) -> None:
+        if copy is None:
+            if record.files.pop(name, None) is not None or job is not None:
+                record.stamp = UNSETTLED
+            return
+        if copy.content is None:
+            return
+        if job is None:
+            slots = record.folder.files.get(name, ())
+            job = Job(record, name, copy.status, slots, record.files.get(name))
+        job.status, job.copy = copy.status, copy.content
+        self._capture_all([job])
+        job.copy = None
+
+    def _note_unlocked(
+        self, record: ScannedDirectory, names: Iterable[bytes], path: bytes, holder: str
+    ) -> None:
+        for name in names:
+            if name in record.files:  # to be captured again
+                record.files[name] = record.files[name]._replace(settled=False)
+        self.unlocked.append(Unlocked(path, holder))
 
     # ------------------------------------------------------------ known from the index
 
@@ -248,6 +349,23 @@ class Blobs:
 
     # ------------------------------------------------------------ read
 
+    def _read(self, job: Job) -> tuple[bytes, os.stat_result]:
+        if job.copy is None:
+            return read(self._root + job.path, job.status)
+        job.copy.seek(0)
+        return job.copy.read(), job.status
+
+    def _consume(
+        self, job: Job, take: Callable[[int, os.stat_result], T | None]
+    ) -> tuple[T, os.stat_result]:
+        if job.copy is None:
+            return consume(self._root + job.path, job.status, take)
+        os.lseek(job.copy.fileno(), 0, os.SEEK_SET)
+        result = take(job.copy.fileno(), job.status)
+        if result is None:
+            raise Unstable
+        return result, job.status
+
     def _try_capture(self, job: Job, capture: Callable[[Job], bool]) -> bool:
         """Return whether the file was handled: captured, or skipped with a reason."""
         record, name = job.record, job.name
@@ -268,12 +386,13 @@ class Blobs:
         path = self._root + job.path
         if stat.S_ISLNK(job.status.st_mode):
             return self._capture_link(job, path)
-        if job.status.st_size > SEGMENT_ABOVE and not job.slots and job.path in self._segmented:
+        is_large = job.status.st_size > SEGMENT_ABOVE and job.copy is None
+        if is_large and not job.slots and job.path in self._segmented:
             return self._capture_segments(job, path)
         is_link = self._stands_for_link(job)
         if job.status.st_size > STREAM_ABOVE:
             return (is_link or not self._hints.may_convert_any()) and self._stream(job)
-        data, status = read(path, job.status)
+        data, status = self._read(job)
         if not is_link and self._hints.may_convert(data):
             return False
         self._record(job, status, bytes.fromhex(self._objects.writer.write_blob(data)))
@@ -334,9 +453,8 @@ class Blobs:
 
     def _stream(self, job: Job, how: str | None = None) -> bool:
         objects = self._objects
-        oid, status = consume(
-            self._root + job.path,
-            job.status,
+        oid, status = self._consume(
+            job,
             lambda file, stat_result: objects.writer.write_stream(
                 stat_result.st_size, self._with_progress(blocks(file))
             ),
@@ -397,7 +515,7 @@ class Blobs:
             return self._stream(job)
         if job.status.st_size > CONVERT_UP_TO:
             return self._stream(job, RAW)
-        data, status = read(self._root + job.path, job.status)
+        data, status = self._read(job)
         crlf, object_format = lambda: self._is_indexed_crlf(job), self._repo.object_format
         stored = store(job.path, data, rule, crlf, object_format)
         blob, conversion = stored or (data, None)
@@ -422,7 +540,7 @@ class Blobs:
     def _capture_raw(self, job: Job) -> bool:
         if job.status.st_size > STREAM_ABOVE:
             return self._stream(job, RAW)
-        data, status = read(self._root + job.path, job.status)
+        data, status = self._read(job)
         oid = bytes.fromhex(self._objects.writer.write_blob(data))
         self._record(job, status, oid, None if oid == job.indexed else RAW)
         return True
@@ -449,7 +567,7 @@ class Blobs:
             _is_file_of(lfs_object(lfs_dir, digest), job.status.st_size) for digest in pointers
         ):
             return False
-        digest, status = consume(self._root + job.path, job.status, _sha256)
+        digest, status = self._consume(job, _sha256)
         if digest not in pointers or not _is_file_of(lfs_object(lfs_dir, digest), status.st_size):
             return False
         self._record(job, status, pointers[digest], LFS)

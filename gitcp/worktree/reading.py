@@ -15,6 +15,7 @@ from typing import TypeVar
 from gitcp import clock, fingerprint
 from gitcp.errors import GitcpError
 from gitcp.fastpath.stat_check import UNSETTLED
+from gitcp.worktree import sqlite_files
 
 TRIES = 3
 BLOCK = 1 << 20
@@ -58,7 +59,7 @@ def consume(
             result = take(descriptor, status)
             after = os.fstat(descriptor)
         finally:
-            os.close(descriptor)
+            sqlite_files.close(descriptor)
         if result is not None and fingerprint.of(status) == fingerprint.of(after):
             return result, after
         status = os.lstat(path)

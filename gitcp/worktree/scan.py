@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gitcp import progress
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.fastpath.stat_check import ANYTHING, GONE, UNSETTLED
 from gitcp.git.index import Folder, Index, Slot, folder_of, git_mode
-from gitcp.model import GITLINK, RESERVED, SYMLINK, Oid, SkipReason
+from gitcp.model import GITLINK, RESERVED, SYMLINK, Oid, SkipReason, Unlocked
 from gitcp.value import Value
-from gitcp.worktree import nested, sqlite_files
+from gitcp.worktree import nested, sqlite_files, sqlite_locks
 from gitcp.worktree.blobs import Blobs, Job
 from gitcp.worktree.dependencies import DEPENDENCIES, is_overfull
 from gitcp.worktree.paths import TEMPORARY, is_temporary, name_problem, names_store, problem
@@ -125,6 +126,11 @@ class Scan:
                 self._walk(path, ignored=line.ignored, included=line.included)
             self._capture(BATCH)
         self._capture()
+
+    @property
+    def unlocked(self) -> tuple[Unlocked, ...]:
+        """Return the databases that were captured without their locks."""
+        return tuple(sorted(self._blobs.unlocked, key=lambda each: each.path))
 
     @property
     def has_new_links(self) -> bool:
@@ -372,6 +378,7 @@ class Scan:
             status = os.lstat(full)
         except FileNotFoundError:
             record.stamp = UNSETTLED
+            self._look_again(record, sqlite_files.database_of(name))
             return
         except OSError as error:
             record.skip(name, SkipReason.UNREADABLE, reason(error, name))
@@ -390,6 +397,16 @@ class Scan:
                 record.files[name] = known if known.mode == mode else known._replace(mode=mode)
             else:
                 self._jobs.append(Job(record, name, status, slots, known))
+
+    def _look_again(self, record: ScannedDirectory, database: bytes | None) -> None:
+        """Capture a database again whose log has just gone: it went into the database."""
+        known = record.files.get(database) if database is not None else None
+        if database is None or known is None:
+            return
+        with suppress(OSError):
+            status = os.lstat(self._full(record.below(database)))
+            slots = record.folder.files.get(database, ())
+            self._jobs.append(Job(record, database, status, slots, known))
 
     def _unchanged_files(
         self,
@@ -436,6 +453,12 @@ class Scan:
         is_small = size <= self._scope.max_untracked_file
         return bool(slots) or is_small or record.below(database) in self._scope.outputs
 
+    def _is_shared_memory(self, record: ScannedDirectory, name: bytes) -> bool:
+        database = sqlite_files.database_of(name, (sqlite_locks.MEMORY,))
+        if database is None:
+            return False
+        return sqlite_files.size_of_database(self._full(record.below(database))) is not None
+
     def _is_storable(
         self, record: ScannedDirectory, name: bytes, status: os.stat_result, slots: tuple[Slot, ...]
     ) -> bool:
@@ -452,8 +475,12 @@ class Scan:
         if (reason_text := name_problem(record.below(name), name)) is not None:
             record.skip(name, SkipReason.BAD_NAME, reason_text)
             return False
+        if self._is_shared_memory(record, name):
+            record.skip(name, SkipReason.SPECIAL, "memory that SQLite's processes share")
+            return False
         too_large = status.st_size > self._scope.max_untracked_file
-        if too_large and record.below(name) not in self._scope.outputs:
+        is_named = record.below(name) in self._scope.outputs
+        if too_large and not is_named and not self._is_sidecar(record, name):
             record.skip(name, SkipReason.TOO_LARGE, f"{status.st_size} bytes")
             record.watched[name] = self._stamp(status)
             return False

@@ -33,6 +33,7 @@ from gitcp.model import (
     SkipReason,
     Snapshot,
     Submodule,
+    Unlocked,
 )
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree import known_index, nested, outputs, records, state
@@ -182,6 +183,8 @@ def take(
     if snapshotter.lost is not None:
         snapshot = replace(snapshot, skipped=(*snapshot.skipped, snapshotter.lost))
     stamps = _stamps(current)
+    unlocked = snapshotter.unlocked
+    snapshot = replace(snapshot, unlocked=unlocked) if unlocked else snapshot
     captured = tuple(path for path in limits.outputs if stamps(path) is not None)
     snapshot = replace(snapshot, outputs=captured) if captured else snapshot
 
@@ -287,6 +290,7 @@ class _Snapshotter:
         self._written: Mapping[bytes, WrittenFile] = EMPTY
         self._root = os.fsencode(repo.root)
         self.lost: Skip | None = None
+        self.unlocked: tuple[Unlocked, ...] = ()
 
     def take(
         self, memory: Memory | None, index_file: Fingerprint | None, since: PartialScan | None
@@ -324,6 +328,7 @@ class _Snapshotter:
         if scan.has_new_links and self._is_narrow():
             # a write through one name of a file is not reported where it has the other
             scan.scan_changed(dict(self._compare(memory, None)))
+        self.unlocked = scan.unlocked
         assembly.update(scan.records)
         updated = self._memory(hints, assembly.root(), memory.file, (index_file, digest))
         return updated._replace(scanned=None if scan.gone else scan.records)
@@ -391,6 +396,7 @@ class _Snapshotter:
         file = state.Nodes(None)
         assembly = _Assembly(self._objects, file, PreviousScan(), self._basis)
         scan.scan_all(assembly.add)
+        self.unlocked = scan.unlocked
         return self._memory(hints, assembly.root(), file, (index_file, index.digest))
 
     def _memory(

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gitcp.errors import BadValue, DiskFull, GitcpError
 from gitcp.git import fsync
+from gitcp.worktree import sqlite_files
 from gitcp.worktree.directories import (
     KINDS,
     Directories,
@@ -125,7 +126,7 @@ class Writer:
                 while chunk := os.read(descriptor, CHUNK):
                     yield chunk
             finally:
-                os.close(descriptor)
+                sqlite_files.close(descriptor)
 
     def readlink(self, path: bytes) -> bytes:
         """Return the target of the symbolic link at `path`. Raises PathBlocked for anything

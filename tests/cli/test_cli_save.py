@@ -119,7 +119,7 @@ def test_json(project: Project, talk: Talk) -> None:
         "model": None,
         "session_id": SESSION,
     }
-    assert found["files"] == {"total": 2, "changed": 1, "skipped": []}
+    assert found["files"] == {"total": 2, "changed": 1, "skipped": [], "unlocked": []}
     assert list(found["conversation"]) == [
         "format",
         "messages",
