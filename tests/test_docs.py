@@ -531,12 +531,20 @@ def _faulty(project: Project) -> str:
 
 
 def _bisected(project: Project) -> str:
-    """What is printed of the checkpoint that made a command fail."""
+    """What is printed of the checkpoint that made a command fail, and of the tokens used."""
     tried = Project(project.root.parent / "tried")
     for content in ("good", "bad"):
         tried.write("a.txt", content)
         tried.gitcp("save", check=0)
-    return tried.gitcp("bisect", "run", "--json", "grep", "-q", "good", "a.txt", check=0).out
+    searched = tried.gitcp("bisect", "run", "--json", "grep", "-q", "good", "a.txt", check=0).out
+    usage = {"input_tokens": 1, "output_tokens": 2}
+    message = {"id": "m1", "model": "opus", "usage": usage}
+    talk = Talk(tried, "b15ec700-0000-4000-8000-000000000000")
+    talk.say("Go on.")
+    with talk.path.open("a") as file:
+        file.write(json.dumps({"type": "assistant", "uuid": "a1", "message": message}) + "\n")
+    tried.gitcp("save", check=0)
+    return searched + tried.gitcp("stats", "--tokens", "--json", check=0).out
 
 
 def _reviewed(project: Project) -> str:

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from gitcp import clock, regular, wire
 from gitcp.adapters import base, installed, long_lines
-from gitcp.adapters.base import Adapter, Found, Listed, Message, Origin, Running, Stored, Unlisted
+from gitcp.adapters.base import (
+    Adapter,
+    Found,
+    Listed,
+    Message,
+    Origin,
+    Running,
+    Stored,
+    Unlisted,
+    Usage,
+)
 from gitcp.agents import SAVED, KnownAgent
 from gitcp.errors import BadValue, ConversationUnreadable
 from gitcp.model import MAIN, Host, Source
@@ -59,6 +69,18 @@ def load_or_generic(name: str) -> Adapter:
 def for_format(name: str) -> Adapter:
     """Return the adapter for conversations of this format."""
     return load("generic") if name in PLAIN_FORMATS else load_or_generic(name)
+
+
+TOKENS = ("claude-code", "codex", "gemini", "opencode")
+"""Agents whose transcripts record the tokens of each request, in the module `usage`."""
+
+
+def usage(format: str, lines: Iterable[bytes]) -> Iterator[Usage]:
+    """Yield the tokens in a stream of a conversation; nothing for a format that records none."""
+    if format not in TOKENS:
+        return iter(())
+    tokens: Iterator[Usage] = import_module(f"{MODULES[format]}.usage").usage(lines)
+    return tokens
 
 
 def converter(name: str) -> Converter:

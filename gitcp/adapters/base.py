@@ -138,6 +138,24 @@ class Image(Value):
         return None if self.data is None else len(self.data.rstrip("=")) * 3 // 4
 
 
+class Usage(NamedTuple):
+    """The tokens of one request to a model, as the agent recorded them.
+
+    `key` names the request: of several records with one key, the last counts. `input` are those
+    that were neither read from a cache nor written to one; `output` includes thinking. `time` is
+    the agent's own format. `cost` is what the agent says that it cost, in US dollars.
+    """
+
+    key: str
+    model: str
+    input: int
+    output: int
+    cache_read: int = 0
+    cache_write: int = 0
+    time: str | None = None
+    cost: float | None = None
+
+
 class Message(Value):
     """One displayed part of a turn.
 
@@ -371,6 +389,12 @@ def string(fields: dict[str, Any], name: str) -> str | None:
     """Return a field that is a string, else None."""
     value = fields.get(name)
     return value if isinstance(value, str) else None
+
+
+def tokens(fields: Any, name: str) -> int:
+    """Return a number of tokens from a record; 0 if it has none."""
+    value = fields.get(name) if isinstance(fields, dict) else None
+    return max(value, 0) if isinstance(value, int) else 0
 
 
 def message_of(fields: dict[str, Any]) -> dict[str, Any]:

@@ -93,6 +93,7 @@ FORMS = {
         "gitcp.cli.compensate", "Run compensations for effects outside the files"
     ),
     "sessions --size": Form("gitcp.cli.stats", "Show the disk usage of checkpoints"),
+    "sessions --tokens": Form("gitcp.cli.tokens", "Show the tokens that conversations used"),
     "sessions rename": Form("gitcp.cli.rename", "Rename a session"),
 }
 """Each is a command by itself: its options are those of no other form."""
@@ -108,6 +109,7 @@ SPELLINGS = {
     "rename": "sessions rename",
     "secrets": "push --scan",
     "stats": "sessions --size",
+    "stats --tokens": "sessions --tokens",
     "version": "--version",
     "worktree remove": "fork --remove",
     "bisect run": "bisect",

@@ -16,6 +16,7 @@ from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
     from gitcp.adapters.base import Message
+    from gitcp.history.tokens import Tokens
     from gitcp.saving.save import Unread
     from gitcp.store import Summary
 
@@ -181,6 +182,14 @@ def _body(text: str, longest: int | None) -> Iterator[str]:
     if longest is not None and len(text) > longest:
         text = f"{text[:longest]}\n… {humanize.count(len(text) - longest, 'character')} more"
     yield from text.rstrip("\n").split("\n")
+
+
+def tokens(spent: Tokens) -> str:
+    """Return tokens on one line: `12,345 in (10,000 from the cache), 678 out, 9 requests`."""
+    read = spent.input + spent.cache_read + spent.cache_write
+    cached = f" ({spent.cache_read:,} from the cache)" if spent.cache_read else ""
+    requests = humanize.count(spent.requests, "request")
+    return f"{read:,} in{cached}, {spent.output:,} out, {requests}"
 
 
 def missed(directory: bytes) -> str:

@@ -15,7 +15,7 @@ from gitcp.cli.options import LOOKED, PATHS, WORDS, Command, json_option, rare, 
 from gitcp.cli.output import BOLD, Styled
 from gitcp.errors import BadValue, RevisionNotFound
 from gitcp.git import trees
-from gitcp.history import authors, revisions, show
+from gitcp.history import authors, revisions, show, tokens
 from gitcp.history.diff import compare, staged, tree_before
 from gitcp.model import SYMLINK, Checkpoint, Conversation
 from gitcp.value import Value
@@ -265,6 +265,9 @@ def _print_conversation(context: Context, conversation: Conversation) -> None:
         else []
     )
     output.line(Styled("Conversation", BOLD), f"  {', '.join(about)}")
+    spent = tokens.summed(tokens.of_conversation(context.store, conversation).values())
+    if spent.requests:
+        output.line(f"  tokens: {rendering.tokens(spent)}")
     if digest.title:
         output.line(f"  {digest.title}")
     output.line()

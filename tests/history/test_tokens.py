@@ -1,0 +1,77 @@
+"""Tokens of sessions: each request once, and those apart that a restore took back."""
+
+from __future__ import annotations
+
+import json
+
+from gitcp.history import tokens
+from gitcp.history.tokens import Tokens
+from gitcp.lifecycle.fork import ForkRequest, fork
+from gitcp.model import Trigger
+from gitcp.store import Store
+
+from driver import Project
+from samples import open_store, save
+
+
+def stream(*ids: str) -> dict[str, bytes]:
+    """A transcript with these answers, of ten tokens each."""
+    return {"main": b"".join(map(_answer, ids))}
+
+
+def _answer(id: str) -> bytes:
+    usage = {"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 7}
+    message = {"id": id, "model": f"model-{id[0]}", "usage": usage}
+    fields = {"type": "assistant", "timestamp": f"2026-11-0{id[1]}T09:00:00Z", "message": message}
+    return json.dumps(fields).encode() + b"\n"
+
+
+def counted(store: Store, by: str = "session") -> dict[str, Tokens]:
+    return tokens.counted(tokens.of_sessions(store, store.sessions()).values(), by)
+
+
+def test_once(project: Project) -> None:
+    """A conversation that grows is counted at its end, with its sub-agents."""
+    store = open_store(project)
+    save(store, "alpha", streams=stream("a1"))
+    save(store, "alpha", streams={**stream("a1", "a2"), "agents/x": _answer("b2")})
+    assert counted(store) == {"alpha": Tokens(3, 3, 6, 21)}
+    assert counted(store, "model") == {
+        "model-a": Tokens(2, 2, 4, 14),
+        "model-b": Tokens(1, 1, 2, 7),
+    }
+    assert list(counted(store, "day")) == ["2026-11-01", "2026-11-02"]
+    assert list(counted(store, "agent")) == ["claude-code"]
+    assert list(counted(store, "branch")) == ["main"]
+
+
+def test_abandoned(project: Project) -> None:
+    """Turns that a restore took back are counted, and counted apart; those that came again are
+    not.
+    """
+    store = open_store(project)
+    save(store, "alpha", streams=stream("a1"))
+    save(store, "alpha", streams=stream("a1", "a2"))
+    save(store, "alpha", streams=stream("a1", "a2", "a3"), trigger=Trigger.BEFORE_RESTORE)
+    save(store, "alpha", streams=stream("a1"), trigger=Trigger.RESTORE)
+    save(store, "alpha", streams=stream("a1", "a4"))
+    assert counted(store) == {"alpha": Tokens(4, 4, 8, 28, abandoned=20)}
+
+
+def test_fork(project: Project) -> None:
+    """What two sessions share belongs to the older one."""
+    store = open_store(project)
+    point = save(store, "alpha", streams=stream("a1", "a2"))
+    fork(store, ForkRequest(point, project.root, "other"))
+    save(open_store(project), "other", streams=stream("a1", "a2", "a3"))
+    assert counted(open_store(project)) == {
+        "alpha": Tokens(2, 2, 4, 14),
+        "other": Tokens(1, 1, 2, 7),
+    }
+
+
+def test_no_conversation(project: Project) -> None:
+    """A session of files alone has none."""
+    store = open_store(project)
+    save(store, "alpha")
+    assert counted(store) == {}
