@@ -77,7 +77,12 @@ class StoreDamaged(GitcpError):
 
 
 class FormatTooNew(StoreDamaged):
-    """A checkpoint in a format that this version does not know."""
+    """A checkpoint in a format that this version does not know. The hint upgrades gitcp."""
+
+    def __init__(self, message: str, candidates: tuple[str, ...] = ()) -> None:
+        from gitcp import installed  # rarely
+
+        super().__init__(message, candidates, hint=installed.upgrade())
 
 
 class NotTrusted(GitcpError):

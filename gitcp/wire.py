@@ -445,8 +445,7 @@ def _check_format(document: Any, commit: Oid) -> None:
         raise Invalid(".format")
     if number not in READABLE:
         raise FormatTooNew(
-            f"checkpoint {commit[:10]} has format {number}; this gitcp reads up to {FORMAT}",
-            hint="pip install --upgrade gitcp-checkpoints",
+            f"checkpoint {commit[:10]} has format {number}; this gitcp reads up to {FORMAT}"
         )
 
 

@@ -474,9 +474,7 @@ def _parsed(data: bytes) -> Iterator[tuple[Entry, bytes, int]]:
         yield parsed
         offset += parsed[2]
     if OTHER.match(data, offset):
-        raise FormatTooNew(
-            "a newer gitcp has written here last", hint="pip install --upgrade gitcp-checkpoints"
-        )
+        raise FormatTooNew("a newer gitcp has written here last")
 
 
 def _record(data: bytes, offset: int) -> tuple[Entry, bytes, int] | None:

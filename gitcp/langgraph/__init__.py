@@ -5,11 +5,10 @@ Needs the extra `langgraph`; without it, the import error names the package to i
 
 try:
     import langgraph.checkpoint.base  # noqa: F401 -- only whether it is there
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "gitcp.langgraph needs LangGraph: pip install 'gitcp-checkpoints[langgraph]'",
-        name=error.name,
-    ) from None
+except ImportError as error:
+    from gitcp.integrations.extras import missing
+
+    raise missing("gitcp.langgraph", "langgraph", error) from None
 
 from gitcp.langgraph.saver import GitSaver
 

@@ -152,8 +152,7 @@ def read(objects: Objects, tree: Oid) -> Loaded:
         fields = wire.loads(objects.reader.read_blob(entry.oid))
         if isinstance(fields["format"], int) and fields["format"] > FORMAT:
             raise FormatTooNew(
-                f"the state has format {fields['format']}; this gitcp reads up to {FORMAT}",
-                hint="pip install --upgrade gitcp-checkpoints",
+                f"the state has format {fields['format']}; this gitcp reads up to {FORMAT}"
             )
         values = {
             name: _read_value(objects, tree, *value_fields)

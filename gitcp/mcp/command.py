@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
+from gitcp import installed
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command
 from gitcp.errors import GitcpError
 
 MISSING = "gitcp mcp needs the package mcp, which is not installed"
-INSTALL = "pip install 'gitcp-checkpoints[mcp]'"
 
 
 @click.command(cls=Command)
@@ -30,5 +30,5 @@ def command(context: Context) -> None:
         # Without the extra, the first one that is missing is anyio: an internal error once.
         if error.name is None or error.name.partition(".")[0] == "gitcp":
             raise
-        raise GitcpError(MISSING, hint=INSTALL) from None
+        raise GitcpError(MISSING, hint=installed.install_extra("mcp")) from None
     serve(str(context.cwd))

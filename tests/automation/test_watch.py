@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from talk import Talk
 
+from gitcp import installed
 from gitcp.automation.watching import saves as op
 from gitcp.automation.watching.saves import Pace, Task
 from gitcp.automation.watching.watcher import Relevance, Stop, Watcher, WatchfilesWatcher, watcher
@@ -322,7 +323,7 @@ def test_not_installed(project: Project, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(GitcpError, match="needs the package watchfiles") as error:
         by_watchfiles(open_store(project).repo)
 
-    assert error.value.hint == "pip install 'gitcp-checkpoints[watch]'"
+    assert error.value.hint == installed.install_extra("watch")
 
 
 # ---------------------------------------------------------------- the pace

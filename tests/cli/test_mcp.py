@@ -17,6 +17,7 @@ from mcp_client import Called, Tools, with_tools
 from talk import Talk
 
 import gitcp
+from gitcp import installed
 from gitcp.mcp import hints
 
 from driver import SOURCE, Project
@@ -671,7 +672,7 @@ def test_not_installed(project: Project, tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert "gitcp mcp needs the package mcp" in done.stderr
-    assert "hint: pip install 'gitcp-checkpoints[mcp]'" in done.stderr
+    assert f"hint: {installed.install_extra('mcp')}\n" in done.stderr
 
 
 @pytest.mark.parametrize("missing", ["anyio", "mcp", "pydantic"])
@@ -690,5 +691,5 @@ def test_without_the_extra(project: Project, missing: str) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "error: gitcp mcp needs the package mcp, which is not installed\n"
-        "hint: pip install 'gitcp-checkpoints[mcp]'\n"
+        f"hint: {installed.install_extra('mcp')}\n"
     )

@@ -30,6 +30,7 @@ with warnings.catch_warnings():
 
     from gitcp.adk import GitSessionService
 
+from gitcp import installed
 from gitcp.errors import BadValue
 
 from driver import Project
@@ -231,4 +232,4 @@ def test_missing_extra(tmp_path: Path) -> None:
         "import sys; sys.modules['google.adk.errors._stale_session_error'] = None; import gitcp.adk"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'gitcp-checkpoints[adk]'" in done.stderr
+    assert installed.install_extra("adk") in done.stderr

@@ -22,6 +22,7 @@ from agent_framework import (
     handler,
 )
 
+from gitcp import installed
 from gitcp.agent_framework import GitCheckpointStorage
 
 from driver import Project
@@ -160,5 +161,5 @@ def test_missing_extra() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert done.stderr.splitlines()[-1].endswith(
-        "agent_framework: pip install 'gitcp-checkpoints[agent-framework]'"
+        f"agent_framework: {installed.install_extra('agent-framework')}"
     )

@@ -27,6 +27,7 @@ from claude_agent_sdk import (
 from claude_agent_sdk.testing import run_session_store_conformance
 
 import gitcp
+from gitcp import installed
 from gitcp.claude import GitSessionStore, options
 from gitcp.errors import BadValue, Refused, RevisionNotFound
 from gitcp.model import Host
@@ -451,5 +452,5 @@ def test_missing_extra() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert done.stderr.splitlines()[-1].endswith(
-        "claude_agent_sdk: pip install 'gitcp-checkpoints[claude]'"
+        f"claude_agent_sdk: {installed.install_extra('claude')}"
     )

@@ -27,7 +27,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 
-from gitcp import wire
+from gitcp import installed, wire
 from gitcp.errors import BadValue, FormatTooNew, Refused, StoreDamaged
 from gitcp.git.reader import ObjectReader
 from gitcp.langgraph import GitSaver, keys, pieces, record
@@ -601,7 +601,7 @@ def test_missing_extra() -> None:
         text=True,
     )
 
-    assert "pip install 'gitcp-checkpoints[langgraph]'" in done.stderr
+    assert installed.install_extra("langgraph") in done.stderr
 
 
 def test_secrets_are_found(project: Project) -> None:

@@ -23,6 +23,7 @@ from openai.types.responses import (
     ResponseOutputText,
 )
 
+from gitcp import installed
 from gitcp.errors import BadValue, Refused, RevisionNotFound
 from gitcp.integrations.thread import Thread
 from gitcp.openai_agents import GitSession, SessionClosed
@@ -331,4 +332,5 @@ def test_missing_extra() -> None:
     program = "import sys; sys.modules['agents'] = None; import gitcp.openai_agents"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
-    assert done.stderr.splitlines()[-1].endswith("agents: pip install 'gitcp-checkpoints[openai]'")
+    wanted = f"agents: {installed.install_extra('openai')}"
+    assert done.stderr.splitlines()[-1].endswith(wanted)

@@ -19,6 +19,7 @@ from strands.storage import InMemoryStorage, Storage
 from strands.storage.storage import _resolve_namespace
 from strands.types.exceptions import StorageError
 
+from gitcp import installed
 from gitcp.strands import GitStorage
 
 from driver import Project
@@ -225,6 +226,4 @@ def test_missing_extra() -> None:
     program = "import sys; sys.modules['strands'] = None; import gitcp.strands"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
-    assert done.stderr.splitlines()[-1].endswith(
-        "strands: pip install 'gitcp-checkpoints[strands]'"
-    )
+    assert done.stderr.splitlines()[-1].endswith(f"strands: {installed.install_extra('strands')}")

@@ -20,7 +20,7 @@ import pytest
 from described import described, digest, plain
 from talk import Talk
 
-from gitcp import wire
+from gitcp import installed, wire
 from gitcp.errors import FormatTooNew
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Host, Note, Oid
@@ -191,7 +191,7 @@ def test_newer_format(project: Project) -> None:
         _last(project, "alpha")
     shown = project.gitcp("restore", "alpha@1", "--yes", check=13)
     assert "format 7777" in shown.err
-    assert "pip install --upgrade" in shown.err
+    assert f"hint: {installed.upgrade()}\n" in shown.err
 
 
 def test_unknown_field(project: Project) -> None:

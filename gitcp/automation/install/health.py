@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-from gitcp import adapters, clock, humanize
+from gitcp import adapters, clock, humanize, installed
 from gitcp.adapters.base import Found
 from gitcp.agents import KNOWN, KnownAgent
 from gitcp.automation.install import command, plan, switches, trial
@@ -206,7 +206,7 @@ def _not_understood(store: Store) -> Iterator[Problem]:
             yield Problem(
                 f"gitcp finds no message in {conversation.path}, of {conversation.agent}: the "
                 "format may be newer than this gitcp, which saves the file as it is",
-                "pip install --upgrade gitcp",
+                installed.upgrade(),
             )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from gitcp import installed
 from gitcp.automation.watching import inotify
 from gitcp.automation.watching.journal import Journal
 from gitcp.automation.watching.server import Server
@@ -36,7 +37,6 @@ STEP_MS = 200
 TOGETHER_MS = 1000
 ADDED, MODIFIED, DELETED = 1, 2, 3
 MISSING = "watching needs the package watchfiles, which is not installed"
-INSTALL = "pip install 'gitcp-checkpoints[watch]'"
 
 QUIET, BATCH_SECONDS = 0.2, 1.0
 """Seconds without an event, and from the first, after which events count as one change."""
@@ -211,7 +211,7 @@ class WatchfilesWatcher:
         try:
             from watchfiles._rust_notify import RustNotify  # 10 ms, and an extra
         except ImportError:
-            raise GitcpError(MISSING, hint=INSTALL) from None
+            raise GitcpError(MISSING, hint=installed.install_extra("watch")) from None
         paths = self._watched_paths()
         while True:
             try:
