@@ -139,7 +139,7 @@ def run(directory: Path, host: Host, stage: Stage, *, color: bool) -> None:
 
 
 def _save_and_wreck(scene: _Scene) -> None:
-    scene.stage.tell("A project, and an agent at work on it.")
+    scene.stage.tell("A project with an agent at work.")
     scene.begin()
     scene.gitcp('save "before migration"')
     scene.saved = scene.everything()
@@ -150,7 +150,7 @@ def _save_and_wreck(scene: _Scene) -> None:
 
 def _go_back_and_forth(scene: _Scene) -> int:
     """Restore and undo; return the number of files that were compared after the restore."""
-    scene.stage.tell("Go back: the files, and what the agent knows.")
+    scene.stage.tell("Restore the files and the agent's memory.")
     scene.gitcp("restore 1 --yes")
     _same(scene.saved, scene.everything())
     scene.compare_conversations()

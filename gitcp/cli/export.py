@@ -104,7 +104,7 @@ def command(context: Context, /, **values: Any) -> None:
 
     A bundle contains the session up to REV: files, conversation, tags. Other formats contain the
     conversation: json and atif for programs, transcript as the agent wrote it, markdown for people;
-    --as converts it, and lists what has no place there. If a secret is found, nothing is written.
+    --as converts it, and lists what could not be. If a secret is found, nothing is written.
 
       gitcp export -o session.bundle
       gitcp export 12 -o talk.md

@@ -114,6 +114,7 @@ EXPLAINED: Mapping[str, tuple[str, str]] = {
     "bookmark": ("a checkpoint is named by a tag", "gitcp tag --list"),
     "checkout -": _EARLIER,
     "cherry-pick": _COPIES,
+    "cache": ("caches are in .git/gitcp and are built again when needed", "gitcp sessions --size"),
     "clean": _DELETES,
     "clone": ("git clones; sessions are fetched afterwards", "gitcp help fetch"),
     "commit --amend": _AMENDED,
@@ -130,6 +131,7 @@ EXPLAINED: Mapping[str, tuple[str, str]] = {
     "git init": ("gitcp saves into the repository that is here", "git init"),
     "label": _LABEL,
     "merge": ("sessions are never merged; gitcp restore REV PATH copies files", _COPIES[1]),
+    "migrate": ("every version reads the checkpoints of earlier ones", "gitcp doctor --store"),
     "mount": ("a checkpoint's files go to a directory", "gitcp restore REV --to DIR"),
     "mv": ("a session is renamed, no file", "gitcp help sessions rename"),
     "new": ("work goes on from a checkpoint after a restore", "gitcp help restore"),
@@ -142,6 +144,7 @@ EXPLAINED: Mapping[str, tuple[str, str]] = {
     "rebase": _NOT_EDITED,
     "reflog expire": _DELETES,
     "remove": _DELETES,
+    "resolve": ("gitcp leaves no conflicts in files, unless asked for --markers", "gitcp status"),
     "rev-parse": ("the commit is in the output for programs", "gitcp show --json"),
     "reset --hard ORIG_HEAD": ("the last restore is undone by undo", "gitcp undo"),
     "reword": _LABEL,
@@ -149,9 +152,11 @@ EXPLAINED: Mapping[str, tuple[str, str]] = {
     "rm": _DELETES,
     "self-update": ("what installed gitcp updates it", "gitcp doctor"),
     "settings": _SETTINGS,
+    "sparse": ("git decides which files are checked out", "gitcp status"),
     "split": _NOT_EDITED,
     "squash": _NOT_EDITED,
     "stash": _STASH,
+    "submodule": ("submodules are not entered; their commits are recorded", "git submodule status"),
     "switch -": _EARLIER,
     "unlock": ("gitcp's locks end with their process", "gitcp doctor"),
     "upgrade": ("what installed gitcp updates it", "gitcp doctor"),
@@ -220,8 +225,14 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
         "--prune": Refused("what a remote deleted stays here", "gitcp sessions --fetched"),
         "--rebase": IGNORED,
     },
-    "find": {"-r": Refused("it searches all checkpoints", "gitcp find {rest}")},
+    "find": {
+        "--snapshot": Refused("it searches all checkpoints", "gitcp find {others}"),
+        "-r": Refused("it searches all checkpoints", "gitcp find {rest}"),
+    },
     "fork": {"-b": Instead("--branch")},
+    "init": {
+        "--repo": Refused("the repository of a directory is used", "gitcp -C {value} init"),
+    },
     "log": {
         "--after": Instead("--since"),
         "--before": Instead("--until"),
@@ -262,6 +273,7 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
         "--source": FIRST,
         "--staged": Refused("gitcp does not change git's index", "git restore --staged PATH"),
         "--target": Instead("--to"),
+        "--verify": Refused("what was written is always verified", "gitcp restore {rest}"),
         "-f": Refused(
             "your state is saved first, so nothing has to be forced", "gitcp restore {rest}"
         ),
@@ -285,6 +297,10 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
         "-v": IGNORED,
     },
     "sessions": {"--all": IGNORED, "-l": IGNORED},
+    "sessions --size": {
+        "--mode": Refused("it shows all sizes", "gitcp sessions --size"),
+        "-v": IGNORED,
+    },
     "show": {
         "--no-patch": IGNORED,
         "--summary": IGNORED,
@@ -326,6 +342,8 @@ EVERYWHERE: Mapping[str, Instead | Refused] = {
 
 EXTRA = {"sessions": "log"}
 """Commands without an argument, and the one that has it."""
+ALONE = ("sessions --size", "log --operations")
+"""Forms that show everything, and take no argument."""
 
 ROOT_OPTIONS: Mapping[str, tuple[str, str]] = {
     "--continue": ("the agent is continued by resume", "gitcp resume"),
@@ -490,6 +508,8 @@ def _refused(
 
 def extra_word(command: str, words: Sequence[str]) -> str | None:
     """Return the line that was meant by a word which a command does not take; None if unknown."""
+    if command in ALONE:
+        return f"gitcp {command}"
     return typed_line(EXTRA[command], words) if command in EXTRA else None
 
 

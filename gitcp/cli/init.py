@@ -19,7 +19,7 @@ from gitcp.sharing import join as join_op
 
 @click.command(cls=Command)
 @click.option(
-    "--join", is_flag=True, help="move the checkpoints into the git repository made here since"
+    "--join", is_flag=True, help="move checkpoints into the git repository made here later"
 )
 @click.option(
     "--trust", is_flag=True, help="use the settings of a store that was moved or unpacked here"

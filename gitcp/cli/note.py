@@ -51,7 +51,7 @@ class Options(NoteOptions):
 @note_options
 @click.option("--edit", "-e", is_flag=True, help="edit the pending note in your editor")
 @click.option("--show", is_flag=True, help="show the pending note (the default)")
-@click.option("--clear", is_flag=True, help="discard the pending note")
+@click.option("--clear", is_flag=True, help="discard the pending note, and end the handoff")
 @exact_session_option
 @json_option
 @click.pass_obj
@@ -79,6 +79,8 @@ def command(context: Context, /, **values: Any) -> None:
     session = session_op.named(context.store, name)
     if ways == ["clear"]:
         op.clear(context.store, session)
+        if (of := session or context.current(None)) is not None:
+            op.clear_handoff(context.store, of)
     elif ways == ["edit"]:
         op.put(context.store, session, _edited(context, session))
     elif note != Note():
@@ -145,3 +147,5 @@ def _print(context: Context, notes: tuple[PendingNote, ...], *, as_json: bool) -
         context.output.line(Styled(f"Pending note for the next checkpoint {whose}:", BOLD))
         for line in op.format_lines(each.note).splitlines():
             context.output.line(f"  {line}")
+        if removed := op.removed(each.note):
+            context.output.line(f"  ({', '.join(removed)}: removed)")

@@ -343,7 +343,7 @@ class Command(click.Command):
         text = " ".join((ctx.params[str(first.name)], *words))
         hint = shlex.join(["gitcp", *str(self.name).split(), text])
         shown = first.make_metavar(ctx).strip("[]")
-        return BadValue(f"{shown} with several words must be quoted", hint=hint)
+        return BadValue(f"{shown} needs quotes if it has spaces", hint=hint)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         pieces = super().collect_usage_pieces(ctx)
@@ -426,7 +426,7 @@ yes_option = click.option("--yes", "-y", is_flag=True, help="do not ask")
 
 mine_option = click.option("--mine", is_flag=True, help="restore only what this session changed")
 whole_tree_option = click.option(
-    "--whole-tree", is_flag=True, help="also undo changes of sessions at work"
+    "--whole-tree", is_flag=True, help="also undo changes of other active sessions"
 )
 """For commands that restore files."""
 
@@ -475,7 +475,9 @@ trust_option = click.option(
 """For commands that let a checkpoint act on this machine."""
 
 note_options = together(
-    click.option("--phase", type=PHASE, metavar="NAME", help="the phase of the work"),
+    click.option(
+        "--phase", type=PHASE, metavar="NAME", help="the stage of the work, until another is named"
+    ),
     rare(click.option("--objective", type=WORDS, metavar="TEXT", help="the objective of the work")),
     click.option(
         "--fact",

@@ -74,10 +74,8 @@ class Options(Value):
 @allow_option
 @allow_filtered_option
 @click.option("--redact", is_flag=True, help="push a copy with the secrets redacted")
-@click.option("--force", is_flag=True, help="replace a session rewritten here; delete one not here")
-@click.option(
-    "--delete", "-d", is_flag=True, help="delete the sessions on the remote, nothing here"
-)
+@click.option("--force", is_flag=True, help="overwrite the remote copy after a prune or purge")
+@click.option("--delete", "-d", is_flag=True, help="delete the sessions from the remote only")
 @click.option("--dry-run", "-n", is_flag=True, help="compare and scan, push nothing")
 @yes_option
 @session_option

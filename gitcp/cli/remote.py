@@ -49,7 +49,7 @@ class Options(Value):
 )
 @allow_filtered_option
 @click.option(
-    "--as-branches", is_flag=True, help="use branches and tags, for hosts that take nothing else"
+    "--as-branches", is_flag=True, help="store as branches and tags, for hosts that reject others"
 )
 @click.option("--off", is_flag=True, help="stop pushing checkpoints there")
 @json_option

@@ -356,7 +356,7 @@ def print_report(
     output, target = context.output, report.target
     if report.checkpoint is None and not directory:
         why = _why_nothing(report.kept)
-        output.line(f"nothing was restored: {why} {target.id}{quoted(target)}")
+        output.line(f"nothing to restore: {why} {target.id}{quoted(target)}")
     else:
         print_done(context, report)
     group(output.line, humanize.count(len(report.written), "file") + " written", report.written)
@@ -419,7 +419,7 @@ def print_resume(context: Context, placed: Placed, directory: str) -> None:
     latest = placed.placement.latest
     if latest is not None:
         context.output.line(
-            f"`{' '.join(latest.command)}` continues another session: {latest.session_id}"
+            f"`{' '.join(latest.command)}` would resume another session: {latest.session_id}"
         )
 
 

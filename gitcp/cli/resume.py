@@ -70,7 +70,7 @@ def command(context: Context, /, **values: Any) -> None:
 
     Without REV, continues the session: files are unchanged, and the conversation is restored only
     if it is missing. With REV, restores both first, after asking. --with continues in another
-    agent, in a new session, and lists what has no place there.
+    agent, in a new session, and lists what could not be converted.
 
       gitcp resume
       gitcp resume 12

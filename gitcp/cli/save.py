@@ -71,7 +71,7 @@ class Options(NoteOptions):
 @click.command(cls=Command)
 @click.argument("label", type=WORDS, required=False)
 @click.option(
-    "--message", "-m", type=WORDS, metavar="LABEL", help="the label (another way to give it)"
+    "--message", "-m", type=WORDS, metavar="LABEL", help="the label, what this checkpoint is"
 )
 @note_options
 @rare(

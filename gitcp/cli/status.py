@@ -197,7 +197,7 @@ def _print(context: Context, current: Status, *, is_silent: bool) -> None:
     if current.base.operation:
         output.line(
             Styled("In progress   ", BOLD),
-            f"a {current.base.operation}: a restore would be refused",
+            f"a {current.base.operation}: finish it before you restore",
         )
     _print_problems(output, current)
     _print_files(output, current)

@@ -64,7 +64,8 @@ OTHER_TOOLS = {
 def command(context: Context, /, **values: Any) -> None:
     """Name a checkpoint, or list tags
 
-    Prune never drops a tagged checkpoint. The name can be used as a revision.
+    A tag is a name to find a checkpoint again; prune never drops a tagged one. A label describes a
+    checkpoint, a phase is a stage of the work: gitcp save -h.
 
       gitcp tag before-migration
       gitcp tag works 12 -m "all tests pass"

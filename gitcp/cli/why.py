@@ -21,7 +21,7 @@ from gitcp.worktree.paths import display
 
 PLACE = re.compile(r"(.+):([0-9]{1,9})", re.DOTALL)
 MOST = 20
-SOMEBODY = "unclaimed: written by you or a script, by no session that gitcp knows of"
+SOMEBODY = "unclaimed: not written by any recorded session, so by you or a script"
 
 
 @click.command(cls=Command)

@@ -69,7 +69,7 @@ class Status(Value):
     `why` is the reason. `noted`: a note is pending for that save. `damage` are lines about sessions
     that cannot be read. `watcher` is what watches the working tree (None: nothing); `missed` is a
     directory in which it did not report a change, so that it is not trusted. `faults` is what is
-    broken of git's. `automatic` is the last save that nobody asked for.
+    broken of git's. `automatic` is the last automatic save.
     """
 
     session: str | None

@@ -222,7 +222,7 @@ def require_merged(
             listed,
             hint=f"gitcp {command} --whole-tree  (also undoes everything that changed since)",
         )
-    names = [each.session or "somebody else" for each in others]
+    names = [each.session or "another session" for each in others]
     whose = f", also changed by {', '.join(names)}" if request.program and names else ""
     whole = f"gitcp restore {request.target.id} --files --whole-tree"
     error = OthersAffected(

@@ -39,10 +39,10 @@ def require(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
     active = acting(store, checkpoint)
     lines = tuple(f"{paths.display(path)}  {why}" for path, why in active[:20])
     more = (f"… and {len(active) - 20:,} more",) if len(active) > 20 else ()
-    warning = "Its conversation would instruct your agent"
-    warning += "; these of its files could act on this machine" if active else ""
+    warning = "Its conversation can steer your agent"
+    warning += "; these of its files can run code here" if active else ""
     raise NotTrusted(
-        f"{checkpoint.id} comes from somebody else: nothing was changed. {warning}",
+        f"{checkpoint.id} is not from this repository: nothing was changed. {warning}",
         (*lines, *more),
         hint=(
             f"gitcp show {checkpoint.commit[:10]}  (if you trust it, repeat the command with "

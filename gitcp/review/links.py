@@ -232,14 +232,14 @@ def between(repo: Repository, text: str | None) -> Ends:
     tip = commit(repo, head or "HEAD")
     if tip is None:
         raise BadValue(
-            f"{head or 'HEAD'} names no commit; nothing to review", hint="git log --oneline"
+            f"{head or 'HEAD'} is no commit; nothing to review", hint="git log --oneline"
         )
     branch = _named(repo, head or "HEAD")
     if base:
         start = commit(repo, base) or _of_a_remote(repo, base)
         if start is None:
             raise BadValue(
-                f"{base} names no commit in this repository (in CI, check out the full history)",
+                f"there is no commit {base} here (in CI, check out the full history)",
                 hint="git fetch",
             )
         return Ends(merge_base(repo, start, tip) or start, tip, branch, base)

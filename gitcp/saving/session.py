@@ -98,7 +98,7 @@ def choose(
         return _choose_running(store, cwd, running)
     newest = _newest_conversation(store, cwd, agent)
     if newest is None:
-        return Choice(manual(store), None, "no agent's conversation belongs to this directory")
+        return Choice(manual(store), None, "no agent conversation found for this directory")
     match, existing, why = newest
     if existing:
         return _choice(existing, match, why)

@@ -213,4 +213,6 @@ def _check_url(repo: Repository, name: str, url: str) -> None:
         )
     is_path = url.startswith(("/", "./", "../"))
     if is_path and not os.path.lexists(os.path.join(repo.root, url)):
-        raise BadValue(f"{url} does not exist: nothing was changed", hint=f"git init --bare {url}")
+        raise BadValue(
+            f"there is no repository at {url}: nothing was changed", hint=f"gitcp remote {name} URL"
+        )

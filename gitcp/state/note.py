@@ -130,6 +130,19 @@ def clear(store: Store, session: str | None) -> None:
         _write(store.repo, remaining)
 
 
+def clear_handoff(store: Store, session: str) -> None:
+    """Replace the pending note of a session by one with which its next checkpoint inherits no
+    handoff. Writes nothing if its last checkpoint has none.
+    """
+    tip = store.tip(session)
+    last = store.read(tip) if tip else None
+    if last is None or last.note.handoff == Handoff():
+        return
+    nothing = ("",)
+    handoff = Handoff(task="", decisions=nothing, failed=nothing, next=nothing, active=nothing)
+    put(store, session, Note(handoff=handoff))
+
+
 def pending_for(repo: Repository, session: str) -> Note | None:
     """Return the pending note for the next save of this session, if any. An unreadable file counts
     as none: it must not fail a save.
@@ -198,6 +211,13 @@ def format_lines(note: Note) -> str:
     ]
     lines += [(key, text) for key, field in LISTS.items() for text in getattr(note.handoff, field)]
     return "".join(f"{key}: " + text.replace("\n", "\n  ") + "\n" for key, text in lines if text)
+
+
+def removed(note: Note) -> list[str]:
+    """Return the keys of the handoff whose earlier entries the note removes."""
+    handoff = note.handoff
+    keys = [key for key, field in LISTS.items() if "" in getattr(handoff, field)]
+    return [*(["task"] if handoff.task == "" else []), *keys]
 
 
 def read(text: str) -> Note:

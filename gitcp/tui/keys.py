@@ -37,7 +37,7 @@ MOVING = (
     Key("3", "3", "pane('preview')", "go to the preview"),
     Key("tab,l,right", "Tab l →", "next_pane(1)", "next pane"),
     Key("shift+tab,h,left", "Shift-Tab h ←", "next_pane(-1)", "previous pane"),
-    Key("enter", "Enter", "open", "open: a session, folded steps, a file", "open"),
+    Key("enter", "Enter", "open", "open session or file, expand steps", "open"),
     Key("right_square_bracket", "]", "tab(1)", "next tab of the preview"),
     Key("left_square_bracket", "[", "tab(-1)", "previous tab of the preview", "tabs"),
     Key("J,ctrl+d", "J Ctrl-d", "scroll_preview(1)", "scroll the preview down"),
@@ -145,7 +145,7 @@ ACTS = (
 )
 
 APP = (
-    Key("colon", ":", "acts", "every act by name", ""),
+    Key("colon", ":", "acts", "command palette", ""),
     Key("question_mark", "?", "keys", "every key", "keys"),
     Key("q,ctrl+c", "q Ctrl-c", "quit", "quit", "quit"),
 )
@@ -156,7 +156,7 @@ FOOTER = (
 )
 """What the footer names, the most useful first: on a narrow terminal only these have room."""
 
-SECTIONS = (("Move", MOVING), ("Look", LOOKING), ("Act", ACTS), ("Else", APP))
+SECTIONS = (("Move", MOVING), ("Look", LOOKING), ("Act", ACTS), ("Other", APP))
 KEYS = tuple(key for _, keys in SECTIONS for key in keys)
 
 PLAN = (

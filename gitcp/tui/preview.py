@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gitcp import wire
 from gitcp.errors import GitcpError
 from gitcp.git import quoted
-from gitcp.model import Checkpoint, Claim, Oid
+from gitcp.model import Checkpoint, Claim, Oid, Trigger
 from gitcp.store import Store
 from gitcp.tui.lines import Line, Part, wrapped
 from gitcp.worktree.paths import display
@@ -435,7 +435,8 @@ def _handoff(checkpoint: Checkpoint, width: int) -> list[Block]:
 def _facts(checkpoint: Checkpoint) -> Iterator[str]:
     snapshot, agent = checkpoint.snapshot, checkpoint.agent
     yield f"{checkpoint.id}  {checkpoint.created:%Y-%m-%d %H:%M:%S %z}"
-    yield f"made by {checkpoint.trigger.value}"
+    is_manual = checkpoint.trigger is Trigger.MANUAL
+    yield "saved manually" if is_manual else f"made by {checkpoint.trigger.value}"
     if agent is not None:
         yield " ".join(filter(None, (agent.name, agent.version, agent.model)))
     if snapshot.base.unknown:

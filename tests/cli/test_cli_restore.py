@@ -180,7 +180,7 @@ def test_nothing_to_do(project: Project, talk: Talk) -> None:
     project.gitcp("save", check=0)
     said = project.gitcp("restore", check=0).out
 
-    assert said.startswith("nothing was restored: everything already matches e7baae82@2")
+    assert said.startswith("nothing to restore: everything already matches e7baae82@2")
     assert project.json("restore")["checkpoint"] is None
     assert project.json("show")["number"] == 2
 
@@ -201,7 +201,7 @@ def test_nothing_to_do_makes_no_checkpoint(project: Project) -> None:
     for args in (("1", "--files", "--yes"), ("1", "--files"), ("1", "--", "a")):
         with project.guard():
             said = project.gitcp("restore", *args, check=0).out
-        assert "nothing was restored" in said
+        assert "nothing to restore" in said
         assert project.gitcp("log", "--all", "--oneline", check=0).out == before
 
     document = project.json("restore", "1", "--files", "--yes")

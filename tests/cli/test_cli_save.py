@@ -86,7 +86,7 @@ def test_without_an_agent(project: Project) -> None:
     said = project.gitcp("save", check=0).out
 
     assert "(1 file changed, no conversation)" in said
-    assert "conversation: no agent's conversation belongs to this directory" in said
+    assert "conversation: no agent conversation found for this directory" in said
 
 
 def test_json(project: Project, talk: Talk) -> None:

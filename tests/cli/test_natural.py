@@ -21,7 +21,7 @@ CHANGING = {
         ("save -m 'add the parser'", 0, "saved manual"),
         ("save --force --message 'add the lexer'", 0, "saved manual"),
         ("save --force again -q", 0, ""),
-        ("save before migration", 2, "error: LABEL with several words must be quoted"),
+        ("save before migration", 2, "error: LABEL needs quotes if it has spaces"),
         (
             "save -m one two",
             2,
@@ -45,7 +45,7 @@ CHANGING = {
         ("restore 1 -- db.py -n", 2, "error: -n is neither in manual"),
         ("restore 1 db.py src --yes", 0, "restored manual"),
         ("undo --yes", 0, "restored manual"),
-        ("restore db.py --yes", 0, "nothing was restored: everything already matches"),
+        ("restore db.py --yes", 0, "nothing to restore: everything already matches"),
         ("restore lost.py --yes", 0, "restored lost.py from manual"),
         ("restore @^ --dry-run", 0, "restore manual"),
         ("restore @- --dry-run", 0, "restore manual"),

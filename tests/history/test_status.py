@@ -66,7 +66,7 @@ def test_since_the_last_save(project: Project, talk: Talk) -> None:
 
 
 def test_automatic_saves(project: Project, talk: Talk) -> None:
-    """Whether agents are set up, and which save was the last one that nobody asked for."""
+    """Whether agents are set up, and which save was the last automatic one."""
     off = "Auto-save     off; to set up your agents: gitcp enable\n"
     assert off in project.gitcp("status", check=0).out
     project.gitcp("enable", "claude", "--yes", check=0)
@@ -181,7 +181,8 @@ def test_in_the_middle_of_a_merge(project: Project, talk: Talk) -> None:
     project.write(project.git_dir / "MERGE_HEAD", project.git("rev-parse", "HEAD") + "\n")
 
     assert (
-        "In progress   a merge: a restore would be refused" in project.gitcp("status", check=0).out
+        "In progress   a merge: finish it before you restore"
+        in project.gitcp("status", check=0).out
     )
     assert project.json("status")["operation"] == "merge"
 
@@ -191,7 +192,7 @@ def test_without_an_agent(project: Project) -> None:
     project.write("a", "x")
     said = project.gitcp("status", check=0).out
 
-    assert "no agent's conversation belongs to this directory" in said
+    assert "no agent conversation found for this directory" in said
     assert "Files         1 file in no commit yet: 1 added" in said
     assert "\nConversation" not in said
 

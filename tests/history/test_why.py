@@ -54,7 +54,7 @@ def test_said(worked: Project) -> None:
     assert said[0] == "app.py:3  TWO"
     assert said[1].startswith('added by e7baae82@2 "second"  (')
     assert said[2:] == [
-        "unclaimed: written by you or a script, by no session that gitcp knows of",
+        "unclaimed: not written by any recorded session, so by you or a script",
         "last prompt before that: Make it loud.",
         "see: gitcp diff e7baae82@2~1 e7baae82@2 -- app.py",
     ]

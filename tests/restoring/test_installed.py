@@ -43,7 +43,7 @@ def test_stays(enabled: Project, *, is_saved: bool) -> None:
     assert ".claude/settings.json  (installed by gitcp since; gitcp disable removes it)" in done
     assert enabled.files() == after
     again = enabled.gitcp("restore", "1", "--yes", check=0).out
-    assert again.startswith("nothing was restored: everything else already matches ")
+    assert again.startswith("nothing to restore: everything else already matches ")
     hooked = [target for target in KNOWN if target.hooks.events]
     titles = ", ".join(target.title for target in hooked)
     assert f"Auto-save     set up for {titles}; " in enabled.gitcp("status", check=0).out

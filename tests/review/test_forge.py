@@ -382,7 +382,7 @@ def test_github_action(
     assert done.returncode == 0, done.stderr
     summary = (tmp_path / "summary").read_text()
     assert (tmp_path / "gitcp-review/review.html").exists()
-    assert ("`e7baae82@1` (the same content)" in summary) == (kind != "unreachable")
+    assert ("`e7baae82@1` (exact match)" in summary) == (kind != "unreachable")
     assert len(github.comments) == (kind == "own")
     assert ("::warning title=gitcp::" in done.stdout) == (kind == "unreachable"), done
     assert writes(github) == {"own": ["POST"], "fork": [], "unreachable": ["POST"]}[kind]

@@ -507,8 +507,8 @@ def test_files(work: Work, tmp_path: Path) -> None:
 
 def test_refused(work: Work) -> None:
     """What names no commit or session."""
-    assert "names no commit" in work.project.gitcp("review", "nowhere..", check=2).err
-    assert "names no commit" in work.project.gitcp("review", "main..nowhere", check=2).err
+    assert "there is no commit nowhere" in work.project.gitcp("review", "nowhere..", check=2).err
+    assert "nowhere is no commit" in work.project.gitcp("review", "main..nowhere", check=2).err
     assert "names no commit" in work.project.gitcp("review", "--since", "--output=x", check=2).err
     work.project.gitcp("review", "--session", "nobody", check=16)
     empty = Project(work.project.root.parent / "empty")

@@ -67,7 +67,7 @@ SHOWN = {
 
 def test_in_a_fresh_clone(clone: Project) -> None:
     """An empty store with fetched sessions is not nothing: each command looks at them."""
-    assert "comes from somebody else" in clone.gitcp("restore", "--yes", check=14).err
+    assert "is not from this repository" in clone.gitcp("restore", "--yes", check=14).err
     with clone.guard():
         for args, expected in SHOWN.items():
             assert expected in clone.gitcp(*args, check=0).out, args

@@ -35,6 +35,10 @@ def saved(project: Project) -> Project:
     return project
 
 
+FAILED_ENDS = "  (task, decided, failed, next, active: removed)\n"
+"""What `--clear` leaves pending of the fixture's handoff."""
+
+
 def last(project: Project, revision: str = "@") -> dict[str, Any]:
     found = project.json("show", revision)
     assert isinstance(found, dict)
@@ -172,6 +176,8 @@ def test_show_and_clear(saved: Project) -> None:
     assert "pending for the next save" in saved.gitcp("status", check=0).out
     assert "docs" not in saved.gitcp("note", "--clear", "--session", name, check=0).out
     assert "objective: ship" in saved.gitcp("note", check=0).out
+    assert saved.gitcp("note", "--clear", check=0).out.endswith(f":\n{FAILED_ENDS}")
+    saved.gitcp("save", check=0)
     assert saved.gitcp("note", "--clear", check=0).out == "no pending note\n"
     assert saved.json("status")["noted"] is False
 
@@ -236,7 +242,7 @@ def test_damaged(saved: Project) -> None:
     assert saved.gitcp("save", check=0).out.startswith("saved ")
 
     assert saved.gitcp("note", "--task", "x").code == 13
-    assert saved.gitcp("note", "--clear", check=0).out == "no pending note\n"
+    assert saved.gitcp("note", "--clear", check=0).out.endswith(f":\n{FAILED_ENDS}")
 
 
 @given(
@@ -276,6 +282,35 @@ def test_given_twice(saved: Project) -> None:
 
     assert op.pending_for(store.repo, name) == Note(phase="its own", objective="ship")
     assert op.pending_for(store.repo, "other") == Note(phase="any", objective="ship")
+
+
+def test_clear_ends_the_handoff(project: Project) -> None:
+    """After `note --clear` the next checkpoint has no entry of those before, and only new ones;
+    facts stay. It is said once.
+    """
+    words = ("--task", "t", "--decided", "d", "--next", "n", "--fact", "k=v")
+    project.gitcp("save", "one", "--session", "own", *words, check=0)
+    cleared = project.gitcp("note", "--clear", check=0)
+    project.gitcp("note", "--next", "later", "--session", "own", check=0)
+    project.gitcp("save", "two", "--session", "own", "--force", check=0)
+    shown = project.json("show", "own@2")
+    project.gitcp("note", "--clear", "--session", "own", check=0)
+    project.gitcp("save", "three", "--session", "own", "--force", check=0)
+
+    assert cleared.out == (
+        "Pending note for the next checkpoint of own:\n"
+        "  (task, decided, failed, next, active: removed)\n"
+    )
+    assert shown["handoff"] == {
+        "task": None,
+        "decisions": [],
+        "failed": [],
+        "next": ["later"],
+        "active": [],
+    }
+    assert project.json("show", "@")["handoff"]["next"] == []
+    assert project.json("show", "@")["facts"] == {"k": "v"}
+    assert project.gitcp("note", "--clear", check=0).out == "no pending note\n"
 
 
 def test_entries_are_removed(project: Project) -> None:

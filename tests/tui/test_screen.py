@@ -348,7 +348,7 @@ def test_trust(shop: Shop) -> None:
         await seen.until("y apply")
         await seen.pilot.press("y")
         text = await seen.until("T trust it")
-        assert "comes from somebody else" in text
+        assert "is not from this repository" in text
         assert not other.root.joinpath("schema.sql").exists()
         await seen.pilot.press("T")
         text = await seen.until("y apply")

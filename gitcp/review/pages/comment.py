@@ -41,7 +41,7 @@ BEGINNING = "<!-- gitcp:review v1"
 MARKER = re.compile(rf"\A{re.escape(BEGINNING)} head=({FULL_NAME})? checkpoint=(\S{{0,200}}) -->")
 HOW = {
     "trailer": "by its trailer",
-    "tree": "the same content",
+    "tree": "exact match",
     "patch": "the same lines",
     "part": "in part",
     "base": "by its position",
