@@ -60,7 +60,8 @@ class Hooks:
     notes there that it called one. `rewrites`: the transcript of a resumed session is complete at
     the next prompt. `always_compacts`: it announces a compaction before every request.
     `runs_others`: it runs Claude Code's hooks as well. `start_variable` names where it was started.
-    `shows`: it shows the user a hook's `systemMessage`. `is_plain`: it takes what a hook prints
+    `settings` is the module that knows where its hooks are turned off. `shows`: it shows the user a
+    hook's `systemMessage`. `is_plain`: it takes what a hook prints
     without `hookSpecificOutput`. `hears_at_start`: a notice at the start of a session reaches it.
     """
 
@@ -74,6 +75,7 @@ class Hooks:
         always_compacts: bool = False,
         runs_others: bool = False,
         start_variable: str = "",
+        settings: str = "",
         shows: bool = False,
         is_plain: bool = False,
         hears_at_start: bool = True,
@@ -85,6 +87,7 @@ class Hooks:
         self.always_compacts = always_compacts
         self.runs_others = runs_others
         self.start_variable = start_variable
+        self.settings = settings
         self.shows = shows
         self.is_plain = is_plain
         self.hears_at_start = hears_at_start
@@ -231,6 +234,7 @@ KNOWN = (
             },
             delay=0.5,
             start_variable="CLAUDE_PROJECT_DIR",
+            settings="gitcp.adapters.claude_code.hooks",
             shows=True,
         ),
     ),
@@ -262,6 +266,7 @@ KNOWN = (
                 "SessionEnd": END,
             },
             runs_others=True,
+            settings="gitcp.adapters.codex.hooks",
             shows=True,
         ),
     ),
@@ -299,6 +304,7 @@ KNOWN = (
             },
             rewrites=True,
             always_compacts=True,
+            settings="gitcp.adapters.gemini.hooks",
             hears_at_start=False,  # it ignores what is printed then
         ),
     ),
@@ -365,6 +371,7 @@ KNOWN = (
             delay=5.0,
             is_logged=True,
             runs_others=True,
+            settings="gitcp.adapters.copilot.hooks",
             is_plain=True,
         ),
     ),

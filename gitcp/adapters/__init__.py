@@ -297,19 +297,14 @@ def recognise_fields(fields: Mapping[str, Any]) -> Running | None:
     """Return the agent and session that a record of a transcript names, or a transcript that is one
     document; None if unknown.
     """
-    nested = {
-        name: value for name in ("payload", "data") if isinstance(value := fields.get(name), dict)
-    }
-    session = fields.get("sessionId")
-    marks = (
-        ("codex", fields.get("type") == "session_meta", nested.get("payload", {}).get("id")),
-        ("copilot", fields.get("type") == "session.start", nested.get("data", {}).get("sessionId")),
-        ("gemini", "projectHash" in fields, session),
-        ("claude-code", "uuid" in fields and "message" in fields, session),
-    )
-    for agent, is_marked, session_id in marks:
-        if is_marked and isinstance(session_id, str) and base.SESSION_ID.fullmatch(session_id):
-            return Running(agent, session_id)
+    candidates = (load(known.name) for known in SAVED.values())
+    for adapter in (*candidates, *installed.adapters()):
+        recognised: Callable[[Mapping[str, Any]], str | None] | None = getattr(
+            adapter, "recognise", None
+        )
+        session_id = recognised(fields) if recognised else None
+        if isinstance(session_id, str) and base.SESSION_ID.fullmatch(session_id):
+            return Running(adapter.NAME, session_id)
     return None
 
 

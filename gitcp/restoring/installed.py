@@ -9,34 +9,48 @@ also if a clone brought it. `gitcp disable` removes it, and a restore of its pat
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 
+from gitcp.agents import KNOWN
 from gitcp.errors import StoreDamaged
 from gitcp.restoring.plan import Disk, FilePlan, FileStep, Kept, Reader, parents
 from gitcp.value import replace
 
 REASON = "installed by gitcp since; gitcp disable removes it"
-OWN = re.compile(
-    rb"(?:.+/)?(?:\.(?:claude|gemini)/commands/gitcp/.+|\.opencode/command/gitcp/.+"
-    rb"|\.opencode/plugin/gitcp\.js|\.github/hooks/gitcp\.json|\.cursor/rules/gitcp\.mdc"
-    rb"|skills/gitcp/.+)"
-)
-"""Files of gitcp alone, in the project or in a directory of it."""
-SHARED = re.compile(
-    rb"(?:.+/)?(?:\.(?:claude|gemini)/settings\.json|\.codex/hooks\.json|AGENTS\.md"
-    rb"|\.(?:claude|gemini)/commands/[^/]+|\.opencode/command/[^/]+|prepare-commit-msg)"
-)
+COMMANDS = r"(?:checkpoints?|prune|restore|rollback)\.(?:md|toml)"
+"""The names of slash commands, as gitcp installs them."""
+
+
+def _installed(*, own: bool, names: str = "") -> Iterator[str]:
+    """Yield patterns of what `gitcp enable` installs in a project: the files of gitcp alone, or
+    those that may be the user's, in directories of the user's with these `names`.
+    """
+    for agent in KNOWN:
+        for piece in agent.pieces:
+            path = re.escape(f"{agent.project}/{piece.target}".removeprefix("./"))
+            if piece.shared:
+                target = f"{path}/{names}"
+            elif piece.how == "copy" and "." not in piece.target:
+                target = f"{path}/.+"  # a directory
+            else:
+                target = path
+            if own is (piece.how == "copy" and not piece.shared):
+                yield target
+
+
+def _pattern(paths: Iterable[str]) -> re.Pattern[bytes]:
+    """Match these paths, in the project or in a directory of it."""
+    return re.compile(f"(?:.+/)?(?:{'|'.join(dict.fromkeys(paths))})".encode())
+
+
+OWN = _pattern(_installed(own=True))
+"""Files of gitcp alone."""
+SHARED = _pattern((*_installed(own=False, names="[^/]+"), "prepare-commit-msg"))
 """Files that may be the user's, or have the user's settings beside gitcp's."""
+WRITTEN = _pattern(_installed(own=False, names=COMMANDS))
+"""Those of them that `gitcp enable` writes to together with its own ones."""
 MARKS = re.compile(rb"\bgitcp hook [a-z]|installed by gitcp enable|gitcp: begin")
 """What gitcp writes into them."""
-
-
-WRITTEN = re.compile(
-    rb"(?:.+/)?(?:\.(?:claude|gemini)/settings\.json|\.codex/hooks\.json|AGENTS\.md"
-    rb"|\.(?:(?:claude|gemini)/commands|opencode/command)"
-    rb"/(?:checkpoints?|prune|restore|rollback)\.(?:md|toml))"
-)
-"""Those of them that `gitcp enable` writes to together with its own ones."""
 
 
 def written(paths: Collection[bytes]) -> frozenset[bytes]:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import gitcp
 from gitcp.automation.install import merging, shipped, trust
 from gitcp.automation.install.appending import appended, cut
-from gitcp.automation.install.jsonc import parse
 from gitcp.automation.install.plan import SECTION
 from gitcp.errors import BadValue
+from gitcp.jsonc import parse
 
 from driver import SOURCE
 

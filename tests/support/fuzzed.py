@@ -18,9 +18,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gitcp import adapters, trusted_cache, wire
+from gitcp import adapters, jsonc, trusted_cache, wire
 from gitcp.agents import SAVED
-from gitcp.automation.install import jsonc
 from gitcp.conversation import segments
 from gitcp.fastpath import nodes
 from gitcp.git import bundle, index, trees

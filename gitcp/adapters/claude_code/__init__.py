@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -201,6 +201,12 @@ def running(host: Host) -> str | None:
     """Return the session id from the environment of a command run by Claude Code."""
     session_id = host.env.get("CLAUDE_CODE_SESSION_ID", "")
     return session_id if base.SESSION_ID.fullmatch(session_id) else None
+
+
+def recognise(fields: Mapping[str, Any]) -> str | None:
+    """Return the session that a record of a transcript names; None if it is not one of these."""
+    is_ours = "uuid" in fields and "message" in fields
+    return fields.get("sessionId") if is_ours else None
 
 
 def transcript(cwd: Path, session_id: str, host: Host) -> Path:

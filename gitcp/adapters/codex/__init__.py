@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from gitcp.adapters import base
 from gitcp.adapters.base import Found, Listed, Origin, Placement, Stored
 from gitcp.adapters.codex import placing, rollouts
 from gitcp.adapters.codex.rollouts import ROLLOUT, Rollout
-from gitcp.adapters.codex.transcript import before, digest, messages
+from gitcp.adapters.codex.transcript import before, digest, messages, payload_of
 from gitcp.model import MAIN, Agent, Capture, Host, Source
 from gitcp.value import replace
 
@@ -43,6 +43,7 @@ __all__ = [
     "messages",
     "origin",
     "place",
+    "recognise",
     "running",
     "unlisted",
     "watched",
@@ -168,6 +169,12 @@ def running(host: Host) -> str | None:
     """
     ids = (host.env.get(name, "") for name in ("CODEX_SESSION_ID", "CODEX_THREAD_ID"))
     return next((thread for thread in ids if base.SESSION_ID.fullmatch(thread)), None)
+
+
+def recognise(fields: Mapping[str, Any]) -> str | None:
+    """Return the thread that the first record of a rollout names; None for any other record."""
+    is_ours = fields.get("type") == "session_meta"
+    return base.string(payload_of(dict(fields)), "id") if is_ours else None
 
 
 def _belongs(rollout: Rollout, paths: set[str], cache: dict[bytes, str]) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -127,6 +127,12 @@ def running(host: Host) -> str | None:
     """Return the session id from the environment of a command run by Copilot."""
     session_id = host.env.get("COPILOT_AGENT_SESSION_ID", "")
     return session_id if base.SESSION_ID.fullmatch(session_id) else None
+
+
+def recognise(fields: Mapping[str, Any]) -> str | None:
+    """Return the session that the first event names; None for any other record."""
+    is_ours = fields.get("type") == "session.start"
+    return base.string(_data(dict(fields)), "sessionId") if is_ours else None
 
 
 def _state(host: Host) -> Path:

@@ -26,12 +26,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from gitcp import regular, wire
 from gitcp.adapters import base
@@ -181,6 +182,11 @@ def running(host: Host) -> str | None:
     """
     session_id = host.env.get("GEMINI_SESSION_ID", "")
     return session_id if base.SESSION_ID.fullmatch(session_id) else None
+
+
+def recognise(fields: Mapping[str, Any]) -> str | None:
+    """Return the session that a chat's header names; None for any other record."""
+    return fields.get("sessionId") if "projectHash" in fields else None
 
 
 def session_of(path: Path) -> str | None:

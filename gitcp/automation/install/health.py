@@ -339,9 +339,9 @@ def _hook_problems(
     server = trial.stale_server(agent.target, host)
     if server is not None and (agent.project, agent.user) != (NO, NO):
         yield Problem(
-            f"{title}'s app server (process {server}) was started with a PATH without gitcp: what "
-            "it runs saves nothing",
-            "codex app-server daemon restart",
+            f"{title}'s app server (process {server.pid}) was started with a PATH without gitcp: "
+            "what it runs saves nothing",
+            server.restart,
         )
 
 

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gitcp import wire
-from gitcp.automation.install import jsonc
+from gitcp import jsonc, wire
 from gitcp.errors import BadValue
 
 HOOKS = "hooks"

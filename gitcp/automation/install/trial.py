@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gitcp import regular, wire
+from gitcp import jsonc, regular, wire
+from gitcp.adapters.hook_settings import Server
 from gitcp.agents import KnownAgent
-from gitcp.automation.install import command, jsonc, plan, shipped
+from gitcp.automation.install import command, plan, shipped, switches
 from gitcp.automation.install.plan import Scope
-from gitcp.automation.install.targets import home
 from gitcp.errors import BadValue
 from gitcp.model import Host
 from gitcp.policy import events
@@ -69,24 +69,12 @@ def failed(target: KnownAgent, scope: Scope | None, host: Host) -> Failed | None
         return next((Failed(path, hook, why) for hook, why in reasons if why), None)
 
 
-def stale_server(target: KnownAgent, host: Host) -> int | None:
-    """Return the process of Codex's app server if its PATH, that of its start, has no gitcp; None
-    also where processes cannot be looked at. Codex (0.169, as tried) notes the process in its
-    directory.
-    """
-    if target.command != "codex":
+def stale_server(target: KnownAgent, host: Host) -> Server | None:
+    """Return the agent's server if its PATH, that of its start, has no gitcp."""
+    server = switches.server(target, host)
+    if server is None or not server.path:
         return None
-    try:
-        noted = wire.loads(regular.content(home(target, host) / "app-server-daemon/daemon.pid"))
-        pid, ticks = noted["pid"], noted["processIdentity"]["startTicks"]
-        process = Path("/proc", str(int(pid)))
-        started = regular.content(process / "stat").rpartition(b")")[2].split()[19]
-        entries = regular.content(process / "environ").split(b"\0")
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return None
-    path = next((os.fsdecode(each[5:]) for each in entries if each.startswith(b"PATH=")), None)
-    is_same = int(started) == ticks  # a process id is used again
-    return pid if is_same and path and shutil.which(command.NAME, path=path) is None else None
+    return None if shutil.which(command.NAME, path=server.path) else server
 
 
 def _why_failed(hook: str, end: _Ended | None, directory: str, host: Host) -> str:

@@ -15,9 +15,9 @@ from typing import Any
 
 from gitcp import wire
 from gitcp.automation.install.appending import appended, cut
-from gitcp.automation.install.jsonc import parse
 from gitcp.automation.install.merging import HOOKS, own
 from gitcp.errors import BadValue
+from gitcp.jsonc import parse
 
 MARK = "# gitcp"
 ENTRY = re.compile(
