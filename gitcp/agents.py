@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     How = Literal["merge", "copy", "section", "script"]
-    Form = Literal["", "toml-command", "command"]
+    Form = Literal["", "toml-command", "command", "args-command"]
 
 START = "start"
 PROMPT = "prompt"
@@ -59,10 +59,11 @@ class Hooks:
     `delay` is how many seconds it writes its transcript after calling the hook; `is_logged`: it
     notes there that it called one. `rewrites`: the transcript of a resumed session is complete at
     the next prompt. `always_compacts`: it announces a compaction before every request.
-    `runs_others`: it runs Claude Code's hooks as well. `start_variable` names where it was started.
-    `settings` is the module that knows where its hooks are turned off. `shows`: it shows the user a
-    hook's `systemMessage`. `is_plain`: it takes what a hook prints
-    without `hookSpecificOutput`. `hears_at_start`: a notice at the start of a session reaches it.
+    `repeats_prompts`: it announces a prompt without text after each tool. `runs_others`: it runs
+    Claude Code's hooks as well. `start_variable` names where it was started. `settings` is the
+    module that knows where its hooks are turned off. `shows`: it shows the user a hook's
+    `systemMessage`. `is_plain`: it takes what a hook prints without `hookSpecificOutput`.
+    `hears_at_start`: a notice at the start of a session reaches it.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Hooks:
         is_logged: bool = False,
         rewrites: bool = False,
         always_compacts: bool = False,
+        repeats_prompts: bool = False,
         runs_others: bool = False,
         start_variable: str = "",
         settings: str = "",
@@ -85,6 +87,7 @@ class Hooks:
         self.is_logged = is_logged
         self.rewrites = rewrites
         self.always_compacts = always_compacts
+        self.repeats_prompts = repeats_prompts
         self.runs_others = runs_others
         self.start_variable = start_variable
         self.settings = settings
@@ -101,7 +104,8 @@ class Transcripts:
 
     They are below the agent's home, or if it says so in `data`, below the home directory; one of
     `data_variables` moves them. `session_variables` pass the session's id to its commands.
-    `line_by_line`: the texts of a line's messages do not depend on other lines.
+    `line_by_line`: the texts of a line's messages do not depend on other lines. `converts`: its
+    conversations can be read as dialogues, and written (`converting` in its package).
     """
 
     def __init__(
@@ -112,12 +116,14 @@ class Transcripts:
         data_variables: tuple[str, ...] = (),
         session_variables: tuple[str, ...] = (),
         line_by_line: bool = True,
+        converts: bool = True,
     ) -> None:
         self.package = package
         self.data = data
         self.data_variables = data_variables
         self.session_variables = session_variables
         self.line_by_line = line_by_line
+        self.converts = converts
 
 
 NO_TRANSCRIPTS = Transcripts("")
@@ -373,6 +379,77 @@ KNOWN = (
             runs_others=True,
             settings="gitcp.adapters.copilot.hooks",
             is_plain=True,
+        ),
+    ),
+    KnownAgent(
+        "pi",
+        "Pi",
+        aliases=("pi-coding-agent",),
+        program="pi",
+        project=".pi",
+        home=".pi/agent",
+        home_variable="PI_CODING_AGENT_DIR",
+        pieces=(
+            Piece("pi/gitcp.js", "extensions/gitcp.js"),
+            Piece(COMMANDS, "prompts", form="command", shared=True),
+            SKILL,
+        ),
+        note=TRUST,
+        transcripts=Transcripts(
+            "gitcp.adapters.pi:ADAPTER",
+            session_variables=("PI_SESSION_ID",),
+            data_variables=("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR"),
+            converts=False,
+        ),
+        hooks=Hooks(
+            {
+                "session_start": START,
+                "before_agent_start": PROMPT,
+                "tool_call": BEFORE_TOOL,
+                "tool_result": AFTER_TOOLS,
+                "agent_settled": TURN,
+                "session_before_compact": COMPACTION,
+                "session_shutdown": END,
+            },
+            hears_at_start=False,  # no message can be added then
+        ),
+    ),
+    KnownAgent(
+        "qwen",
+        "Qwen Code",
+        aliases=("qwen-code",),
+        program="qwen",
+        project=".qwen",
+        home=".qwen",
+        home_variable="QWEN_HOME",
+        pieces=(
+            Piece("qwen/hooks.json", "settings.json", "merge"),
+            Piece(COMMANDS, "commands/gitcp", form="args-command"),
+            Piece(COMMANDS, "commands", form="args-command", shared=True),
+            SKILL,
+        ),
+        transcripts=Transcripts(
+            "gitcp.adapters.qwen:ADAPTER",
+            session_variables=("QWEN_CODE_SESSION_ID",),
+            data_variables=("QWEN_HOME", "QWEN_RUNTIME_DIR"),
+            converts=False,
+        ),
+        hooks=Hooks(
+            {
+                "SessionStart": START,
+                "UserPromptSubmit": PROMPT,
+                "PreToolUse": BEFORE_TOOL,
+                "PostToolUse": AFTER_TOOLS,
+                "PostToolUseFailure": AFTER_TOOLS,
+                "SubagentStop": AFTER_TOOLS,
+                "Stop": TURN,
+                "StopFailure": TURN,
+                "PreCompact": COMPACTION,
+                "SessionEnd": END,
+            },
+            repeats_prompts=True,
+            start_variable="QWEN_PROJECT_DIR",
+            settings="gitcp.adapters.qwen.hooks",
         ),
     ),
     KnownAgent(

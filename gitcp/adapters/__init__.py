@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 MODULES = {known.name: known.transcripts.package for known in SAVED.values()} | {
     "generic": "gitcp.adapters.generic"
 }
-"""All built-in adapters by name, including the generic one."""
+"""All built-in adapters by name, each as "module" or "module:attribute"."""
 
-CONVERTIBLE = tuple(SAVED)
+CONVERTIBLE = tuple(name for name, known in SAVED.items() if known.transcripts.converts)
 """The agents whose conversations can be read as dialogues, and written."""
 
 PLAIN_FORMATS = ("json", "jsonl", "text")
@@ -50,7 +50,9 @@ def load(name: str) -> Adapter:
     loaded.
     """
     if name in MODULES:
-        return import_module(MODULES[name])
+        module, _, attribute = MODULES[name].partition(":")
+        loaded: Adapter = import_module(module)
+        return getattr(loaded, attribute) if attribute else loaded
     adapter = installed.load(name)
     if adapter is None:
         names = ", ".join(sorted(MODULES))

@@ -112,6 +112,8 @@ def read(agent: str, name: str, fields: payload.Fields) -> Event | None:
     event = Event(known.name, name, kind, fields)
     if event.subagent and kind in (agents.START, agents.PROMPT, agents.END):
         return None  # a sub-agent's session is its parent's, which continues
+    if known.hooks.repeats_prompts and kind == agents.PROMPT and not event.prompt.strip():
+        return None
     if event.subagent and kind == agents.TURN:
         event.kind = agents.AFTER_TOOLS
     if known.hooks.always_compacts and kind == agents.COMPACTION:

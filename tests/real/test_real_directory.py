@@ -1,4 +1,4 @@
-"""Five real agents at work in a subdirectory: what is restored from the root is resumed where they
+"""Real agents at work in a subdirectory: what is restored from the root is resumed where they
 ran, by the command that the report has, and the wrecked conversation is not what they go on with.
 """
 

@@ -1,4 +1,4 @@
-"""Five real agents, set up by `gitcp enable` and nothing else: their hooks save, a restore takes
+"""Real agents, set up by `gitcp enable` and nothing else: their hooks save, a restore takes
 them back a turn.
 
 Offline, against a scripted model. Each session has a turn that edits with a tool and one that uses
@@ -26,6 +26,8 @@ from real_agents import (
     COPILOT,
     GEMINI,
     OPENCODE,
+    PI,
+    QWEN,
     claude,
     clone,
     codex,
@@ -34,6 +36,8 @@ from real_agents import (
     in_order,
     opencode,
     opencode_run,
+    pi,
+    qwen,
 )
 
 import scripted_model
@@ -117,6 +121,28 @@ REAL = (
         "--resume={}",
         lambda path: tool("create", path=path, file_text="by the tool\n"),
         tool("bash", command=SHELL, description="files"),
+    ),
+    Real(
+        "pi",
+        PI,
+        (),
+        pi,
+        "--session {}",
+        lambda path: tool("write", path=path, content="by the tool\n"),
+        tool("bash", command=SHELL),
+        scripted_openai.ScriptedOpenAI,
+        scripted_openai.said,
+    ),
+    Real(
+        "qwen",
+        QWEN,
+        (),
+        qwen,
+        "--resume {}",
+        lambda path: tool("write_file", file_path=path, content="by the tool\n"),
+        tool("run_shell_command", command=SHELL, description="files"),
+        scripted_openai.ScriptedOpenAI,
+        scripted_openai.said,
     ),
 )
 

@@ -21,6 +21,10 @@ CODEX = PREFIX / "codex/node_modules/.bin/codex"
 COPILOT = PREFIX / "copilot/node_modules/.bin/copilot"
 GEMINI = PREFIX / "gemini/node_modules/.bin/gemini"
 OPENCODE = PREFIX / "opencode/node_modules/.bin/opencode"
+PI = PREFIX / "pi/node_modules/.bin/pi"
+QWEN = PREFIX / "qwen/node_modules/.bin/qwen"
+NODE = PREFIX / "node/node_modules/.bin/node"
+"""A Node.js that Pi runs on, which needs a newer one than others do."""
 
 CLAUDE_HEADLESS = ("-p", "--output-format", "json", "--permission-mode", "bypassPermissions")
 
@@ -58,6 +62,14 @@ OFFLINE = {
 GEMINI_SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
     "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+}
+
+QWEN_SETTINGS = {
+    "security": {"auth": {"selectedType": "openai"}},
+    "general": {"enableAutoUpdate": False},
+    "memory": {"enableManagedAutoMemory": False},
     "privacy": {"usageStatisticsEnabled": False},
     "telemetry": {"enabled": False},
 }
@@ -209,6 +221,56 @@ def _opencode_settings(url: str) -> dict[str, Any]:
         "autoupdate": False,
         "share": "disabled",
     }
+
+
+PI_MODEL = {
+    "id": "m",
+    "name": "m",
+    "reasoning": False,
+    "input": ["text"],
+    "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+    "contextWindow": 128000,
+    "maxTokens": 8000,
+}
+
+
+def pi(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
+    """Run `pi ARGS -p PROMPT`, in a project that it trusts; the prompt is the last of the
+    arguments. The id of the session.
+    """
+    settings = home / ".pi" / "agent" / "models.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    provider = {
+        "baseUrl": f"{model.url}/v1",
+        "api": "openai-completions",
+        "apiKey": "not-a-key",
+        "models": [PI_MODEL],
+    }
+    settings.write_text(json.dumps({"providers": {"scripted": provider}}))
+    command = [str(NODE), str(PI), "--approve", "--provider", "scripted", "--model", "m"]
+    env = {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
+    command += ["--mode", "json", "-p", *args]
+    said = run(home, cwd, command, env)
+    session_id: str = json.loads(said.splitlines()[0])["id"]
+    return session_id
+
+
+def qwen(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
+    """Run `qwen ARGS -p PROMPT`; the prompt is the last of the arguments. The id of the session."""
+    settings = home / ".qwen" / "settings.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    if not settings.exists():
+        settings.write_text(json.dumps(QWEN_SETTINGS))
+    env = {
+        "OPENAI_API_KEY": "not-a-key",
+        "OPENAI_BASE_URL": f"{model.url}/v1",
+        "OPENAI_MODEL": "m",
+        "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1",
+    }
+    command = [str(QWEN), "--yolo", "--output-format", "json", *args[:-1], "-p", args[-1]]
+    said = json.loads(run(home, cwd, command, env))
+    session_id: str = next(each["session_id"] for each in said if each.get("session_id"))
+    return session_id
 
 
 def in_order(needles: list[str], hay: list[str]) -> bool:

@@ -205,7 +205,7 @@ def running(host: Host) -> str | None:
 
 def recognise(fields: Mapping[str, Any]) -> str | None:
     """Return the session that a record of a transcript names; None if it is not one of these."""
-    is_ours = "uuid" in fields and "message" in fields
+    is_ours = "uuid" in fields and "content" in base.message_of(dict(fields))
     return fields.get("sessionId") if is_ours else None
 
 

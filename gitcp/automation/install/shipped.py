@@ -45,9 +45,9 @@ def rewritten(form: str, content: bytes) -> tuple[bytes, str]:
     assert match, "a shipped command has a head and a body"
     description = re.search(r"(?m)^description: (.*)$", match[1])
     assert description, "a shipped command says what it does"
-    if form == "command":
-        result = f"---\ndescription: {description[1]}\n---\n{match[2]}"
+    body = match[2] if form == "command" else match[2].replace(ARGUMENTS, "{{args}}")
+    if form != "toml-command":
+        result = f"---\ndescription: {description[1]}\n---\n{body}"
     else:
-        body = match[2].replace(ARGUMENTS, "{{args}}")
         result = f"description = {wire.dumps(description[1]).decode()}\nprompt = '''\n{body}'''\n"
     return result.encode("utf-8"), ENDINGS.get(form, "")

@@ -1,0 +1,15 @@
+"""What decides whether Qwen Code runs hooks: the setting `disableAllHooks`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gitcp.adapters.hook_settings import Off, last
+
+
+def off(home: Path, root: Path | None, env: Mapping[str, str]) -> Off | None:  # noqa: ARG001
+    """Return the setting by which no hook of the project at `root`, or of none, is run."""
+    paths = [home / "settings.json"]
+    paths += [root / ".qwen" / "settings.json"] if root is not None else []
+    return last(paths, ("disableAllHooks",), off=True)
