@@ -260,8 +260,25 @@ class Context:
 
     def _existing(self, session: str | None) -> str:
         if session is None:
-            raise RevisionNotFound("no checkpoints yet", hint="gitcp save")
+            there = self.to_fetch()
+            more = f"  (those of the remote: {there})" if there else ""
+            raise RevisionNotFound("no checkpoints yet", hint=f"gitcp save{more}")
         return session
+
+    def to_fetch(self) -> str:
+        """Return the command line that fetches the checkpoints of a remote; "" without a remote, or
+        if some are here.
+        """
+        import shlex  # rarely
+
+        from gitcp.sharing import remotes
+
+        listed = remotes.listing(self.store.repo)
+        if not listed or self.store.sessions() or self.store.fetched():
+            return ""
+        origin = next((each for each in listed if each.name == "origin"), listed[0])
+        enable = "" if origin.enabled else f"{shlex.join(['gitcp', 'remote', origin.name])} && "
+        return f"{enable}{shlex.join(['gitcp', 'fetch', origin.name])}"
 
     def recording_damage(self, run: Callable[[], int]) -> int:
         """Run a command. Prints a note for what it found broken of git's, and records objects that

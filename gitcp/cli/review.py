@@ -102,6 +102,8 @@ def command(context: Context, /, **values: Any) -> None:
         _check(context.cwd / name, force=given.force)
     thread = _Thread(context) if given.post else None
     story = _clean(context, _told(context, given, thread), given)
+    if there := context.to_fetch():
+        context.output.say(f"note: no checkpoints are here; those of the remote: {there}")
     for name in given.files:
         output_file.write(
             context.cwd / name, [_made(story, name, given.max_bytes)], force=given.force

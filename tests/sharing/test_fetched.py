@@ -38,6 +38,33 @@ def clone(tmp_path: Path, origin: Project) -> Project:
     return made
 
 
+def test_the_first_hour_of_a_reviewer(tmp_path: Path, origin: Project) -> None:
+    """In a clone in which nothing was fetched, the first command names what fetches; then review
+    finds the checkpoint of each commit, and what it shows can be looked at and restored.
+    """
+    origin.git("checkout", "--quiet", "-b", "topic")
+    origin.commit("migrate")
+    origin.git("push", "--quiet", "origin", "topic")
+    origin.git("clone", "--quiet", "-b", "topic", str(tmp_path / "hub.git"), str(tmp_path / "new"))
+    reviewer = Project(tmp_path / "new")
+
+    fetch = "gitcp remote origin && gitcp fetch origin"
+    refused = reviewer.gitcp("log", check=16).err
+    assert refused.endswith(f"hint: gitcp save  (those of the remote: {fetch})\n")
+    assert f"those of the remote: {fetch}\n" in reviewer.gitcp("review", check=0).err
+    for line in fetch.split(" && "):
+        reviewer.gitcp(*line.split()[1:], check=0)
+    review = reviewer.gitcp("review", check=0)
+    assert (review.err, "| `migrate` | `shop@2` (exact match) |" in review.out) == ("", True)
+    assert "+2" in reviewer.gitcp("show", "shop@2", "-p", check=0).out
+    reviewer.gitcp("view", "shop@2", "-o", "talk.html", check=0)
+    assert "--trust" in reviewer.gitcp("restore", "shop@1", "--yes", check=14).err
+    reviewer.gitcp("restore", "shop@1", "--yes", "--trust", check=0)
+    assert reviewer.read("app.py") == b"1\n"
+    reviewer.gitcp("undo", "--yes", check=0)
+    assert reviewer.read("app.py") == b"2\n"
+
+
 SHOWN = {
     ("log", "--oneline"): "shop@1 (tag: origin/works) first",
     ("log", "--all", "--oneline"): "shop@2 before migration",
