@@ -10,9 +10,12 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import Command, OneOf, json_option, session_option
 from gitcp.cli.output import DIM, YELLOW
 from gitcp.cli.table import Column
+from gitcp.history import prices
 from gitcp.history import tokens as op
 from gitcp.history.tokens import BY, Tokens
 
+UNKNOWN = "—"
+Costs = dict[str, float | None]
 KINDS = ("input", "cache written", "cache read", "output", "total", "abandoned")
 
 
@@ -28,7 +31,8 @@ def command(context: Context, by: str, session: str | None, *, as_json: bool) ->
 
     Counts each request to a model once, also those of sub-agents, as the agents recorded them;
     Copilot CLI records none. `abandoned` are the tokens of turns that a restore took back. Counts
-    all sessions of this repository, or the one given with --session.
+    all sessions of this repository, or the one given with --session. Costs are those that an agent
+    reported, else by your prices in ~/.config/gitcp/prices.toml; there are no others.
 
       gitcp sessions --tokens
       gitcp sessions --tokens --by day
@@ -39,36 +43,45 @@ def command(context: Context, by: str, session: str | None, *, as_json: bool) ->
     tips = {**store.sessions(), **store.fetched()}
     chosen = {each: tip for each, tip in tips.items() if name in (None, each)}
     readable = {each: tip for each, tip in chosen.items() if store.has_summary(tip)}
-    sums = op.counted(op.of_sessions(store, readable).values(), by)
+    requests = op.of_sessions(store, readable).values()
+    sums = op.counted(requests, by)
+    costs = prices.costs(requests, by, prices.load(context.host))
     total = Tokens()
     for each in sums.values():
         total = total.plus(each)
     if as_json:
-        rows = [{"name": key, **_fields(each)} for key, each in sums.items()]
-        document = {"by": by, "rows": rows, "total": _fields(total)}
+        rows = [{"name": key, **_fields(each, costs[key])} for key, each in sums.items()]
+        document = {"by": by, "rows": rows, "total": _fields(total, _sum(costs))}
         context.output.document(objects.document("tokens", document))
     elif not sums:
         context.output.say("no tokens: no conversation here records them")
     else:
-        _print(context, by, sums, total)
+        _print(context, by, sums, total, costs)
 
 
-def _print(context: Context, by: str, sums: dict[str, Tokens], total: Tokens) -> None:
+def _sum(costs: Costs) -> float | None:
+    known = [each for each in costs.values() if each is not None]
+    return sum(known) if known and len(known) == len(costs) else None
+
+
+def _print(context: Context, by: str, sums: dict[str, Tokens], total: Tokens, costs: Costs) -> None:
     columns = [Column(by, YELLOW, cut=True), *(Column(kind, right=True) for kind in KINDS)]
-    columns.append(Column("requests", DIM, right=True))
-    rows = [(key, *_cells(each)) for key, each in sums.items()]
+    columns += [Column("cost ($)", right=True), Column("requests", DIM, right=True)]
+    is_priced = any(each is not None for each in costs.values())
+    rows = [(key, *_cells(each, costs[key], is_priced)) for key, each in sums.items()]
     if len(rows) > 1:
-        rows.append(("total", *_cells(total)))
+        rows.append(("total", *_cells(total, _sum(costs), is_priced)))
     table.show(context.output, columns, rows)
 
 
-def _cells(tokens: Tokens) -> tuple[str, ...]:
+def _cells(tokens: Tokens, cost: float | None, is_priced: bool) -> tuple[str, ...]:
     numbers = (
         *(tokens.input, tokens.cache_write, tokens.cache_read, tokens.output),
-        *(tokens.total, tokens.abandoned, tokens.requests),
+        *(tokens.total, tokens.abandoned),
     )
-    return tuple(f"{number:,}" for number in numbers)
+    known = f"{cost:,.2f}" if cost is not None else UNKNOWN
+    return (*(f"{n:,}" for n in numbers), known if is_priced else "", f"{tokens.requests:,}")
 
 
-def _fields(tokens: Tokens) -> wire.Json:
-    return {**tokens._asdict(), "total": tokens.total}
+def _fields(tokens: Tokens, cost: float | None) -> wire.Json:
+    return {**tokens._asdict(), "total": tokens.total, "cost": cost}
