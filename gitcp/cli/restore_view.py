@@ -216,6 +216,7 @@ def print_plan(
         line("  the index would be restored as well")
     if plan.placed is not None:
         _print_conversation_plan(plan, plan.placed, request.stored, line)
+        _print_context(context, plan.placed, request.stored[0], line)
     for command in plan.effects:
         line(Styled("  not undone: ", BOLD), command)
     operation = context.store.repo.head().operation
@@ -324,6 +325,21 @@ def _print_conversation_plan(
         )
     if placed.elsewhere:
         line(f"  {placed.elsewhere}")
+
+
+def _print_context(
+    context: Context,
+    placed: Placed,
+    conversation: Conversation | None,
+    line: Callable[..., None],
+) -> None:
+    """Print how much the agent would read again, if it is known."""
+    if conversation is None or not placed.changes or placed.session_id is None:
+        return
+    from gitcp.history import tokens  # of a conversation that is restored
+
+    if spent := tokens.context(context.store, conversation):
+        line(f"  resuming it would read about {humanize.count(spent, 'token')} again")
 
 
 def plan_document(plan: RestorePlan, request: RestoreRequest, choice: Choice | None = None) -> Json:

@@ -4,13 +4,14 @@ and those of turns that a restore took back.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
 from gitcp import adapters
 from gitcp.adapters.base import Usage
-from gitcp.model import Checkpoint, Conversation, Oid, Trigger
+from gitcp.model import MAIN, Checkpoint, Conversation, Oid, Trigger
 from gitcp.saving.conversation import lines, stored
 from gitcp.store import Store, Summary
 
@@ -83,6 +84,15 @@ def of_conversation(store: Store, conversation: Conversation) -> dict[str, Usage
             conversation.format, lines(store, stored(store, conversation, stream.name))
         )
     }
+
+
+def context(store: Store, conversation: Conversation) -> int:
+    """Return how many tokens the last request of a stored conversation read: as many as the agent
+    reads again when it resumes; 0 if that is not recorded.
+    """
+    main = lines(store, stored(store, conversation, MAIN))
+    last = next(iter(deque(adapters.usage(conversation.format, main), 1)), None)
+    return last.input + last.cache_read + last.cache_write if last else 0
 
 
 def summed(usages: Iterable[Usage]) -> Tokens:

@@ -15,8 +15,8 @@ from gitcp import wire
 from gitcp.adapters.base import Message
 from gitcp.errors import RevisionNotFound
 from gitcp.git import bundle, refs
-from gitcp.history import show
-from gitcp.model import MAIN, Checkpoint, Oid
+from gitcp.history import show, tokens
+from gitcp.model import MAIN, Checkpoint, Conversation, Oid
 from gitcp.restoring import converting
 from gitcp.restoring.converting import Converted
 from gitcp.restoring.restore_notice import handoff_lines
@@ -159,12 +159,16 @@ def _rendered(
         return lambda: markdown.render(checkpoint, show.messages(store, conversation), clean)
     messages = list(show.messages(store, conversation))
     document = (
-        trajectory.render(checkpoint, messages)
+        trajectory.render(checkpoint, messages, _spent(store, conversation))
         if request.format is Format.ATIF
         else _document(fields, messages)
     )
     data = wire.dumps(_cleaned(document, clean)) + b"\n"
     return lambda: (data,)
+
+
+def _spent(store: Store, conversation: Conversation) -> tokens.Tokens:
+    return tokens.summed(tokens.of_conversation(store, conversation).values())
 
 
 def _cleaned(value: Any, clean: Clean) -> Any:

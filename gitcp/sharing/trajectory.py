@@ -17,6 +17,7 @@ from gitcp.adapters import base, conversion
 from gitcp.adapters.base import IMAGE, IMAGES, Image, Message
 from gitcp.dialogue import NOTICES, Aside, Assembler, Call, Content, Dialogue, Result, Thinking
 from gitcp.history import tool_results
+from gitcp.history.tokens import Tokens
 from gitcp.model import Agent, Checkpoint
 from gitcp.wire import Json
 
@@ -26,8 +27,12 @@ USERS = ("user", "human")
 AGENTS = ("assistant", "model", "thinking", "agent")
 
 
-def render(checkpoint: Checkpoint, messages: Iterable[Message]) -> Json:
-    """Return the trajectory of a checkpoint's conversation. Pure."""
+def render(
+    checkpoint: Checkpoint, messages: Iterable[Message], spent: Tokens | None = None
+) -> Json:
+    """Return the trajectory of a checkpoint's conversation, which used the tokens `spent`; None if
+    they are not known. Pure.
+    """
     steps = _Steps()
     for message in messages:
         steps.add(message)
@@ -44,7 +49,7 @@ def render(checkpoint: Checkpoint, messages: Iterable[Message]) -> Json:
         "session_id": (agent and agent.session_id) or checkpoint.id.session,
         "agent": agent_fields,
         "steps": steps.done,
-        "final_metrics": {"total_steps": len(steps.done)},
+        "final_metrics": {"total_steps": len(steps.done), **_metrics(spent)},
         "extra": {
             "checkpoint": str(checkpoint.id),
             "commit": checkpoint.commit,
@@ -55,6 +60,17 @@ def render(checkpoint: Checkpoint, messages: Iterable[Message]) -> Json:
             "phase": note.phase,
             "objective": note.objective,
         },
+    }
+
+
+def _metrics(spent: Tokens | None) -> Json:
+    """Return tokens as the format counts them: cached ones are a part of the prompt's."""
+    if spent is None or not spent.requests:
+        return {}
+    return {
+        "total_prompt_tokens": spent.input + spent.cache_read + spent.cache_write,
+        "total_completion_tokens": spent.output,
+        "total_cached_tokens": spent.cache_read,
     }
 
 

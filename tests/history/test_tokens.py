@@ -8,6 +8,7 @@ from gitcp.history import tokens
 from gitcp.history.tokens import Tokens
 from gitcp.lifecycle.fork import ForkRequest, fork
 from gitcp.model import Trigger
+from gitcp.sharing import trajectory
 from gitcp.store import Store
 
 from driver import Project
@@ -75,3 +76,30 @@ def test_no_conversation(project: Project) -> None:
     store = open_store(project)
     save(store, "alpha")
     assert counted(store) == {}
+
+
+def test_context(project: Project) -> None:
+    """What the last request read is read again; nothing is said where nothing is recorded."""
+    store = open_store(project)
+    told = save(store, "alpha", streams={**stream("a1", "a2"), "agents/x": _answer("b2")})
+    silent = save(store, "beta", streams={"main": b"{}\n"})
+    contexts = [
+        tokens.context(store, each.conversation) if each.conversation else None
+        for each in (told, silent)
+    ]
+    assert contexts == [8, 0]
+
+
+def test_trajectory(project: Project) -> None:
+    """A trajectory has the sums; without any, it says nothing of them."""
+    store = open_store(project)
+    told = save(store, "alpha", streams=stream("a1", "a2"))
+    assert told.conversation is not None
+    spent = tokens.summed(tokens.of_conversation(store, told.conversation).values())
+    assert trajectory.render(told, [], spent)["final_metrics"] == {
+        "total_steps": 0,
+        "total_prompt_tokens": 16,
+        "total_completion_tokens": 4,
+        "total_cached_tokens": 14,
+    }
+    assert trajectory.render(told, [], Tokens())["final_metrics"] == {"total_steps": 0}
