@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from gitcp import wire
-from gitcp.cli import objects, table
+from gitcp.cli import objects, output_file, table
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, OneOf, json_option, session_option
+from gitcp.cli.options import Command, OneOf, json_option, replace_option, session_option
 from gitcp.cli.output import DIM, YELLOW
 from gitcp.cli.table import Column
 from gitcp.history import prices
 from gitcp.history import tokens as op
-from gitcp.history.tokens import BY, Tokens
+from gitcp.history.tokens import BY, Request, Tokens
+from gitcp.value import Value
 
 UNKNOWN = "—"
 Costs = dict[str, float | None]
 KINDS = ("input", "cache written", "cache read", "output", "total", "abandoned")
 
 
+class Options(Value):
+    """What was typed."""
+
+    by: str
+    file: str | None
+    force: bool
+    session: str | None
+    as_json: bool
+
+
 @click.command(cls=Command)
 @click.option(
     "--by", type=OneOf(BY), metavar="WHAT", default="session", help=f"{', '.join(BY)} (session)"
 )
+@click.option("-o", "file", metavar="FILE", help="write a page with bars to FILE.html")
+@replace_option
 @session_option
 @json_option
 @click.pass_obj
-def command(context: Context, by: str, session: str | None, *, as_json: bool) -> None:
+def command(context: Context, /, **values: Any) -> None:
     """Show the tokens that conversations used
 
     Counts each request to a model once, also those of sub-agents, as the agents recorded them;
@@ -36,27 +51,41 @@ def command(context: Context, by: str, session: str | None, *, as_json: bool) ->
 
       gitcp sessions --tokens
       gitcp sessions --tokens --by day
-      gitcp sessions --tokens --by model --session e7ba
+      gitcp sessions --tokens -o tokens.html --session e7ba
     """
+    given = Options(**values)
+    path = context.cwd / given.file if given.file is not None else None
+    if path is not None:
+        output_file.require_free(path, force=given.force)
+    requests, known = _requests(context, given.session), prices.load(context.host)
+    if path is not None:
+        from gitcp.review.pages.tokens import render  # jinja2: only for the page
+
+        output_file.write(path, [render(requests, known).encode("utf-8")], force=given.force)
+        context.output.say(f"wrote {given.file}")
+        return
+    sums, costs = op.counted(requests, given.by), prices.costs(requests, given.by, known)
+    total = Tokens()
+    for each in sums.values():
+        total = total.plus(each)
+    if given.as_json:
+        rows = [{"name": key, **_fields(each, costs[key])} for key, each in sums.items()]
+        document = {"by": given.by, "rows": rows, "total": _fields(total, _sum(costs))}
+        context.output.document(objects.document("tokens", document))
+    elif not sums:
+        context.output.say("no tokens: no conversation here records them")
+    else:
+        _print(context, given.by, sums, total, costs)
+
+
+def _requests(context: Context, session: str | None) -> list[Request]:
+    """Return the requests of one session, or of all."""
     store = context.store
     name = context.viewed_session(session) if session is not None else None
     tips = {**store.sessions(), **store.fetched()}
     chosen = {each: tip for each, tip in tips.items() if name in (None, each)}
     readable = {each: tip for each, tip in chosen.items() if store.has_summary(tip)}
-    requests = op.of_sessions(store, readable).values()
-    sums = op.counted(requests, by)
-    costs = prices.costs(requests, by, prices.load(context.host))
-    total = Tokens()
-    for each in sums.values():
-        total = total.plus(each)
-    if as_json:
-        rows = [{"name": key, **_fields(each, costs[key])} for key, each in sums.items()]
-        document = {"by": by, "rows": rows, "total": _fields(total, _sum(costs))}
-        context.output.document(objects.document("tokens", document))
-    elif not sums:
-        context.output.say("no tokens: no conversation here records them")
-    else:
-        _print(context, by, sums, total, costs)
+    return list(op.of_sessions(store, readable).values())
 
 
 def _sum(costs: Costs) -> float | None:
