@@ -186,9 +186,15 @@ class GitSaver(BaseCheckpointSaver[str]):
 
     # ARG002: LangGraph's signature
     def get_next_version(self, current: str | float | None, channel: None) -> str:  # noqa: ARG002
-        """Return a version greater than `current` that no other branch of the thread chooses."""
+        """Return a version greater than `current` that no other branch of the thread chooses.
+
+        A graph asks for it between two steps. With a working tree, its files are scanned now.
+        """
         number = int(str(current).split(".")[0]) if current is not None else 0
-        return f"{number + 1:032}.{random.random():016}"
+        version = f"{number + 1:032}.{random.random():016}"
+        if self.threads.has_files:
+            self._call(lambda _: self.threads.look(version))
+        return version
 
     # ------------------------------------------------------------ asynchronous
 

@@ -53,7 +53,7 @@ from gitcp.restoring import restore
 from gitcp.saving import save
 from gitcp.saving.recorded import Recorded, encode, no_files
 from gitcp.saving.session import GIVEN, Choice
-from gitcp.state import journal, programs, settings
+from gitcp.state import journal, latest, programs, settings
 from gitcp.state.numbers import Highest
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
@@ -73,6 +73,10 @@ USES = 256
 THREADS = 64
 WHOLE = 16 << 10
 """Maximum bytes of a task's writes that stay in memory when they become a commit."""
+LOOKS = 16
+"""Scans that wait for their checkpoint, at most. With durability "exit" only the last one is for a
+checkpoint.
+"""
 NOBODY_RAN = ("update", "fork")
 """Sources of checkpoints made without running a node: they keep the previous checkpoint's files."""
 
@@ -140,6 +144,7 @@ class ThreadStore:
         self._threads: dict[str, Thread] = {}
         self._gathering, self._highest = Gathering(), Highest()
         self._saves = 0
+        self._looks: dict[str, save.Look] = {}
         self._log: WriteAheadLog | None = None
         self._store = self._open()
         self._refs = self._store.repo.refs
@@ -161,6 +166,7 @@ class ThreadStore:
 
     def _open(self) -> FastStore:
         self._uses = 0
+        self._looks.clear()
         store = FastStore(self.opened.repository(), self._gathering, self._log, self._highest)
         self._log = store.log
         return store
@@ -266,6 +272,29 @@ class ThreadStore:
 
     # ------------------------------------------------------------ put
 
+    def look(self, version: str) -> None:
+        """Scan the files for the checkpoint whose new channels will have this version. It is put
+        while the next step is writing already, unless the graph waits for it.
+        """
+        if len(self._looks) >= LOOKS:
+            self._looks.clear()
+        with suppress(GitcpError):  # then the files are those when it is put
+            store = self.store()
+            limits = settings.limits(store.repo)
+            self._looks[version] = save.look(store, self.opened.path, limits)
+
+    def _looked(self, draft: Draft) -> save.Look | None:
+        """Return the scan that was made for a checkpoint; earlier ones are for none."""
+        versions = [each for each in draft.new_versions.values() if each in self._looks]
+        if not versions:
+            return None
+        version = max(versions)
+        made = self._looks[version]
+        while (earliest := next(iter(self._looks))) != version:
+            del self._looks[earliest]
+        del self._looks[version]
+        return made
+
     def put_all(self, puts: Sequence[Put]) -> None:
         """Save each checkpoint as one commit: each is done afterwards, or has its error. Without
         files they share one disk sync.
@@ -311,7 +340,8 @@ class ThreadStore:
             "source": str(metadata.get("source", "")),
             "task": "",
         }
-        commit = self._save(store, thread, key, tree, position, Trigger.TURN, files, conversation)
+        saving = (position, Trigger.TURN, files, conversation, self._looked(put.draft))
+        commit = self._save(store, thread, key, tree, *saving)
         reading.remember(thread, commit, Loaded(fields, values))
         return commit
 
@@ -385,6 +415,7 @@ class ThreadStore:
             yield store
         except BaseException:
             store.writer.discard()
+            self._looks.clear()
             for session in {*sessions} & self._threads.keys():
                 self._threads[session].forget()
             raise
@@ -417,8 +448,11 @@ class ThreadStore:
         trigger: Trigger,
         files: Snapshot | None,
         conversation: Conversation | None,
+        look: save.Look | None = None,
     ) -> Oid:
         is_first = store.tip(thread.session) is None
+        if files is None and look is not None and _is_overtaken(store, look):
+            files = look.scanned.taken.snapshot
         if files is None and programs.here(store.repo, thread.session) is None:
             # What a node of the thread writes is known to be the thread's, also if it is killed.
             programs.begin(store.repo, thread.session, owns=partial(_is_node_of, key.thread))
@@ -434,6 +468,7 @@ class ThreadStore:
             carried=save.Carried(conversation=stored, files=files, parent=thread.last),
             at_work=position.get("source") not in (*NOBODY_RAN, "input"),
             watched=True,
+            look=look if files is None else None,
         )
         return save.save(store, request).checkpoint.commit
 
@@ -587,6 +622,14 @@ def drafted(
     for name, value in ((reading.CHECKPOINT, rest), (reading.METADATA, dict(metadata))):
         values[name] = dumped(serde, value, name, key)
     return Draft(key, checkpoint, metadata, new_versions, values)
+
+
+def _is_overtaken(store: Store, look: save.Look) -> bool:
+    """Return whether newer files were saved since a scan: those of a task of the next step, which
+    has ended already.
+    """
+    last = latest.read(store.repo)
+    return last is not None and last.scanned >= look.scanned.taken.began
 
 
 def _is_node_of(thread: str) -> bool:

@@ -113,6 +113,9 @@ class SaveRequest(Value):
     A save compares every file with the last scan. Only if `watched`, those that a watcher reports:
     never where gitcp then overwrites or removes files, and not before a risky change.
 
+    `look` is a scan that was made before, of the files to save; it is made again if something newer
+    was saved since.
+
     `at_work`: the session's program made what nobody is known to have done; False if it has just
     begun (gitcp.saving.authors).
     """
@@ -137,6 +140,7 @@ class SaveRequest(Value):
     records: Records = Records()
     carried: Carried = Carried()
     scan: RestoreScan = RestoreScan()
+    look: Look | None = None
 
 
 class Unread(Value):
@@ -218,9 +222,9 @@ def save(store: Store, request: SaveRequest) -> Saved:
     if request.conversation is not None and any(source.path is None for source in _sources(choice)):
         store.repo.look = None  # the writer of a pipe may have changed files until it closed
     is_whole = request.carried.files is None and request.scan.since is None
-    mark = programs.mark(store.repo) if is_whole else None
     try:
-        scanned = _scanned(store, request, choice.session)
+        known = request.look or _look(store, request, choice.session, is_whole=is_whole)
+        scanned = known.scanned
         side_by_side = _save_side_by_side(store, request, choice, scanned)
         saved = side_by_side or _save_alone(store, request, choice, scanned)
     except BaseException:
@@ -228,7 +232,7 @@ def save(store: Store, request: SaveRequest) -> Saved:
         raise
     if request.scan.remember:
         remember_scan(store, saved)
-    programs.settle(mark)
+    programs.settle(known.mark)
     if request.carried.files is None:
         session.set_current(store, saved.checkpoint.id.session)
         hook_failures.clear(hook_failures.files(store.repo))
@@ -251,9 +255,24 @@ class Scanned(NamedTuple):
     taken: Taken
 
 
-def _scanned(store: Store, request: SaveRequest, session: str) -> Scanned:
+class Look(NamedTuple):
+    """A scan, and what the programs of this process had written before it."""
+
+    scanned: Scanned
+    mark: programs.Mark | None
+
+
+def look(store: Store, cwd: Path, limits: Limits) -> Look:
+    """Return a scan of the current files for a save that comes later. Writes objects only, which
+    are lost if the store discards what is pending.
+    """
+    return _look(store, SaveRequest(cwd=cwd, limits=limits, watched=True), "", is_whole=True)
+
+
+def _look(store: Store, request: SaveRequest, session: str, *, is_whole: bool) -> Look:
+    mark = programs.mark(store.repo) if is_whole else None
     live = live_trees(store, session)
-    return Scanned(live, _take(store, request, live))
+    return Look(Scanned(live, _take(store, request, live)), mark)
 
 
 def _save_side_by_side(

@@ -4,6 +4,7 @@ a real kill.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -108,6 +109,44 @@ def test_what_was_there_is_saved_first(project: Project) -> None:
 
     project.gitcp("undo", "--yes", check=0)
     assert (project.read("a.txt"), project.read("b.txt")) == (b"mine, and saved nowhere", b"new")
+
+
+@pytest.mark.parametrize("durability", ["async", "sync", "exit"])
+@pytest.mark.parametrize("api", ["blocking", "asyncio"])
+def test_each_state_has_its_files(project: Project, durability: Any, api: str) -> None:
+    """The files of a state are those that its step left, though the next step writes at once while
+    the state is being put.
+    """
+
+    def node(number: int) -> Any:
+        def write(given: Any) -> Any:
+            project.write("a.txt", f"{number}")
+            return {"n": number}
+
+        async def awrite(given: Any) -> Any:
+            return write(given)
+
+        return awrite if api == "asyncio" else write
+
+    saver = graphs.saver(project, files=True)
+    graph = builder()
+    for number in range(1, 7):
+        graph.add_node(f"n{number}", node(number))
+        graph.add_edge(f"n{number - 1}" if number > 1 else START, f"n{number}")
+    app = graph.compile(checkpointer=saver)
+    project.write("a.txt", "0")
+    if api == "asyncio":
+        asyncio.run(app.ainvoke({"n": 0}, thread(), durability=durability))
+    else:
+        app.invoke({"n": 0}, thread(), durability=durability)
+
+    found = []
+    for each in app.get_state_history(thread()):
+        saver.restore(each.config, whole_tree=True)
+        found.append((each.values.get("n", 0), int(project.read("a.txt"))))
+    expected = range(7) if durability != "exit" else [6]
+    assert sorted({step for step, _ in found}) == [*expected]
+    assert [step for step, _ in found] == [file for _, file in found]
 
 
 def test_a_replay_keeps_what_others_did(project: Project) -> None:
