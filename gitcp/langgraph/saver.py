@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -25,7 +26,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from gitcp.langgraph.keys import checkpoint_id, requested
 from gitcp.langgraph.reading import NotInMemory, tuple_of
-from gitcp.langgraph.thread_store import Put, ThreadStore, Views, drafted, written
+from gitcp.langgraph.thread_store import Put, TaskWrites, ThreadStore, Views, drafted, written
 from gitcp.langgraph.turns import Turns
 from gitcp.model import Host
 from gitcp.restoring.restore import Report
@@ -33,6 +34,8 @@ from gitcp.restoring.restore import Report
 R = TypeVar("R")
 BATCH = 16
 """Maximum checkpoints that are saved in one turn."""
+PATIENCE, PAUSE = 1.0, 0.002
+"""Seconds that a task's writes wait for the checkpoint that they follow, and between two looks."""
 PAGE = 4
 """Checkpoints of a listing that are read in one turn."""
 
@@ -153,6 +156,12 @@ class GitSaver(BaseCheckpointSaver[str]):
         stored, or when somebody else opens the repository.
         """
         given = written(self.serde, requested(config), writes, task_id, task_path)
+        until = time.monotonic() + PATIENCE
+        while self.threads.is_expected(given) and time.monotonic() < until:
+            time.sleep(PAUSE)
+        self._put_writes(given)
+
+    def _put_writes(self, given: TaskWrites) -> None:
         if not self.threads.record_writes(given):
             self._call(lambda _: self.threads.put_writes(given))
 
@@ -233,7 +242,11 @@ class GitSaver(BaseCheckpointSaver[str]):
         task_path: str = "",
     ) -> None:
         """See put_writes."""
-        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+        given = written(self.serde, requested(config), writes, task_id, task_path)
+        until = time.monotonic() + PATIENCE
+        while self.threads.is_expected(given) and time.monotonic() < until:  # noqa: ASYNC110
+            await asyncio.sleep(PAUSE)
+        await asyncio.to_thread(self._put_writes, given)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """See delete_thread."""

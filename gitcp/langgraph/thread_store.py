@@ -283,10 +283,19 @@ class ThreadStore:
             limits = settings.limits(store.repo)
             self._looks[version] = save.look(store, self.opened.path, limits)
 
+    def is_expected(self, given: TaskWrites) -> bool:
+        """Return whether the checkpoint that these writes follow is still to be put: the next step
+        may end before. For any thread.
+        """
+        thread = self._threads.get(session_name(given.key.thread))
+        is_put = thread is not None and (given.key.ns, given.key.id) in thread.puts
+        return self.has_files and bool(self._looks) and not is_put
+
     def _looked(self, draft: Draft) -> save.Look | None:
         """Return the scan that was made for a checkpoint; earlier ones are for none."""
         versions = [each for each in draft.new_versions.values() if each in self._looks]
-        if not versions:
+        if not versions:  # no channel is new: the last scan was for this checkpoint, too
+            self._looks.clear()
             return None
         version = max(versions)
         made = self._looks[version]
@@ -385,9 +394,10 @@ class ThreadStore:
             }
             files = self._files(store, thread, key, {})
             tree = record.write(store.objects, fields, values)
-            commit = self._save(
-                store, thread, key, tree, _position(key, task), Trigger.TOOLS, files, None
-            )
+            # A scan that waits is of the end of this task's step, or of a later one.
+            look = next(iter(self._looks.values()), None)
+            saving = (_position(key, task), Trigger.TOOLS, files, None, look)
+            commit = self._save(store, thread, key, tree, *saving)
             reading.remember(thread, commit, Loaded(fields, values))
 
     def record_writes(self, given: TaskWrites) -> bool:
@@ -629,7 +639,7 @@ def _is_overtaken(store: Store, look: save.Look) -> bool:
     has ended already.
     """
     last = latest.read(store.repo)
-    return last is not None and last.scanned >= look.scanned.taken.began
+    return last is not None and last.scanned > look.scanned.taken.began
 
 
 def _is_node_of(thread: str) -> bool:

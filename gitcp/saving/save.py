@@ -315,7 +315,8 @@ def _revalidated_scan(store: Store, request: SaveRequest, session: str, scanned:
     last = latest.read(store.repo) if request.carried.files is None else None
     # Of two saves at once, the one that had looked first made the second checkpoint, which then
     # lacked the first one's changes.
-    is_newest = last is None or last.scanned < taken.began
+    began = taken.began + (request.look is not None)  # which several saves may share
+    is_newest = last is None or last.scanned < began
     is_trusted = live.is_still_valid()
     if is_newest and is_trusted:
         return taken

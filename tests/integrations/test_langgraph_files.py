@@ -177,7 +177,7 @@ def test_a_replay_keeps_what_others_did(project: Project) -> None:
     assert ran == ["a", "b", "a", "a"]
 
     project.write("a.txt", "by hand\n")
-    with pytest.raises(OthersAffected, match="1 path in conflict, also changed by somebody else"):
+    with pytest.raises(OthersAffected, match="1 path in conflict, also changed by another session"):
         app.invoke(None, history[-1].config, durability="sync")
     assert project.read("a.txt") == b"by hand\n"
 
