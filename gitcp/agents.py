@@ -105,7 +105,8 @@ class Transcripts:
     They are below the agent's home, or if it says so in `data`, below the home directory; one of
     `data_variables` moves them. `session_variables` pass the session's id to its commands.
     `line_by_line`: the texts of a line's messages do not depend on other lines. `converts`: its
-    conversations can be read as dialogues, and written (`converting` in its package).
+    conversations can be read as dialogues, and written (`converting` in its package). `tokens` is
+    the module that reads the tokens of requests, "" if its transcripts record none.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class Transcripts:
         session_variables: tuple[str, ...] = (),
         line_by_line: bool = True,
         converts: bool = True,
+        tokens: str = "",
     ) -> None:
         self.package = package
         self.data = data
@@ -124,6 +126,7 @@ class Transcripts:
         self.session_variables = session_variables
         self.line_by_line = line_by_line
         self.converts = converts
+        self.tokens = tokens
 
 
 NO_TRANSCRIPTS = Transcripts("")
@@ -222,6 +225,7 @@ KNOWN = (
         reads_start=True,
         transcripts=Transcripts(
             "gitcp.adapters.claude_code",
+            tokens="gitcp.adapters.claude_code.usage",
             session_variables=("CLAUDE_CODE_SESSION_ID",),
         ),
         hooks=Hooks(
@@ -256,6 +260,7 @@ KNOWN = (
         trusting=True,
         transcripts=Transcripts(
             "gitcp.adapters.codex",
+            tokens="gitcp.adapters.codex.usage",
             session_variables=("CODEX_THREAD_ID", "CODEX_SESSION_ID"),
         ),
         hooks=Hooks(
@@ -295,6 +300,7 @@ KNOWN = (
         note=TRUST,
         transcripts=Transcripts(
             "gitcp.adapters.gemini",
+            tokens="gitcp.adapters.gemini.usage",
             session_variables=("GEMINI_SESSION_ID",),
             line_by_line=False,
         ),
@@ -331,6 +337,7 @@ KNOWN = (
         ),
         transcripts=Transcripts(
             "gitcp.adapters.opencode",
+            tokens="gitcp.adapters.opencode.usage",
             data=".local/share/opencode",
             data_variables=("OPENCODE_DB", "XDG_DATA_HOME"),
         ),
@@ -397,6 +404,7 @@ KNOWN = (
         note=TRUST,
         transcripts=Transcripts(
             "gitcp.adapters.pi:ADAPTER",
+            tokens="gitcp.adapters.pi.usage",
             session_variables=("PI_SESSION_ID",),
             data_variables=("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR"),
             converts=False,
@@ -430,6 +438,7 @@ KNOWN = (
         ),
         transcripts=Transcripts(
             "gitcp.adapters.qwen:ADAPTER",
+            tokens="gitcp.adapters.qwen.usage",
             session_variables=("QWEN_CODE_SESSION_ID",),
             data_variables=("QWEN_HOME", "QWEN_RUNTIME_DIR"),
             converts=False,

@@ -73,15 +73,11 @@ def for_format(name: str) -> Adapter:
     return load("generic") if name in PLAIN_FORMATS else load_or_generic(name)
 
 
-TOKENS = ("claude-code", "codex", "gemini", "opencode")
-"""Agents whose transcripts record the tokens of each request, in the module `usage`."""
-
-
 def usage(format: str, lines: Iterable[bytes]) -> Iterator[Usage]:
     """Yield the tokens in a stream of a conversation; nothing for a format that records none."""
-    if format not in TOKENS:
-        return iter(())
-    tokens: Iterator[Usage] = import_module(f"{MODULES[format]}.usage").usage(lines)
+    known = SAVED.get(format)
+    module = known.transcripts.tokens if known else ""
+    tokens: Iterator[Usage] = import_module(module).usage(lines) if module else iter(())
     return tokens
 
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from gitcp.adapters.base import Stored
+from gitcp.adapters.base import Stored, Usage
 from gitcp.adapters.pi import ADAPTER as PI
 from gitcp.adapters.qwen import ADAPTER as QWEN
 from gitcp.adapters.session_files import SessionFiles
@@ -190,6 +190,22 @@ def test_recognised(adapter: SessionFiles, session: Session, tmp_path: Path) -> 
     running = adapters.recognise(session(tmp_path, ["one"], ID).splitlines())
     assert running is not None
     assert (running.agent, running.session_id) == (adapter.NAME, ID)
+
+
+def test_tokens() -> None:
+    """Each answer's, with what was read from a cache apart."""
+    from gitcp import adapters
+
+    spent = {"input": 10, "output": 5, "cacheRead": 7, "cacheWrite": 3, "cost": {"total": 0.25}}
+    answer = entry("a1", "assistant", text("Yes."), model="m", usage=spent)
+    assert list(adapters.usage("pi", lines(answer).splitlines())) == [
+        Usage("a1", "m", 10, 5, 7, 3, TIME, 0.25)
+    ]
+    spent = {"promptTokenCount": 17, "cachedContentTokenCount": 7, "totalTokenCount": 22}
+    answer = record("a1", "assistant", ID, Path("/w"), model="m", usageMetadata=spent)
+    assert list(adapters.usage("qwen", lines(answer).splitlines())) == [
+        Usage("a1", "m", 10, 5, 7, 0, TIME)
+    ]
 
 
 def test_agents_of_qwen_code(tmp_path: Path) -> None:
