@@ -61,7 +61,7 @@ from gitcp.integrations.thread import (
 from gitcp.lifecycle import delete
 from gitcp.model import MAIN, Agent, Checkpoint, Host, Oid, Trigger
 from gitcp.restoring import restore, restore_notice
-from gitcp.restoring.message import before_message
+from gitcp.restoring.message import Rewound, before_message
 from gitcp.restoring.restore import Report
 from gitcp.saving import session as session_op
 from gitcp.state.steps import only
@@ -135,15 +135,22 @@ class GitSessionStore(SessionStore):
 
     # ------------------------------------------------------------ going back
 
-    async def rewind(self, session_id: str, message: str, *, whole_tree: bool = False) -> Report:
+    async def rewind(
+        self, session_id: str, message: str, *, whole_tree: bool = False, files_only: bool = False
+    ) -> Report:
         """Restore the state before a user message: the transcript, and the files that the session
-        changed. What others changed since stays; with `whole_tree`, all files are restored.
+        changed. What others changed since stays; with `whole_tree`, all files are restored. With
+        `files_only`, the transcript stays.
 
-        `message` is the uuid of the message. The current state is saved first; `undo` restores it.
+        `message` is the uuid of a prompt, or of a tool's result if a checkpoint was made right
+        before it: options with session_store_flush="eager" make them. The current state is saved
+        first; `undo` restores it.
         The session keeps its id: resume it to continue. Raises RevisionNotFound; OthersAffected if
         others changed the same lines; and Refused as a restore does. Nothing was changed then.
         """
-        rewind = partial(self._rewind, session_id, message, whole_tree=whole_tree)
+        rewind = partial(
+            self._rewind, session_id, message, whole_tree=whole_tree, files_only=files_only
+        )
         return await to_thread.run_sync(rewind)
 
     async def undo(self, session_id: str) -> Report:
@@ -252,12 +259,26 @@ class GitSessionStore(SessionStore):
 
     # ------------------------------------------------------------ rewinding
 
-    def _rewind(self, session_id: str, message: str, *, whole_tree: bool) -> Report:
+    def _rewind(
+        self, session_id: str, message: str, *, whole_tree: bool, files_only: bool
+    ) -> Report:
         with self._open_session(session_id) as (opened, name):
             store = opened.store()
-            target, rewound = before_message(store, name, message)
-            target = self._before_prompt(name, message) or target
-            request = opened.request(store, target, whole_tree=whole_tree, program=name)
+            try:
+                target, rewound = before_message(store, name, message)
+            except RevisionNotFound as error:
+                raise RevisionNotFound(
+                    f"{error}; nothing was changed",
+                    hint='while its turn runs, pass session_store_flush="eager" to options',
+                ) from None
+            lines = self._lines(name, message)
+            if _is_result(lines[-1]):
+                _check_one_moment(target, rewound, message, lines)
+            else:
+                target = self._before_prompt(name, lines[-1]) or target
+            request = opened.request(
+                store, target, whole_tree=whole_tree, conversation=not files_only, program=name
+            )
             return restore.restore(store, replace(request, rewound=rewound))
 
     def _undo(self, session_id: str) -> Report:
@@ -281,11 +302,19 @@ class GitSessionStore(SessionStore):
         ):
             yield open_for_restore(self.checkpoints, name, {"CLAUDE_CONFIG_DIR": home}), name
 
-    def _before_prompt(self, name: str, message: str) -> Checkpoint | None:
-        """Return the checkpoint made when the message arrived, by the agent's id of the prompt."""
+    def _lines(self, name: str, message: str) -> list[Any]:
+        """Return the newest transcript that has a message, up to this."""
+        for contents in Thread(self.checkpoints, name, Agent(claude_code.NAME)).history():
+            lines = parsed(contents.read())
+            for number, line in enumerate(lines):
+                if line.get("uuid") == message:
+                    return lines[: number + 1]
+        return [{}]
+
+    def _before_prompt(self, name: str, line: Any) -> Checkpoint | None:
+        """Return the checkpoint made when a prompt arrived, by the agent's id of the prompt."""
+        prompt = line.get("promptId")
         thread = Thread(self.checkpoints, name, Agent(claude_code.NAME))
-        lines = (each for contents in thread.history() for each in parsed(contents.read()))
-        prompt = next((each.get("promptId") for each in lines if each.get("uuid") == message), None)
         checkpoints = (
             contents.checkpoint
             for contents in thread.history()
@@ -420,6 +449,29 @@ def _belongs_to(store: Store, summary: Summary, session_id: str) -> bool:
         return False
     agent = store.read(summary.commit).agent if recorded[1] != session_id else None
     return agent is None or agent.session_id == session_id
+
+
+def _is_result(line: Any) -> bool:
+    """Return whether a user's line has the result of a tool, and is no prompt."""
+    content = (line.get("message") or {}).get("content")
+    parts = content if isinstance(content, list) else []
+    return any(isinstance(part, dict) and part.get("type") == "tool_result" for part in parts)
+
+
+def _check_one_moment(target: Checkpoint, rewound: Rewound, message: str, lines: list[Any]) -> None:
+    """Raise RevisionNotFound unless the transcript of a checkpoint ends right before a message: its
+    files would be those of another moment.
+    """
+    streams = target.conversation.streams if target.conversation else ()
+    ends = {stream.name: stream.bytes for stream in streams}
+    if ends.get(MAIN) == {each.name: each.bytes for each in rewound.conversation.streams}[MAIN]:
+        return
+    prompts = [e for e in lines if e.get("type") == "user" and not _is_result(e)]
+    nearest = f"rewind to its prompt, {prompts[-1].get('uuid')}, or " if prompts else ""
+    raise RevisionNotFound(
+        f"no checkpoint was made right before {message}, the result of a tool: nothing was changed",
+        hint=f'{nearest}pass session_store_flush="eager" to options',
+    )
 
 
 def _is_prompt(checkpoint: Checkpoint | None, prompt: str) -> bool:

@@ -361,6 +361,46 @@ def test_rewind_keeps_what_others_did(project: Project, store: GitSessionStore) 
     assert b"notes.txt" in project.files()
 
 
+def test_rewind_to_the_result_of_a_tool(project: Project, store: GitSessionStore) -> None:
+    """Files and transcript are of one moment, which each append makes known; where no checkpoint
+    was made before the message, it is refused, and names the prompt.
+    """
+    key: Any = {"project_key": store.project_key, "session_id": SESSION}
+    result: Any = [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]
+    lines = [entry("user", "ask", promptId="p")]
+    for number in (1, 2):
+        message = {"role": "user", "content": result}
+        lines += [entry("assistant", f"write {number}")]
+        lines += [entry("user", "", promptId="p", message=message)]
+
+    asyncio.run(store.prompted(prompt_of(SESSION, store, "p")))
+    for number, line in enumerate(lines):
+        project.write("a.txt", f"{number}\n")
+        asyncio.run(store.append(key, [line]))
+    for number in (4, 2):
+        asyncio.run(store.rewind(SESSION, lines[number]["uuid"]))
+        assert project.read("a.txt") == f"{number - 1}\n".encode()
+        assert len(asyncio.run(store.load(key)) or ()) == number
+    asyncio.run(store.rewind(SESSION, lines[0]["uuid"]))
+    assert project.read("a.txt") == b"one\n"
+
+    other: Any = {**key, "session_id": SESSION.replace("1", "2")}
+    project.write("a.txt", "before\n")
+    asyncio.run(store.prompted(prompt_of(other["session_id"], store, "p")))
+    project.write("a.txt", "after\n")
+    asyncio.run(store.append(other, lines))
+    with pytest.raises(RevisionNotFound, match="no checkpoint was made right before") as refused:
+        asyncio.run(store.rewind(other["session_id"], lines[2]["uuid"]))
+    assert f"rewind to its prompt, {lines[0]['uuid']}" in refused.value.hint
+    assert project.read("a.txt") == b"after\n"
+    asyncio.run(store.rewind(other["session_id"], lines[0]["uuid"], files_only=True))
+    assert project.read("a.txt") == b"before\n"
+    assert len(asyncio.run(store.load(other)) or ()) == 5
+    with pytest.raises(RevisionNotFound) as early:
+        asyncio.run(store.rewind(other["session_id"], "not yet"))
+    assert "session_store_flush" in early.value.hint
+
+
 def test_rewind_to_the_beginning(project: Project, store: GitSessionStore) -> None:
     """Before the first message there is no transcript, and the session can go on."""
     key: Any = {"project_key": store.project_key, "session_id": SESSION}
