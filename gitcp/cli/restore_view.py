@@ -292,6 +292,9 @@ def changes(files: FilePlan, line: Callable[..., None]) -> None:
         [s.path for s in files.write],
     )
     group(line, humanize.count(len(removed), "file") + " would be removed", removed)
+    for database in files.databases:
+        users = ", ".join(database.users)
+        line(f"  {display(database.path)} would be restored through SQLite: {users} has it open")
     group(line, "permissions would be set", [each.path for each in files.permissions])
     group(line, "directories would be created", files.make_directories)
     group(line, "directories would be removed, if empty", files.remove_directories)

@@ -11,12 +11,14 @@ import stat
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from gitcp import progress
 from gitcp.errors import DiskFull, GitcpError
 from gitcp.model import EXECUTABLE, SYMLINK, TREE, Checkpoint
 from gitcp.restoring.contents import Contents
+from gitcp.restoring.databases import LiveDatabase
 from gitcp.restoring.plan import ORDINARY, FilePlan, FileStep, Kept, Permission, Side
 from gitcp.store import Store
 from gitcp.value import replace
@@ -46,6 +48,7 @@ class Applied:
     def __init__(self) -> None:
         self.written: dict[bytes, WrittenFile] = {}
         self.removed: list[bytes] = []
+        self.databases: list[bytes] = []
         self.failed: list[Kept] = []
 
 
@@ -63,6 +66,8 @@ def apply_files(contents: Contents, plan: FilePlan, tree: Writer, seen: Seen) ->
 
 def _apply(work: _Work, plan: FilePlan, advance: progress.Advance) -> Applied:
     tree = work.tree
+    for database in plan.databases:
+        work.attempt(database.path, partial(work.restore_database, database))
     for step in plan.clear:
         work.attempt(step.path, partial(work.remove, step))
         advance(1)
@@ -143,6 +148,15 @@ class _Work:
         self._contents = contents
         self._seen = seen
         self._unlinked: dict[tuple[int, int], int] = {}
+
+    def restore_database(self, database: LiveDatabase) -> None:
+        """Restore a database that a program has open."""
+        from gitcp.restoring import live_database  # 5 ms, and hardly ever
+
+        root = Path(os.fsdecode(self.tree.root))
+        live_database.restore(self._contents, database, root, self._seen)
+        self.tree.changed.update(database.paths)
+        self.done.databases.append(database.path)
 
     def remove(self, step: FileStep) -> None:
         status = self._require_unchanged(step.path, self.tree.lstat(step.path))

@@ -76,6 +76,13 @@ class Contents:
             [convert.checkout(b"".join(self._blob(entry.oid)), entry.oid, conversion, self._lfs)]
         )
 
+    def begins_with(self, entry: Entry, conversion: Conversion | None, start: bytes) -> bool:
+        """Return whether a file begins with these bytes. Reads no further than its first chunk."""
+        try:
+            return next(self.of(entry, conversion), b"").startswith(start)
+        except GitcpError:
+            return False
+
     def known(self, oid: Oid) -> bytes | None:
         """Return a blob's content if it is in memory."""
         return self._known.get(oid)

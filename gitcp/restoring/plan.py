@@ -27,7 +27,9 @@ from gitcp.model import (
     Oid,
     Snapshot,
 )
-from gitcp.value import Value
+from gitcp.restoring import databases
+from gitcp.restoring.databases import LiveDatabase
+from gitcp.value import Value, replace
 from gitcp.worktree import rules
 from gitcp.worktree.paths import display, folded, problem
 from gitcp.worktree.rules import OutsideRules
@@ -67,7 +69,9 @@ class Kept(AtPath):
 
 
 class FilePlan(Value):
-    """Everything that a restore does to the files, in the order in which it is done."""
+    """Everything that a restore does to the files, in the order in which it is done; before all,
+    the `databases` are restored that a program has open.
+    """
 
     clear: tuple[FileStep, ...] = ()
     write: tuple[FileStep, ...] = ()
@@ -76,6 +80,7 @@ class FilePlan(Value):
     remove_directories: tuple[bytes, ...] = ()
     permissions: tuple[Permission, ...] = ()
     kept: tuple[Kept, ...] = ()
+    databases: tuple[LiveDatabase, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.paths)
@@ -95,7 +100,8 @@ class FilePlan(Value):
     def files(self) -> tuple[bytes, ...]:
         """Every file and link that the plan changes."""
         steps = (step.path for step in (*self.clear, *self.write, *self.remove))
-        return (*steps, *(each.path for each in self.permissions))
+        databases = (path for each in self.databases for path in each.paths)
+        return (*databases, *steps, *(each.path for each in self.permissions))
 
     @property
     def created(self) -> tuple[bytes, ...]:
@@ -110,7 +116,7 @@ class Reader(TreeReader, Protocol):
     def compare(self, old: Oid | None, new: Oid | None) -> tuple[FileChange, ...]: ...
 
 
-class Disk(Protocol):
+class Disk(databases.Disk, Protocol):
     """What a plan needs to know of the working tree and of LFS objects."""
 
     def kind(self, path: bytes) -> str: ...
@@ -242,6 +248,7 @@ def plan_files(
     now, target = Side(reader, sides[0], facts.recovered), Side(reader, sides[1], facts.existing)
     if not target.snapshot.has_files:
         return FilePlan()
+    scope = databases.with_sidecars(scope)
     if not repo.is_set("core.symlinks", default=True):
         target.stand_ins = target.raw
     changes = [change for change in _changes(reader, now, target) if within(change.path, scope)]
@@ -251,6 +258,7 @@ def plan_files(
     removable = [*(change.path for change in changes if change.new is None), *surplus]
     removable = [path for path in removable if path not in facts.created]
     ignored = _ignored(repo, reader, target, removable, set(surplus), disk, facts.rules)
+    ignored = {path for path in ignored if not databases.is_sidecar(path, target, disk)}
     decisions = [(change, _reason_to_keep(change, now, target, ignored)) for change in changes]
     kept = [kept for _, kept in decisions if kept is not None]
     wanted = [change for change, kept in decisions if kept is None]
@@ -265,9 +273,15 @@ def plan_files(
         path for path in missing_directories if path in respelled or disk.kind(path) != "directory"
     ]
     creatable, blocked = _creatable(missing_directories, now, removed, disk)
-    kept += [*unwritable, *blocked]
-    clear_first = frozenset(respelled.values())
-    return _in_order(steps, kept, now, target, scope, creatable, surplus, clear_first)
+    steps, live, refused = databases.live(steps, target, disk)
+    kept += [*unwritable, *blocked, *(Kept(one.path, one.reason, missing=True) for one in refused)]
+    # SQLite would apply a log beside the restored database to it.
+    sidecars = (s.path for s in steps if databases.is_sidecar(s.path, target, disk))
+    clear_first = frozenset((*respelled.values(), *sidecars))
+    plan = _in_order(steps, kept, now, target, scope, creatable, surplus, clear_first)
+    apart = {path for one in live for path in one.paths}
+    permissions = tuple(each for each in plan.permissions if each.path not in apart)
+    return replace(plan, databases=tuple(live), permissions=permissions) if live else plan
 
 
 def _empty(now: Side, scope: Collection[bytes]) -> list[bytes]:

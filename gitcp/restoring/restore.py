@@ -44,7 +44,7 @@ from gitcp.restoring.apply import EDITED, apply_files, leave_edited, still_wrong
 from gitcp.restoring.contents import Contents
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.placing import Placed
-from gitcp.restoring.plan import FilePlan, Kept, Side, SnapshotFacts, plan_files, within
+from gitcp.restoring.plan import FilePlan, FileStep, Kept, Side, SnapshotFacts, plan_files, within
 from gitcp.restoring.planned import RestorePlan
 from gitcp.restoring.request import (
     RestoreRequest,
@@ -605,7 +605,8 @@ def _carry_out(
     restore_notice.leave(store, request.target, after.checkpoint, safety, kept)
     _record(store, request, entry, (request.target.id, safety.id, after.checkpoint.id))
     journal.finish(store.repo)
-    made = safety.id, after.checkpoint.id, tuple(done.written), tuple(done.removed)
+    wrote_files = (*done.databases, *done.written)
+    made = safety.id, after.checkpoint.id, wrote_files, tuple(done.removed)
     index = request.index and not index_failures
     failed = any(path.missing for path in kept)
     return Report(
@@ -852,7 +853,12 @@ def _prepare(
     files = state.files
     if files is None:
         files = _plan_files(store, store.objects, request, state.snapshot, contents, scope)
-    contents.require(files.write, str(request.target.id))
+    members = (
+        FileStep(each.path + one.suffix, None, one.entry, one.conversion)
+        for each in files.databases
+        for one in each.members
+    )
+    contents.require((*files.write, *members), str(request.target.id))
     return files, contents
 
 

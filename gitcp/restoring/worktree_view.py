@@ -7,6 +7,7 @@ from __future__ import annotations
 from gitcp.git.index import git_mode
 from gitcp.model import Conversion, Entry
 from gitcp.restoring.contents import Contents
+from gitcp.worktree.sqlite_files import HEADER
 from gitcp.worktree.view import WorktreeView
 from gitcp.worktree.writer import Writer
 
@@ -24,6 +25,10 @@ class WorktreeDisk(WorktreeView):
         if status is None or git_mode(status.st_mode) != entry.mode:
             return False
         return self._contents.has(self._tree, path, entry, conversion)
+
+    def is_database(self, entry: Entry, conversion: Conversion | None) -> bool:
+        """Return whether the content is an SQLite database."""
+        return self._contents.begins_with(entry, conversion, HEADER)
 
     def lacks_lfs(self, entry: Entry) -> str:
         """Return the id of the LFS object that a file needs if it is missing; "" otherwise."""

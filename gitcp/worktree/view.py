@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from gitcp.worktree import open_files
 from gitcp.worktree.directories import PathInaccessible
 from gitcp.worktree.paths import problem
+from gitcp.worktree.sqlite_files import size_of_database
 from gitcp.worktree.writer import Writer
 
 
@@ -69,6 +71,15 @@ class WorktreeView:
     def read(self, path: bytes) -> bytes | None:
         """Return the bytes of a regular file, None if there is none."""
         return b"".join(self._tree.read(path)) if self.kind(path) == "file" else None
+
+    def writers(self, paths: Collection[bytes]) -> dict[bytes, tuple[str, ...]]:
+        """Return the processes that have one of these files open for writing."""
+        full = {os.path.join(self._tree.root, path): path for path in paths}
+        return {full[path]: names for path, names in open_files.writers(full).items()}
+
+    def holds_database(self, path: bytes) -> bool:
+        """Return whether an SQLite database is there."""
+        return size_of_database(os.path.join(self._tree.root, path)) is not None
 
     def is_same(self, path: bytes, other: bytes) -> bool:
         """Return whether two paths name the same file."""

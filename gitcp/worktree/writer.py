@@ -92,6 +92,7 @@ class Writer:
             raise GitcpError(
                 f"cannot open {shown}: {error.strerror}. Nothing was changed"
             ) from None
+        self.root = os.fsencode(root)
         self._touched = set(touched)
         self.changed: set[bytes] = set()
         """Every path that was made, replaced or removed, or got another mode."""

@@ -1,0 +1,110 @@
+"""SQLite databases in a plan: their files belong together, and one that a program has open is
+restored through SQLite.
+
+A program that has a database open goes on writing into the file that was replaced, and what it
+writes there is lost. Pure: what is on the disk is asked of the `Disk`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from gitcp.model import SYMLINK, TREE, AtPath, Conversion, Entry
+from gitcp.worktree.sqlite_files import database_of
+from gitcp.worktree.sqlite_locks import LOG, MAIN, MEMBERS, MEMORY
+
+if TYPE_CHECKING:
+    from gitcp.restoring.plan import FileStep, Side
+
+
+class Member(NamedTuple):
+    """A file of a database in the target: what is added to the name, and its content."""
+
+    suffix: bytes
+    entry: Entry
+    conversion: Conversion | None
+
+
+class LiveDatabase(AtPath):
+    """A database to restore through SQLite, since the processes `users` have it open."""
+
+    members: tuple[Member, ...]
+    users: tuple[str, ...]
+
+    @property
+    def paths(self) -> tuple[bytes, ...]:
+        """The files of the database that may change."""
+        return tuple(self.path + suffix for suffix in MEMBERS)
+
+
+class Refusal(AtPath):
+    """A file of a database that cannot be restored, and why."""
+
+    reason: str
+
+
+class Disk(Protocol):
+    """What is asked of the disk and the contents."""
+
+    def writers(self, paths: Collection[bytes]) -> Mapping[bytes, tuple[str, ...]]: ...
+    def holds_database(self, path: bytes) -> bool: ...
+    def is_database(self, entry: Entry, conversion: Conversion | None) -> bool: ...
+
+
+def with_sidecars(scope: Collection[bytes]) -> Collection[bytes]:
+    """Return a scope with the sidecars of what may be a database in it."""
+    return [path + suffix for path in scope for suffix in (MEMBERS if path else (MAIN,))]
+
+
+def is_sidecar(path: bytes, side: Side, disk: Disk) -> bool:
+    """Return whether a path belongs to a database that a side has."""
+    base = database_of(path)
+    return base is not None and _is_database(side, base, disk)
+
+
+def live(
+    steps: Iterable[FileStep], target: Side, disk: Disk
+) -> tuple[list[FileStep], list[LiveDatabase], list[Refusal]]:
+    """Return the steps without those of databases that a program has open, these databases, and
+    those among them that cannot be restored.
+    """
+    steps = list(steps)
+    bases = {database_of(step.path) or step.path for step in steps}
+    files = [base + suffix for base in bases for suffix in (MAIN, LOG, MEMORY)]
+    writers = disk.writers(files)
+    databases: dict[bytes, LiveDatabase] = {}
+    users_of_lost: dict[bytes, str] = {}
+    for base in sorted(bases):
+        each = (user for suffix in (MAIN, LOG, MEMORY) for user in writers.get(base + suffix, ()))
+        users = tuple(dict.fromkeys(each))
+        if users and disk.holds_database(base):
+            if _is_database(target, base, disk):
+                databases[base] = LiveDatabase(base, _members(target, base), users)
+            else:
+                users_of_lost[base] = ", ".join(users)
+    others, refused = [], []
+    for step in steps:
+        base = database_of(step.path) or step.path
+        if base in users_of_lost:
+            why = f"{users_of_lost[base]} has this database open: stop it first"
+            refused.append(Refusal(step.path, why))
+        elif base not in databases:
+            others.append(step)
+    return others, list(databases.values()), refused
+
+
+def _members(target: Side, base: bytes) -> tuple[Member, ...]:
+    entries = ((suffix, target.entry(base + suffix)) for suffix in MEMBERS)
+    return tuple(
+        Member(suffix, entry, target.conversions.get(base + suffix))
+        for suffix, entry in entries
+        if entry is not None and entry.mode not in (TREE, SYMLINK)
+    )
+
+
+def _is_database(side: Side, path: bytes, disk: Disk) -> bool:
+    entry = side.entry(path)
+    if entry is None or entry.mode in (TREE, SYMLINK):
+        return False
+    return disk.is_database(entry, side.conversions.get(path))
