@@ -7,15 +7,19 @@ writes there is lost. Pure: what is on the disk is asked of the `Disk`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gitcp.model import SYMLINK, TREE, AtPath, Conversion, Entry
-from gitcp.worktree.sqlite_files import database_of
+from gitcp.model import GITLINK, SYMLINK, TREE, AtPath, Conversion, Entry, Oid
+from gitcp.worktree.sqlite_files import HEADER, database_of
 from gitcp.worktree.sqlite_locks import LOG, MAIN, MEMBERS, MEMORY
 
 if TYPE_CHECKING:
     from gitcp.restoring.plan import FileStep, Side
+
+
+MIXED = "a database that changed since"
+"""Why the files of a database are in conflict: they belong together, and are never merged."""
 
 
 class Member(NamedTuple):
@@ -42,6 +46,12 @@ class Refusal(AtPath):
     """A file of a database that cannot be restored, and why."""
 
     reason: str
+
+
+class BlobReader(Protocol):
+    """Reads blobs in chunks."""
+
+    def stream_blob(self, oid: Oid) -> Iterator[bytes]: ...
 
 
 class Disk(Protocol):
@@ -92,6 +102,31 @@ def live(
         elif base not in databases:
             others.append(step)
     return others, list(databases.values()), refused
+
+
+def torn(
+    reader: BlobReader,
+    paths: Iterable[bytes],
+    after: Callable[[bytes], Entry | None],
+    whole: Side,
+) -> set[bytes]:
+    """Return the files of those databases at `paths` that a merge would make of several states:
+    what they are `after` it is not, for each of them, what the state `whole` has.
+    """
+    torn_paths: set[bytes] = set()
+    for base in {database_of(path) or path for path in paths}:
+        members = [base + suffix for suffix in MEMBERS]
+        if any(after(path) != whole.entry(path) for path in members):
+            entries = (after(base), whole.entry(base))
+            if any(_begins_as_database(reader, entry) for entry in entries):
+                torn_paths.update(members)
+    return torn_paths
+
+
+def _begins_as_database(reader: BlobReader, entry: Entry | None) -> bool:
+    if entry is None or entry.mode in (TREE, SYMLINK, GITLINK):
+        return False
+    return next(iter(reader.stream_blob(entry.oid)), b"").startswith(HEADER)
 
 
 def _members(target: Side, base: bytes) -> tuple[Member, ...]:

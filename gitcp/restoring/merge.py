@@ -30,6 +30,7 @@ from gitcp.model import (
     Snapshot,
     path_text,
 )
+from gitcp.restoring import databases
 from gitcp.restoring.plan import ALONE, Reader, Side, parents, within
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
@@ -95,13 +96,26 @@ def merge(
         elif merged is not None:
             entries[change.path] = merged[0]
             conflicts += [Conflict(change.path, merged[1])] if merged[1] else []
-    for path, why in blocked(objects, ours, entries):
-        conflicts.append(Conflict(path, why))
-        del entries[path]
+    for path, why in (*_torn(objects, ours, theirs, entries), *blocked(objects, ours, entries)):
+        if path in entries:
+            conflicts.append(Conflict(path, why))
+            del entries[path]
     snapshot = _snapshot(
         base, ours, theirs, scope, edited_tree(objects, ours.snapshot.tree, entries), entries
     )
     return Merged(snapshot, tuple(sorted(conflicts)))
+
+
+def _torn(
+    objects: Objects, ours: Side, theirs: Side, entries: Mapping[bytes, Entry | None]
+) -> list[tuple[bytes, str]]:
+    """Return the files that belong to a database of which others would stay as they are."""
+
+    def after(path: bytes) -> Entry | None:
+        return entries[path] if path in entries else ours.entry(path)
+
+    torn = databases.torn(objects.reader, entries, after, theirs)
+    return [(path, databases.MIXED) for path in sorted(torn) if path in entries]
 
 
 def differ(reader: Reader, sides: tuple[Snapshot, Snapshot], scope: tuple[bytes, ...] = ()) -> bool:

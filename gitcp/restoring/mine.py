@@ -17,6 +17,7 @@ from typing import NamedTuple
 from gitcp.git.objects import Objects
 from gitcp.history.authors import Transition
 from gitcp.model import TREE, Conversion, Entry, FileChange, Snapshot
+from gitcp.restoring import databases
 from gitcp.restoring.merge import Conflict, Lines, Merged, blocked, edited_tree, merge_entry
 from gitcp.restoring.plan import Side, within
 from gitcp.value import replace
@@ -87,6 +88,7 @@ def without_own(
     paths = sorted(path for path in claimed if within(path, scope))
     now = Side(objects.reader, current)
     results = {path: walk.result(path, _state(now, path)) for path in paths}
+    results |= _whole_databases(objects, results, now, walk.first)
     changed = {
         path: result.state for path, result in results.items() if result.state != _state(now, path)
     }
@@ -98,6 +100,23 @@ def without_own(
     snapshot = _snapshot(objects, now, changed, walk.empty_before())
     reasons = tuple(Conflict(path, why) for path, why in sorted(conflicts.items()))
     return Merged(snapshot, reasons)
+
+
+def _whole_databases(
+    objects: Objects, results: Mapping[bytes, Result], now: Side, first: Side | None
+) -> dict[bytes, Result]:
+    """Return the results of files that belong to a database of which others would not return to the
+    target as well: conflicts, since a database is never merged.
+    """
+
+    def after(path: bytes) -> Entry | None:
+        return results[path].state.entry if path in results else now.entry(path)
+
+    if first is None:
+        return {}
+    changed = [path for path, result in results.items() if result.state != _state(now, path)]
+    torn = databases.torn(objects.reader, changed, after, first)
+    return {path: Result(_state(now, path), databases.MIXED) for path in torn if path in changed}
 
 
 class _Walk:
@@ -112,6 +131,11 @@ class _Walk:
             (Side(objects.reader, each.before), Side(objects.reader, each.after))
             for each in transitions
         ]
+
+    @property
+    def first(self) -> Side | None:
+        """The state to which the oldest change returns, None without changes."""
+        return self._sides[0][0] if self._sides else None
 
     def result(self, path: bytes, now: State) -> Result:
         """Return the state of a path without the session's changes; `now` is its current one."""

@@ -157,6 +157,30 @@ def test_open_database_that_would_go(project: Project) -> None:
     assert count(path) == 500
 
 
+def test_whole_database(project: Project) -> None:
+    """The files of a database are never merged: without the change of one of them, the log that
+    came later would be applied to a database that it does not belong to.
+    """
+    path = project.root / "app.db"
+    create(path, "wal")
+    checkpoints = gitcp.open(project.root)
+    checkpoints.save(session="alpha")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("delete from rows where n < 100")
+        database.commit()
+    checkpoints.save(session="alpha")
+    with app_with(path) as app:
+        app.run("delete from rows where n < 200")
+        app.kill()
+    checkpoints.save(session="alpha")
+    before = path.read_bytes()
+    refused = project.gitcp("revert", "2", "--yes", "--session", "alpha", check=12)
+    assert "app.db" in refused.err + refused.out
+    assert "a database that changed since" in refused.err + refused.out
+    assert path.read_bytes() == before
+    assert count(path) == 300
+
+
 WRITER = """
 import os, random, sqlite3, sys, time
 chance = random.Random(sys.argv[2])
