@@ -8,14 +8,13 @@ writes there is lost. Pure: what is on the disk is asked of the `Disk`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from gitcp.model import GITLINK, SYMLINK, TREE, AtPath, Conversion, Entry, Oid
 from gitcp.worktree.sqlite_files import HEADER, database_of
 from gitcp.worktree.sqlite_locks import LOG, MAIN, MEMBERS, MEMORY
 
-if TYPE_CHECKING:
-    from gitcp.restoring.plan import FileStep, Side
+S = TypeVar("S", bound=AtPath)
 
 
 MIXED = "a database that changed since"
@@ -48,6 +47,14 @@ class Refusal(AtPath):
     reason: str
 
 
+class Side(Protocol):
+    """A snapshot, queried by path."""
+
+    conversions: dict[bytes, Conversion]
+
+    def entry(self, path: bytes) -> Entry | None: ...
+
+
 class BlobReader(Protocol):
     """Reads blobs in chunks."""
 
@@ -74,8 +81,8 @@ def is_sidecar(path: bytes, side: Side, disk: Disk) -> bool:
 
 
 def live(
-    steps: Iterable[FileStep], target: Side, disk: Disk
-) -> tuple[list[FileStep], list[LiveDatabase], list[Refusal]]:
+    steps: Iterable[S], target: Side, disk: Disk
+) -> tuple[list[S], list[LiveDatabase], list[Refusal]]:
     """Return the steps without those of databases that a program has open, these databases, and
     those among them that cannot be restored.
     """

@@ -15,7 +15,9 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from gitcp import fingerprint
 from gitcp.errors import GitcpError
+from gitcp.fingerprint import CTIME
 from gitcp.restoring.contents import Contents
 from gitcp.restoring.databases import LiveDatabase
 from gitcp.worktree.records import Stamp, stamp_of
@@ -106,4 +108,4 @@ def _written(status: os.stat_result | None) -> tuple[int, ...]:
     """Return what a write changes. Not the ctime: run by root, SQLite sets the owner of the files
     that it opens.
     """
-    return (status.st_ino, status.st_size, status.st_mtime_ns) if status else ()
+    return fingerprint.of(status)[:CTIME] if status else ()

@@ -8,7 +8,7 @@ written only where nothing uncaptured is in the way. Everything else is kept, wi
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -249,13 +249,12 @@ def plan_files(
     if not target.snapshot.has_files:
         return FilePlan()
     scope = databases.with_sidecars(scope)
-    if not repo.is_set("core.symlinks", default=True):
-        target.stand_ins = target.raw
+    target.stand_ins = () if repo.is_set("core.symlinks", default=True) else target.raw
     changes = [change for change in _changes(reader, now, target) if within(change.path, scope)]
     created = (change.path for change in changes if change.new is not None)
     _refuse_unsafe((*created, *target.snapshot.empty_directories))
     surplus = _empty(now, scope)
-    removable = [*(change.path for change in changes if change.new is None), *surplus]
+    removable = [*(each.path for each in changes if each.new is None), *surplus]
     removable = [path for path in removable if path not in facts.created]
     ignored = _ignored(repo, reader, target, removable, set(surplus), disk, facts.rules)
     ignored = {path for path in ignored if not databases.is_sidecar(path, target, disk)}
@@ -273,15 +272,32 @@ def plan_files(
         path for path in missing_directories if path in respelled or disk.kind(path) != "directory"
     ]
     creatable, blocked = _creatable(missing_directories, now, removed, disk)
-    steps, live, refused = databases.live(steps, target, disk)
-    kept += [*unwritable, *blocked, *(Kept(one.path, one.reason, missing=True) for one in refused)]
-    # SQLite would apply a log beside the restored database to it.
-    sidecars = (s.path for s in steps if databases.is_sidecar(s.path, target, disk))
-    clear_first = frozenset((*respelled.values(), *sidecars))
-    plan = _in_order(steps, kept, now, target, scope, creatable, surplus, clear_first)
+    steps, live, refused, sidecars = _databases(steps, target, disk)
+    kept += [*unwritable, *blocked, *refused]
+    first = frozenset((*respelled.values(), *sidecars))
+    ordered = _in_order(steps, kept, now, target, scope, creatable, surplus, first)
+    return _with_databases(ordered, live)
+
+
+def _databases(
+    steps: Iterable[FileStep], target: Side, disk: Disk
+) -> tuple[list[FileStep], list[LiveDatabase], list[Kept], list[bytes]]:
+    """Return the other steps than those of databases that a program has open; these, and what is
+    kept of them; and the paths that belong to a database. These are removed before it is written:
+    SQLite would apply a log beside it to it.
+    """
+    others, live, refused = databases.live(steps, target, disk)
+    kept = [Kept(each.path, each.reason, missing=True) for each in refused]
+    sidecars = [s.path for s in others if databases.is_sidecar(s.path, target, disk)]
+    return others, live, kept, sidecars
+
+
+def _with_databases(plan: FilePlan, live: Sequence[LiveDatabase]) -> FilePlan:
+    if not live:
+        return plan
     apart = {path for one in live for path in one.paths}
     permissions = tuple(each for each in plan.permissions if each.path not in apart)
-    return replace(plan, databases=tuple(live), permissions=permissions) if live else plan
+    return replace(plan, databases=tuple(live), permissions=permissions)
 
 
 def _empty(now: Side, scope: Collection[bytes]) -> list[bytes]:
