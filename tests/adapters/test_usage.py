@@ -103,6 +103,40 @@ def test_opencode() -> None:
     assert made == [Usage("m", "kimi", 60, 7, 9, 4, cost=0.5)]
 
 
+def test_pi() -> None:
+    """With what Pi says that it cost; entries of usage alone count, too."""
+    spent = {"input": 4, "output": 5, "cacheRead": 6, "cacheWrite": 7, "cost": {"total": 0.25}}
+    message = {"role": "assistant", "model": "opus", "usage": spent}
+    made = usages(
+        "pi",
+        {"type": "session", "version": 3, "id": "s"},
+        {"type": "message", "id": "u", "message": {"role": "user", "content": '"usage"'}},
+        {"type": "message", "id": "a", "timestamp": "T", "message": message},
+        {"type": "usage", "id": "w", "model": "opus", "usage": {**spent, "cost": {"total": 0}}},
+    )
+    assert made == [
+        Usage("a", "opus", 4, 5, 6, 7, "T", 0.25),
+        Usage("w", "opus", 4, 5, 6, 7),
+    ]
+
+
+@pytest.mark.parametrize(("thoughts", "total"), [(3, 115), (3, 112)])
+def test_qwen(thoughts: int, total: int) -> None:
+    """Thinking counts once, beside the answer or as a part of it."""
+    spent = {
+        "promptTokenCount": 100,
+        "cachedContentTokenCount": 80,
+        "candidatesTokenCount": 12,
+        "thoughtsTokenCount": thoughts,
+        "totalTokenCount": total,
+    }
+    record = {"type": "assistant", "uuid": "a", "model": "qwen3", "usageMetadata": spent}
+    written = total - 100
+    assert usages("qwen", record, {"type": "user", "uuid": "u"}) == [
+        Usage("a", "qwen3", 20, written, 80)
+    ]
+
+
 @pytest.mark.parametrize("format", ["copilot", "generic", "json", "of-an-installed-adapter"])
 def test_none(format: str) -> None:
     """Where nothing is recorded, nothing is guessed."""
