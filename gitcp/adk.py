@@ -36,9 +36,9 @@ from gitcp import api
 from gitcp.errors import BadValue
 from gitcp.integrations.thread import (
     Changes,
-    Contents,
     StreamContent,
     Thread,
+    ThreadContents,
     encode,
     parsed,
     session_name,
@@ -126,7 +126,7 @@ class GitSessionService(BaseSessionService):
     def _create(self, key: tuple[str, str, str], state: Fields) -> Session:
         session_state, shared = _split(_jsonable(state))
 
-        def begun(contents: Contents) -> Changes:
+        def begun(contents: ThreadContents) -> Changes:
             if contents.read():
                 raise AlreadyExistsError(f"Session with id {key[2]} already exists.")
             return {
@@ -146,7 +146,7 @@ class GitSessionService(BaseSessionService):
         _, shared = _split(_jsonable(event.actions.state_delta))
         fields = event.model_dump(mode="json", exclude_none=True)
 
-        def added(contents: Contents) -> Changes | None:
+        def added(contents: ThreadContents) -> Changes | None:
             lines = parsed(contents.read())
             if not lines:
                 raise SessionNotFoundError(f"Session {session.id} not found.")
@@ -245,11 +245,11 @@ class GitSessionService(BaseSessionService):
                 thread.change(partial(_with, delta))
 
 
-def _with(delta: Fields, contents: Contents) -> Changes:
+def _with(delta: Fields, contents: ThreadContents) -> Changes:
     return {MAIN: StreamContent(encode([_merged(contents, delta)]))}
 
 
-def _merged(contents: Contents, delta: Fields) -> Fields:
+def _merged(contents: ThreadContents, delta: Fields) -> Fields:
     before: Fields = next(iter(parsed(contents.read())), {})
     return before | delta
 

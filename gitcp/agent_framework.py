@@ -32,9 +32,9 @@ except ImportError as error:
 from gitcp import api
 from gitcp.integrations.thread import (
     Changes,
-    Contents,
     StreamContent,
     Thread,
+    ThreadContents,
     encode,
     parsed,
     session_name,
@@ -101,7 +101,7 @@ class GitCheckpointStorage:
     def _save(self, checkpoint: WorkflowCheckpoint) -> str:
         line = self._encode(checkpoint)
 
-        def added(contents: Contents) -> Changes:
+        def added(contents: ThreadContents) -> Changes:
             lines = [
                 each
                 for each in parsed(contents.read())
@@ -120,7 +120,7 @@ class GitCheckpointStorage:
         return self._decode(line)
 
     def _delete(self, checkpoint_id: str) -> bool:
-        def without(contents: Contents) -> Changes | None:
+        def without(contents: ThreadContents) -> Changes | None:
             lines = parsed(contents.read())
             remaining = [line for line in lines if line["checkpoint_id"] != checkpoint_id]
             return {MAIN: StreamContent(encode(remaining))} if len(remaining) < len(lines) else None

@@ -51,9 +51,9 @@ from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.integrations.thread import (
     LOCK,
     Changes,
-    Contents,
     StreamContent,
     Thread,
+    ThreadContents,
     encode,
     open_for_restore,
     parsed,
@@ -183,7 +183,7 @@ class GitSessionStore(SessionStore):
             )
         stream = _stream(key.get("subpath"))
 
-        def added(contents: Contents) -> Changes | None:
+        def added(contents: ThreadContents) -> Changes | None:
             existing = contents.read(stream)
             new = list(_new_entries(parsed(existing), entries))
             return {stream: StreamContent(existing + encode(new), path)} if new else None
@@ -196,11 +196,11 @@ class GitSessionStore(SessionStore):
         contents = self._contents(key["project_key"], key["session_id"])
         return parsed(contents.read(_stream(key.get("subpath")))) or None if contents else None
 
-    def _sessions(self, project_key: str) -> Iterator[tuple[str, Contents]]:
+    def _sessions(self, project_key: str) -> Iterator[tuple[str, ThreadContents]]:
         """Yield the sessions of a project that have a transcript, by the agent's id."""
         store = self.checkpoints.store()
         for tip in self._project_sessions(store, project_key).values():
-            contents = Contents(store, store.read(tip))
+            contents = ThreadContents(store, store.read(tip))
             agent = contents.checkpoint.agent if contents.checkpoint else None
             has_transcript = any(
                 stream.name == MAIN and stream.bytes for stream in contents.streams
@@ -213,7 +213,7 @@ class GitSessionStore(SessionStore):
             ):
                 yield agent.session_id, contents
 
-    def _summary(self, session_id: str, contents: Contents) -> SessionSummaryEntry:
+    def _summary(self, session_id: str, contents: ThreadContents) -> SessionSummaryEntry:
         assert contents.checkpoint is not None
         name, data = contents.checkpoint.id.session, contents.read()
         size, checksum, folded = self._folded.get(name, (0, "", None))
@@ -324,7 +324,7 @@ class GitSessionStore(SessionStore):
 
     # ------------------------------------------------------------ names
 
-    def _contents(self, project_key: str, session_id: str) -> Contents | None:
+    def _contents(self, project_key: str, session_id: str) -> ThreadContents | None:
         name = self._find(project_key, session_id)
         return Thread(self.checkpoints, name, Agent(claude_code.NAME)).contents() if name else None
 
@@ -429,7 +429,7 @@ def _stream(subpath: str | None) -> str:
     return claude_code.stream_name(kind, f"{relative}{LINES}")
 
 
-def _mtime(contents: Contents) -> int:
+def _mtime(contents: ThreadContents) -> int:
     """Return when a session was last written, in milliseconds: as recorded with an append; for
     another checkpoint with the precision of a second.
     """

@@ -42,7 +42,7 @@ class Form(NamedTuple):
     schema: Mapping[str, Any] = EMPTY
 
 
-class Rule(NamedTuple):
+class FieldRule(NamedTuple):
     """How a field is written that is not written under its name, in the form of its type.
 
     `key` is another name. `inline`: its own fields stand beside the record's, or with a `form`
@@ -59,9 +59,9 @@ class Rule(NamedTuple):
     written: bool = True
 
 
-NOT_WRITTEN = Rule(written=False)
-INLINE = Rule(inline=True)
-ALWAYS = Rule(always=True)
+NOT_WRITTEN = FieldRule(written=False)
+INLINE = FieldRule(inline=True)
+ALWAYS = FieldRule(always=True)
 
 
 def number(allowed: range = NATURAL) -> Form:
@@ -105,7 +105,7 @@ class _Field(NamedTuple):
     key: str
     form: Form
     absent: Any  # its value where the key is missing; _REQUIRED if it has to be there
-    rule: Rule
+    rule: FieldRule
 
     def is_left_out(self, value: object, encoded: object) -> bool:
         if encoded or self.rule.always:
@@ -123,7 +123,7 @@ class Codec:
     def __init__(
         self,
         forms: Mapping[Any, Form],
-        rules: Mapping[type, Mapping[str, Rule]] = EMPTY,
+        rules: Mapping[type, Mapping[str, FieldRule]] = EMPTY,
         *,
         in_full: bool = False,
     ) -> None:
@@ -256,13 +256,13 @@ class Codec:
         if fields is None:
             rules = self._rules.get(kind, EMPTY)
             fields = self._records[kind] = tuple(
-                self._field(kind, name, hint, rules.get(name, Rule()))
+                self._field(kind, name, hint, rules.get(name, FieldRule()))
                 for name, hint in _hints(kind).items()
-                if rules.get(name, Rule()).written
+                if rules.get(name, FieldRule()).written
             )
         return fields
 
-    def _field(self, kind: type, name: str, hint: Any, rule: Rule) -> _Field:
+    def _field(self, kind: type, name: str, hint: Any, rule: FieldRule) -> _Field:
         form = rule.form or (self._record(hint) if rule.inline else self.form(hint))
         defaults = _defaults(kind)
         absent = defaults[name] if name in defaults else self._absent(hint)

@@ -39,9 +39,9 @@ from gitcp.git import refs
 from gitcp.integrations import workspace
 from gitcp.integrations.thread import (
     Changes,
-    Contents,
     StreamContent,
     Thread,
+    ThreadContents,
     encode,
     open_for_restore,
     parsed,
@@ -113,7 +113,7 @@ class GitSession(SessionABC):
         """
         popped: list[TResponseInputItem] = []
 
-        def shortened(contents: Contents) -> bytes | None:
+        def shortened(contents: ThreadContents) -> bytes | None:
             lines = _lines(contents)
             popped.extend(parsed(b"".join(lines[-1:])))
             return b"".join(lines[:-1]) if lines else None
@@ -145,7 +145,7 @@ class GitSession(SessionABC):
         last = lines[-limit:]
 
         async def replace_suffix(start: int, items: list[TResponseInputItem]) -> bool:
-            def replaced(contents: Contents) -> bytes | None:
+            def replaced(contents: ThreadContents) -> bytes | None:
                 before, expected = _lines(contents), last[start:]
                 if not expected or before[-len(expected) :] != expected:
                     return None
@@ -207,8 +207,8 @@ class GitSession(SessionABC):
         thread.note(Trigger.PROMPT, {}, change_scope=ChangeScope.FILES)
         return parsed(thread.contents().read())
 
-    async def _change(self, decide: Callable[[Contents], bytes | None]) -> Saved | None:
-        def changes(contents: Contents) -> Changes | None:
+    async def _change(self, decide: Callable[[ThreadContents], bytes | None]) -> Saved | None:
+        def changes(contents: ThreadContents) -> Changes | None:
             data = decide(contents)
             return None if data is None else {MAIN: StreamContent(data)}
 
@@ -392,7 +392,7 @@ async def _settled(change: Awaitable[T]) -> T:
     return task.result()
 
 
-def _lines(contents: Contents) -> list[bytes]:
+def _lines(contents: ThreadContents) -> list[bytes]:
     return contents.read().splitlines(keepends=True)
 
 
@@ -400,7 +400,7 @@ def _is_user(item: Any) -> bool:
     return isinstance(item, dict) and item.get("role") == "user"
 
 
-def _before_turn(contents: Contents, turn: int) -> bytes:
+def _before_turn(contents: ThreadContents, turn: int) -> bytes:
     """Return the lines before the user message with this number. Raises RevisionNotFound."""
     lines = _lines(contents)
     prompt_lines = [number for number, line in enumerate(lines) if _is_user(parsed(line)[0])]

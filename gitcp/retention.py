@@ -86,7 +86,7 @@ class Limits(Value):
         return (self.count, self.age, self.size) != (None, None, None)
 
 
-class Verdict(Value):
+class RetentionVerdict(Value):
     """Whether a checkpoint is kept, and why."""
 
     id: CheckpointId
@@ -98,14 +98,18 @@ Rule = Callable[[Candidate], str | None]
 """Returns why this rule keeps a checkpoint, None if it does not. Called for each, newest first."""
 
 
-def decide(candidates: Sequence[Candidate], policy: Policy, now: datetime) -> tuple[Verdict, ...]:
+def decide(
+    candidates: Sequence[Candidate], policy: Policy, now: datetime
+) -> tuple[RetentionVerdict, ...]:
     """Return the verdicts on one session's checkpoints, given and returned
     newest first. `now` must be aware.
     """
     return _verdicts(candidates, [_protected(now), *_rules(policy, now)])
 
 
-def overdue(candidates: Sequence[Candidate], limits: Limits, now: datetime) -> tuple[Verdict, ...]:
+def overdue(
+    candidates: Sequence[Candidate], limits: Limits, now: datetime
+) -> tuple[RetentionVerdict, ...]:
     """Return the verdicts by limits of count and age: what exceeds one is dropped unless it
     is protected (see `droppable`).
     """
@@ -116,7 +120,7 @@ def overdue(candidates: Sequence[Candidate], limits: Limits, now: datetime) -> t
         verdicts.append(
             verdict
             if verdict.keep
-            else Verdict(candidate.id, not reason, reason or "within the limits")
+            else RetentionVerdict(candidate.id, not reason, reason or "within the limits")
         )
     return tuple(verdicts)
 
@@ -129,14 +133,18 @@ def droppable(candidates: Sequence[Candidate], now: datetime) -> tuple[Candidate
     return tuple(c for c, verdict in zip(candidates, exempt, strict=True) if not verdict.keep)
 
 
-def _verdicts(candidates: Sequence[Candidate], rules: Sequence[Rule]) -> tuple[Verdict, ...]:
+def _verdicts(
+    candidates: Sequence[Candidate], rules: Sequence[Rule]
+) -> tuple[RetentionVerdict, ...]:
     """Apply every rule to every checkpoint, since some rules count. The first match gives the
     reason.
     """
     verdicts = []
     for candidate in candidates:
         reasons = [reason for reason in [rule(candidate) for rule in rules] if reason is not None]
-        verdicts.append(Verdict(candidate.id, bool(reasons), reasons[0] if reasons else UNWANTED))
+        verdicts.append(
+            RetentionVerdict(candidate.id, bool(reasons), reasons[0] if reasons else UNWANTED)
+        )
     return tuple(verdicts)
 
 

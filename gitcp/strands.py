@@ -38,9 +38,9 @@ from gitcp import api
 from gitcp.errors import GitcpError
 from gitcp.integrations.thread import (
     Changes,
-    Contents,
     StreamContent,
     Thread,
+    ThreadContents,
     encode,
     parsed,
     session_name,
@@ -124,7 +124,7 @@ class GitStorage(Storage):
     # ------------------------------------------------------------ synchronous
 
     def _write(self, key: str, data: bytes) -> None:
-        def written(contents: Contents) -> Changes | None:
+        def written(contents: ThreadContents) -> Changes | None:
             index = _index(contents)
             checksum = sha256(data).hexdigest()
             if index.get(key) == checksum:
@@ -141,7 +141,7 @@ class GitStorage(Storage):
         return contents.read(_stream(key)) if key in _index(contents) else None
 
     def _remove(self, is_removed: Callable[[str], bool]) -> None:
-        def without(contents: Contents) -> Changes | None:
+        def without(contents: ThreadContents) -> Changes | None:
             index = _index(contents)
             removed = [key for key in index if is_removed(key)]
             if not removed:
@@ -168,7 +168,7 @@ async def _in_thread(call: Callable[..., T], *given: object) -> T:
         return await asyncio.to_thread(call, *given)
 
 
-def _index(contents: Contents) -> dict[str, str]:
+def _index(contents: ThreadContents) -> dict[str, str]:
     """Return the checksum of each key's bytes."""
     return {line["key"]: line["sha256"] for line in parsed(contents.read())}
 

@@ -22,9 +22,9 @@ from gitcp.codec import (
     INLINE,
     NOT_WRITTEN,
     Codec,
+    FieldRule,
     Form,
     Invalid,
-    Rule,
     array,
     number,
     text,
@@ -284,9 +284,9 @@ def _decode_directory(value: Any) -> bytes:
     return b"" if path == b"." else path
 
 
-def _octal(digits: int) -> Rule:
+def _octal(digits: int) -> FieldRule:
     form = text(MODE.fullmatch)
-    return Rule(
+    return FieldRule(
         form=Form(lambda mode: f"{mode:0{digits}o}", lambda value: int(form.decode(value), 8))
     )
 
@@ -313,38 +313,41 @@ STORED = Codec(
         Checkpoint: {
             "id": INLINE,
             "note": INLINE,
-            "snapshot": Rule("files"),
+            "snapshot": FieldRule("files"),
             **dict.fromkeys(("commit", "root", "parent", "steps", "extra"), NOT_WRITTEN),
         },
         CheckpointId: {
-            "session": Rule(form=text(SESSION.fullmatch)),
-            "number": Rule(form=number(range(1, 10**18))),
+            "session": FieldRule(form=text(SESSION.fullmatch)),
+            "number": FieldRule(form=number(range(1, 10**18))),
         },
         Snapshot: {
             "tree": NOT_WRITTEN,
             "base": NOT_WRITTEN,
-            "modes": Rule(form=Form(_encode_modes, _decode_modes)),
+            "modes": FieldRule(form=Form(_encode_modes, _decode_modes)),
         },
         _Mode: {"mode": _octal(4)},
         IndexEntry: {"mode": _octal(6)},
         Conversation: {
             "tree": NOT_WRITTEN,
             "digest": INLINE,
-            "directory": Rule(form=Form(_encode_directory, _decode_directory)),
+            "directory": FieldRule(form=Form(_encode_directory, _decode_directory)),
         },
         Digest: {"messages": ALWAYS, "version": NOT_WRITTEN, "model": NOT_WRITTEN},
         Note: {
-            "position": Rule(
+            "position": FieldRule(
                 form=Form(_encode_position, _decode_position),
                 inline=True,
                 keys=tuple(_Position.fields),
             )
         },
         Handoff: {"task": ALWAYS},
-        Run: {"code": Rule("exit_code", number(range(-1 << 31, 1 << 32)))},
+        Run: {"code": FieldRule("exit_code", number(range(-1 << 31, 1 << 32)))},
         State: {"tree": NOT_WRITTEN},
-        Authors: {"own": ALWAYS, "claims": Rule("others", Form(_encode_claims, _decode_claims))},
-        _Claimed: dict.fromkeys(("sessions", "possible"), Rule(form=_SESSIONS)),
+        Authors: {
+            "own": ALWAYS,
+            "claims": FieldRule("others", Form(_encode_claims, _decode_claims)),
+        },
+        _Claimed: dict.fromkeys(("sessions", "possible"), FieldRule(form=_SESSIONS)),
     },
 )
 """The form of what is stored. A field that is not named here is written by its type hint."""

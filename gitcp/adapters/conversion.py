@@ -53,7 +53,7 @@ class Target(Value):
     model: str | None = None
 
 
-class Written(NamedTuple):
+class WrittenTranscript(NamedTuple):
     """A transcript as the adapter would capture it, and what is not in it, by description."""
 
     capture: Capture
@@ -66,7 +66,7 @@ class Converter(Protocol):
     def read(self, stored: Stored) -> Dialogue:
         """Return a stored conversation as a dialogue. Lines that are not understood are skipped."""
 
-    def write(self, dialogue: Dialogue, target: Target) -> Written:
+    def write(self, dialogue: Dialogue, target: Target) -> WrittenTranscript:
         """Return the transcript of a dialogue. Writes no file."""
 
 

@@ -15,8 +15,8 @@ from gitcp import clock, progress, readme
 from gitcp.adapters.base import Origin
 from gitcp.adopting import personal
 from gitcp.adopting.holdings import Holdings
-from gitcp.adopting.memory import Memory
-from gitcp.adopting.ownership import Directories, Tree
+from gitcp.adopting.memory import AdoptedBefore
+from gitcp.adopting.ownership import OwnedDirectories, Tree
 from gitcp.adopting.plan import AdoptPlan, FoundTranscript, Share
 from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, StoreBusy, StoreDamaged
@@ -89,7 +89,7 @@ class BatchStore(Store):
         return "" if has_moved else f"session {session} moved in the meantime"
 
 
-def apply(host: Host, plan: AdoptPlan, memory: Memory) -> list[Adopted]:
+def apply(host: Host, plan: AdoptPlan, memory: AdoptedBefore) -> list[Adopted]:
     """Store the conversations of a plan. Return what became of each that was not known to be
     stored.
 
@@ -118,14 +118,14 @@ def _log(store: Store, stored: list[Adopted]) -> None:
 class _Share:
     """Stores the conversations of one store."""
 
-    def __init__(self, host: Host, share: Share, memory: Memory) -> None:
+    def __init__(self, host: Host, share: Share, memory: AdoptedBefore) -> None:
         plain = share.store or personal.make(host)
         self._store = BatchStore(plain.repo)
         self._held = Holdings(self._store)
         self._memory = memory
         self._path = share.path
         self._numbers: dict[str, int] | None = None
-        self._directories = Directories(host)
+        self._directories = OwnedDirectories(host)
         self._waiting: list[tuple[FoundTranscript, Checkpoint]] = []
         self._results: list[Adopted] = []
 

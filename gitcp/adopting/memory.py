@@ -23,7 +23,7 @@ VERSION = 2
 NAME = "transcripts.json"
 
 
-class Memory:
+class AdoptedBefore:
     """What earlier runs learned, by transcript. An entry counts while the transcript's files have
     the same size and time.
     """

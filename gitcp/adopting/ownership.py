@@ -38,7 +38,7 @@ class Tree(NamedTuple):
     common_dir: str
 
 
-class Directories:
+class OwnedDirectories:
     """Finds the working trees around directories; each is looked for once."""
 
     def __init__(self, host: Host) -> None:

@@ -15,8 +15,8 @@ from gitcp.adapters.base import Listed, Origin, Unlisted, modified
 from gitcp.adopting import personal
 from gitcp.adopting.emptiness import why_empty
 from gitcp.adopting.holdings import Holding, Holdings
-from gitcp.adopting.memory import Memory
-from gitcp.adopting.ownership import Directories, Repo, Tree
+from gitcp.adopting.memory import AdoptedBefore
+from gitcp.adopting.ownership import OwnedDirectories, Repo, Tree
 from gitcp.errors import StoreDamaged
 from gitcp.git import worktrees
 from gitcp.model import Host
@@ -97,7 +97,9 @@ class AdoptPlan(NamedTuple):
         return [item for item in self.items if item.is_unsure]
 
 
-def plan(host: Host, store: Store | None, request: AdoptRequest, memory: Memory) -> AdoptPlan:
+def plan(
+    host: Host, store: Store | None, request: AdoptRequest, memory: AdoptedBefore
+) -> AdoptPlan:
     """Return what to store where. `store` is that of the current repository; it may be None with
     `everywhere`.
     """
@@ -126,7 +128,7 @@ def _shown(listed: list[Listed]) -> Iterator[Listed]:
     return progress.each(listed, "reading", "conversations", len(listed))
 
 
-def _origin(listed: Listed, memory: Memory) -> Origin:
+def _origin(listed: Listed, memory: AdoptedBefore) -> Origin:
     origin = memory.origin(listed)
     if origin is None:
         origin = adapters.origin(listed.found)
@@ -138,13 +140,13 @@ class _Search:
     """Sorts conversations by the repository that they belong to."""
 
     def __init__(
-        self, host: Host, store: Store | None, request: AdoptRequest, memory: Memory
+        self, host: Host, store: Store | None, request: AdoptRequest, memory: AdoptedBefore
     ) -> None:
         self.possible: dict[str, int] = {}
         self._host = host
         self._request = request
         self._memory = memory
-        self._directories = Directories(host)
+        self._directories = OwnedDirectories(host)
         self._own = Repo(store) if store else None
         self._repos = {self._own.common_dir: self._own} if self._own else {}
         self._unusable: set[str] = set()
@@ -220,7 +222,7 @@ class _Search:
     def _add(self, common_dir: str, listed: Listed, origin: Origin, reason: str) -> None:
         self._sorted.setdefault(common_dir, []).append((listed, origin, reason))
 
-    def shares(self, memory: Memory) -> Iterator[Share]:
+    def shares(self, memory: AdoptedBefore) -> Iterator[Share]:
         """Yield the share of each store, this repository's first, the personal one last."""
         order = [*self._repos, ""]
         for common_dir in sorted(self._sorted, key=order.index):
@@ -234,7 +236,7 @@ class _Search:
 
 
 def _item(
-    holdings: Holdings | None, memory: Memory, listed: Listed, origin: Origin, reason: str
+    holdings: Holdings | None, memory: AdoptedBefore, listed: Listed, origin: Origin, reason: str
 ) -> FoundTranscript:
     conversation = listed.found
     if holdings is None:
@@ -249,7 +251,9 @@ def _item(
     return FoundTranscript(listed, origin, reason, state, holding.session)
 
 
-def _unstored(memory: Memory, listed: Listed, origin: Origin, reason: str) -> FoundTranscript:
+def _unstored(
+    memory: AdoptedBefore, listed: Listed, origin: Origin, reason: str
+) -> FoundTranscript:
     """Return a transcript that no session has, with what the beginning tells of it."""
     empty = "" if listed.unread else memory.empty(listed)
     if empty is None:

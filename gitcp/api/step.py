@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from gitcp.api.opened import Opened, with_housekeeping
 from gitcp.errors import BadValue, RevisionNotFound
 from gitcp.model import StepName
-from gitcp.running.steps import StepCache, StepRequest, Verdict, check, checksums, record
+from gitcp.running.steps import StepCache, StepRequest, StepVerdict, check, checksums, record
 from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import settings, steps
-from gitcp.state.steps import Result, only, place
+from gitcp.state.steps import StepResult, only, place
 
 
 class StepCall:
@@ -53,25 +53,25 @@ class StepCall:
             )
         return self.value(result)
 
-    def recorded(self) -> Result | None:
+    def recorded(self) -> StepResult | None:
         """Return the recorded result if it is current, else None."""
         return self._checked()[0]
 
-    def _checked(self) -> tuple[Result | None, tuple[str, ...]]:
+    def _checked(self) -> tuple[StepResult | None, tuple[str, ...]]:
         """Return the recorded result if it is current, else None, and why it is not."""
         store = self._opened.store()
         result, planned = check(store, self._session, self._request, self._known)
-        if planned.verdict is Verdict.SKIP:
+        if planned.verdict is StepVerdict.SKIP:
             return result, ()
         return None, planned.reasons if result is not None else ()
 
     @contextmanager
-    def running(self) -> Iterator[Running]:
+    def running(self) -> Iterator[RunningStep]:
         """Make this the step whose dependencies are recorded. Raises BadValue if it is running
         further out already, where it would wait for itself.
         """
         step = self._request.step
-        running = Running((self._opened.root, self._session), step, {}, _outer.get())
+        running = RunningStep((self._opened.root, self._session), step, {}, _outer.get())
         outer = running.outer
         while outer is not None:
             if (outer.session, outer.step) == (running.session, step):
@@ -91,7 +91,7 @@ class StepCall:
         store = self._opened.store()
         return checksums(store, self._session, self._request.depends, self._known)
 
-    def record(self, value: Any, running: Running) -> Result:
+    def record(self, value: Any, running: RunningStep) -> StepResult:
         """Save what the step returned, with its files. Raises BadValue if it is not JSON."""
         encoded = steps.encode(self._request.step, value)
         store = self._opened.store()
@@ -108,7 +108,7 @@ class StepCall:
         with_housekeeping(store, save.save(store, saving))
         return result
 
-    def value(self, result: Result) -> Any:
+    def value(self, result: StepResult) -> Any:
         """Return the value of a result. The step that runs around this one depends on it."""
         outer = _outer.get()
         if outer is not None and outer.session == (self._opened.root, self._session):
@@ -124,14 +124,14 @@ class StepCall:
         return place(self._request.step)
 
 
-class Running(NamedTuple):
+class RunningStep(NamedTuple):
     """A step that runs, and the checksums of the results that it has used so far."""
 
     session: tuple[Path, str]
     step: StepName
     used: dict[StepName, str]
-    outer: Running | None
+    outer: RunningStep | None
 
 
-_outer: ContextVar[Running | None] = ContextVar("gitcp_step", default=None)
+_outer: ContextVar[RunningStep | None] = ContextVar("gitcp_step", default=None)
 """The step that this thread or task runs."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from gitcp import clock, discovery, humanize
 from gitcp.adopting import personal
 from gitcp.adopting.apply import Adopted, apply
-from gitcp.adopting.memory import Memory
+from gitcp.adopting.memory import AdoptedBefore
 from gitcp.adopting.plan import AdoptPlan, AdoptRequest, FoundTranscript, Share, pending, plan
 from gitcp.cli import confirm, deletions, objects
 from gitcp.cli.context import Context
@@ -41,7 +41,7 @@ class Options(Value):
 
 def adopt(context: Context, given: Options) -> None:
     """Import the conversations that agents keep, after the plan and a question."""
-    memory = Memory(context.host)
+    memory = AdoptedBefore(context.host)
     request = _request(context, given)
     store = None if request.everywhere and not _is_inside(context) else context.store
     planned = plan(context.host, store, request, memory)

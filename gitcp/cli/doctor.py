@@ -71,7 +71,7 @@ def _due(context: Context, store: Store | None) -> tuple[Sweep, ...]:
 
 
 def _print(context: Context, health: Health, soon: tuple[Sweep, ...]) -> None:
-    from gitcp.cli.table import Column, show  # only for a table
+    from gitcp.cli.table import TableColumn, show  # only for a table
 
     line = context.output.line
     line(f"gitcp {__version__}, ", health.git or "no git")
@@ -87,7 +87,7 @@ def _print(context: Context, health: Health, soon: tuple[Sweep, ...]) -> None:
         names = ("agent", "version", "project", "user", "last hook save")
         show(
             context.output,
-            tuple(map(Column, names)),
+            tuple(map(TableColumn, names)),
             (_row(context, agent) for agent in health.agents),
         )
     else:

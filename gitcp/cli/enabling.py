@@ -11,7 +11,14 @@ import click
 from gitcp import humanize
 from gitcp.agents import KNOWN, KnownAgent, called
 from gitcp.automation.install import command, scripts
-from gitcp.automation.install.plan import Change, InstallPlan, InstallReport, Left, Scope, apply
+from gitcp.automation.install.plan import (
+    InstallChange,
+    InstallPlan,
+    InstallReport,
+    Left,
+    Scope,
+    apply,
+)
 from gitcp.automation.install.targets import GIT, NAMES, detected, named
 from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
@@ -166,7 +173,7 @@ def _print_left(context: Context, left: tuple[Left, ...], line: Callable[..., No
         line("  ", Styled(f"{'left':8}", RED), " ", _shown(context, each.path), f": {each.why}")
 
 
-def _where(context: Context, change: Change) -> Iterator[Part]:
+def _where(context: Context, change: InstallChange) -> Iterator[Part]:
     yield _shown(context, change.path)
     if change.seen.target != Path(os.path.realpath(change.path.parent), change.path.name):
         yield f"  (a link to {change.seen.target})"
@@ -180,7 +187,7 @@ def _shown(context: Context, path: Path) -> str:
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
-def _difference(change: Change) -> Iterator[str]:
+def _difference(change: InstallChange) -> Iterator[str]:
     from difflib import unified_diff  # only for a plan that is shown
 
     old, new = (

@@ -13,7 +13,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, Command, json_option
 from gitcp.cli.output import GREEN, RED, YELLOW, Styled
-from gitcp.cli.table import Column, show
+from gitcp.cli.table import TableColumn, show
 from gitcp.errors import BadValue, StoreDamaged
 from gitcp.sharing import fetch as op
 from gitcp.sharing import partial_fetch, remotes
@@ -114,10 +114,10 @@ def _fields(name: str, one: Fetched) -> wire.Json:
 def _print_list(context: Context, remote: str, sessions: tuple[Fetched, ...]) -> None:
     now = context.host.now()
     columns = (
-        Column("session", YELLOW),
-        Column("last saved"),
-        Column("agent"),
-        Column("title", cut=True),
+        TableColumn("session", YELLOW),
+        TableColumn("last saved"),
+        TableColumn("agent"),
+        TableColumn("title", cut=True),
     )
     show(context.output, columns, (_row(remote, one, now) for one in sessions))
 

@@ -178,7 +178,7 @@ class Instead(NamedTuple):
     place: int | None = None
 
 
-class Refused(NamedTuple):
+class RefusedHabit(NamedTuple):
     """Why there is no such option, and what to type. `{rest}` are the other words, `{value}` what
     follows the option, `{others}` the words without both.
     """
@@ -191,13 +191,13 @@ IGNORED = Instead()
 GIT = Instead("--option=")
 FIRST, SECOND, LAST = Instead(place=0), Instead(place=1), Instead(place=-1)
 
-_FORMAT = Refused("the format is for people", "gitcp log --json")
+_FORMAT = RefusedHabit("the format is for people", "gitcp log --json")
 
-OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
+OPTIONS: Mapping[str, Mapping[str, Instead | RefusedHabit]] = {
     "delete": {"--prune": IGNORED},
     "delete --old": {"--prune": IGNORED},
     "diff": {
-        "--cached": Refused("gitcp does not compare git's index", "git diff --cached"),
+        "--cached": RefusedHabit("gitcp does not compare git's index", "git diff --cached"),
         "--from": FIRST,
         "--check": GIT,
         "--git": IGNORED,
@@ -205,8 +205,10 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
         "--ignore-space-change": GIT,
         "--name-status": GIT,
         "--numstat": GIT,
-        "--quiet": Refused("it prints what differs", "gitcp diff --name-only --exit-code {rest}"),
-        "--staged": Refused("gitcp does not compare git's index", "git diff --staged"),
+        "--quiet": RefusedHabit(
+            "it prints what differs", "gitcp diff --name-only --exit-code {rest}"
+        ),
+        "--staged": RefusedHabit("gitcp does not compare git's index", "git diff --staged"),
         "--to": SECOND,
         "--shortstat": GIT,
         "--summary": GIT,
@@ -215,23 +217,23 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
         "-U": GIT,
         "-b": GIT,
         "-w": GIT,
-        "--tool": Refused("git's takes the commits of checkpoints", "git difftool COMMIT"),
-        "-q": Refused("it prints what differs", "gitcp diff --name-only --exit-code {rest}"),
-        "-r": Refused("what a checkpoint changed is shown by show", "gitcp show {value} -p"),
+        "--tool": RefusedHabit("git's takes the commits of checkpoints", "git difftool COMMIT"),
+        "-q": RefusedHabit("it prints what differs", "gitcp diff --name-only --exit-code {rest}"),
+        "-r": RefusedHabit("what a checkpoint changed is shown by show", "gitcp show {value} -p"),
     },
     "doctor --store": {"--read-data": Instead("--all")},
     "fetch": {
         "--all": IGNORED,
-        "--prune": Refused("what a remote deleted stays here", "gitcp sessions --fetched"),
+        "--prune": RefusedHabit("what a remote deleted stays here", "gitcp sessions --fetched"),
         "--rebase": IGNORED,
     },
     "find": {
-        "--snapshot": Refused("it searches all checkpoints", "gitcp find {others}"),
-        "-r": Refused("it searches all checkpoints", "gitcp find {rest}"),
+        "--snapshot": RefusedHabit("it searches all checkpoints", "gitcp find {others}"),
+        "-r": RefusedHabit("it searches all checkpoints", "gitcp find {rest}"),
     },
     "fork": {"-b": Instead("--branch")},
     "init": {
-        "--repo": Refused("the repository of a directory is used", "gitcp -C {value} init"),
+        "--repo": RefusedHabit("the repository of a directory is used", "gitcp -C {value} init"),
     },
     "log": {
         "--after": Instead("--since"),
@@ -247,9 +249,9 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
         "--pretty": _FORMAT,
         "--pretty=oneline": Instead("--oneline"),
         "--summary": IGNORED,
-        "--tag": Refused("tags have a list", "gitcp tag --list"),
-        "--tags": Refused("tags have a list", "gitcp tag --list"),
-        "-L": Refused("a line's history is shown by why", "gitcp why PATH:LINE"),
+        "--tag": RefusedHabit("tags have a list", "gitcp tag --list"),
+        "--tags": RefusedHabit("tags have a list", "gitcp tag --list"),
+        "-L": RefusedHabit("a line's history is shown by why", "gitcp why PATH:LINE"),
         "-T": _FORMAT,
         "-i": IGNORED,
         "-r": FIRST,
@@ -262,28 +264,28 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
     },
     "remote": {"-v": IGNORED},
     "restore": {
-        "--changes-in": Refused(
+        "--changes-in": RefusedHabit(
             "the changes of one checkpoint are undone by revert", "gitcp revert {value}"
         ),
-        "--exclude": Refused("name the paths to restore", "gitcp restore REV PATH"),
+        "--exclude": RefusedHabit("name the paths to restore", "gitcp restore REV PATH"),
         "--from": FIRST,
         "--hard": IGNORED,
         "--include": LAST,
-        "--quiet": Refused("a restore prints what it changed", "gitcp restore {rest}"),
+        "--quiet": RefusedHabit("a restore prints what it changed", "gitcp restore {rest}"),
         "--source": FIRST,
-        "--staged": Refused("gitcp does not change git's index", "git restore --staged PATH"),
+        "--staged": RefusedHabit("gitcp does not change git's index", "git restore --staged PATH"),
         "--target": Instead("--to"),
-        "--verify": Refused("what was written is always verified", "gitcp restore {rest}"),
-        "-f": Refused(
+        "--verify": RefusedHabit("what was written is always verified", "gitcp restore {rest}"),
+        "-f": RefusedHabit(
             "your state is saved first, so nothing has to be forced", "gitcp restore {rest}"
         ),
         "-o": Instead("--to"),
-        "-q": Refused("a restore prints what it changed", "gitcp restore {rest}"),
+        "-q": RefusedHabit("a restore prints what it changed", "gitcp restore {rest}"),
         "-s": FIRST,
         "-t": Instead("--to"),
     },
     "revert": {
-        "--abort": Refused("a revert is done or not, never in progress", "gitcp status"),
+        "--abort": RefusedHabit("a revert is done or not, never in progress", "gitcp status"),
         "--no-edit": IGNORED,
         "-r": FIRST,
     },
@@ -298,7 +300,7 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
     },
     "sessions": {"--all": IGNORED, "-l": IGNORED},
     "sessions --size": {
-        "--mode": Refused("it shows all sizes", "gitcp sessions --size"),
+        "--mode": RefusedHabit("it shows all sizes", "gitcp sessions --size"),
         "-v": IGNORED,
     },
     "show": {
@@ -309,7 +311,7 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
         "-s": IGNORED,
     },
     "status": {
-        "--porcelain": Refused("the output for programs is JSON", "gitcp status --json"),
+        "--porcelain": RefusedHabit("the output for programs is JSON", "gitcp status --json"),
         "--short": IGNORED,
         "-b": IGNORED,
         "-s": IGNORED,
@@ -318,7 +320,7 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
     },
     "tag": {
         "--add": IGNORED,
-        "--contains": Refused("log shows the tags behind a checkpoint", "gitcp log {value}"),
+        "--contains": RefusedHabit("log shows the tags behind a checkpoint", "gitcp log {value}"),
         "--set": IGNORED,
         "--sort": IGNORED,
         "-a": IGNORED,
@@ -326,17 +328,17 @@ OPTIONS: Mapping[str, Mapping[str, Instead | Refused]] = {
         "-r": LAST,
     },
     "why": {
-        "-L": Refused("write the line after the path", "gitcp why PATH:LINE"),
+        "-L": RefusedHabit("write the line after the path", "gitcp why PATH:LINE"),
         "-r": LAST,
     },
 }
 """Options of other tools, by the command that they were typed with."""
 
-EVERYWHERE: Mapping[str, Instead | Refused] = {
-    "--color": Refused("the environment sets colors", "FORCE_COLOR=1 gitcp {command} {rest}"),
-    "--no-color": Refused("the environment sets colors", "NO_COLOR=1 gitcp {command} {rest}"),
-    "--no-pager": Refused("it goes before the command", "gitcp --no-pager {command} {rest}"),
-    "-C": Refused("it goes before the command", "gitcp -C {value} {command} {others}"),
+EVERYWHERE: Mapping[str, Instead | RefusedHabit] = {
+    "--color": RefusedHabit("the environment sets colors", "FORCE_COLOR=1 gitcp {command} {rest}"),
+    "--no-color": RefusedHabit("the environment sets colors", "NO_COLOR=1 gitcp {command} {rest}"),
+    "--no-pager": RefusedHabit("it goes before the command", "gitcp --no-pager {command} {rest}"),
+    "-C": RefusedHabit("it goes before the command", "gitcp -C {value} {command} {others}"),
 }
 """Options that no command has, with any command."""
 
@@ -472,7 +474,7 @@ def rewritten(command: click.Command, words: Sequence[str]) -> list[str] | None:
             line.append(word)
             continue
         is_changed = True
-        if isinstance(instead, Refused):
+        if isinstance(instead, RefusedHabit):
             value = value or next(rest, "")
             raise _refused(command, word if word in table else name, instead, value, words)
         if instead.name.endswith("="):
@@ -494,7 +496,7 @@ def rewritten(command: click.Command, words: Sequence[str]) -> list[str] | None:
 
 
 def _refused(
-    command: click.Command, name: str, refused: Refused, value: str, words: Sequence[str]
+    command: click.Command, name: str, refused: RefusedHabit, value: str, words: Sequence[str]
 ) -> BadValue:
     rest = [word for word in words if word.partition("=")[0] != name]
     hint = refused.hint.format(

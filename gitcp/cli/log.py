@@ -31,8 +31,8 @@ from gitcp.errors import BadValue, GitcpError
 from gitcp.fastpath import answer, hook_memo
 from gitcp.history import rows as rows_of
 from gitcp.history.diff import compare, files_of, tree_before_commit
-from gitcp.history.folding import Row, fold
-from gitcp.history.log import Line, Selection, graph, line, lines, select
+from gitcp.history.folding import FoldedRow, fold
+from gitcp.history.log import LogRow, Selection, graph, line, lines, select
 from gitcp.history.rows import Counted, title
 from gitcp.model import Oid, Trigger
 from gitcp.state import latest
@@ -227,7 +227,7 @@ def _print_json(context: Context, summaries: Iterable[Summary]) -> None:
         context.output.document(objects.document("checkpoint", fields))
 
 
-def _print_lines(context: Context, rows: Iterable[Line]) -> None:
+def _print_lines(context: Context, rows: Iterable[LogRow]) -> None:
     """Print one line per checkpoint. Without color in chunks, which makes long lists faster."""
     output, none = context.output, rendering.decoration(())
     names: dict[str, Styled] = {
@@ -255,7 +255,7 @@ def _print_lines(context: Context, rows: Iterable[Line]) -> None:
             output.line("\n".join(chunk))
 
 
-def _draw(context: Context, rows: Iterable[tuple[str, Line | None]]) -> None:
+def _draw(context: Context, rows: Iterable[tuple[str, LogRow | None]]) -> None:
     trees = _worktrees(context)
     for drawing, summary in rows:
         if summary is None:
@@ -347,10 +347,10 @@ def _print_changes(
 
 def _rows(
     context: Context, tips: Sequence[Oid], selection: Selection, given: Options
-) -> Iterator[Row]:
+) -> Iterator[FoldedRow]:
     summaries = select(context.store, tips, replace(selection, limit=None))
     if given.steps or given.oneline:
-        return map(Row, summaries)
+        return map(FoldedRow, summaries)
     return fold(summaries, context.shown_tags)
 
 
@@ -367,7 +367,7 @@ def _mention_folded(context: Context, folded: int) -> None:
         context.output.line(Styled(f"{steps} not shown: gitcp log --all-steps", DIM))
 
 
-def _print_texts(context: Context, row: Row, given: Options) -> None:
+def _print_texts(context: Context, row: FoldedRow, given: Options) -> None:
     for text in filter(None, _texts(context, row, given)):
         context.output.line()
         rendering.patch(context.output, text)
@@ -375,7 +375,7 @@ def _print_texts(context: Context, row: Row, given: Options) -> None:
         _print_others(context, row)
 
 
-def _print_others(context: Context, row: Row) -> None:
+def _print_others(context: Context, row: FoldedRow) -> None:
     """Print who else changed the files of a row."""
     from gitcp.history import authors  # few rows are of files that others changed
 
@@ -384,7 +384,7 @@ def _print_others(context: Context, row: Row) -> None:
     rendering.others(context.output, authors.others(claims, row.newest.id.session))
 
 
-def _texts(context: Context, row: Row, given: Options) -> Iterator[bytes]:
+def _texts(context: Context, row: FoldedRow, given: Options) -> Iterator[bytes]:
     """Yield the requested stat and patch of a row."""
     if not _shows_changes(given):
         return
@@ -405,7 +405,7 @@ def _print_table(
     context: Context, tips: Sequence[Oid], selection: Selection, given: Options
 ) -> None:
     """The newest row comes last, nearest to where you type."""
-    from gitcp.cli.table import Column, show  # only for a table
+    from gitcp.cli.table import TableColumn, show  # only for a table
 
     most = _table_limit(selection, given).limit or 0
     rows = list(islice(_rows(context, tips, selection, given), most + 1))
@@ -413,14 +413,14 @@ def _print_table(
     now, here = context.host.now(), context.viewed_session(given.session)
     whole = given.everything or given.revision or "/" in here
     columns = (
-        Column("id" if whole else "#", YELLOW, right=not whole),
-        Column("when"),
-        Column("trigger", DIM),
-        Column("files", right=True),
-        Column("messages", right=True),
-        Column("steps", DIM, right=True),
-        Column("tags", YELLOW),
-        Column("subject", cut=True),
+        TableColumn("id" if whole else "#", YELLOW, right=not whole),
+        TableColumn("when"),
+        TableColumn("trigger", DIM),
+        TableColumn("files", right=True),
+        TableColumn("messages", right=True),
+        TableColumn("steps", DIM, right=True),
+        TableColumn("tags", YELLOW),
+        TableColumn("subject", cut=True),
     )
     cells = (
         (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gitcp import clock, model, wire
-from gitcp.codec import Codec, Form, Rule, number
+from gitcp.codec import Codec, FieldRule, Form, number
 from gitcp.model import (
     MAIN,
     NOBODY,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from gitcp.restoring.merge import Conflict
     from gitcp.restoring.placing import Placed
     from gitcp.restoring.restore import Report, RestorePlan
-    from gitcp.restoring.rollback import Choice
+    from gitcp.restoring.rollback import RollbackChoice
     from gitcp.running.bisect import Culprit, Try
     from gitcp.state.effects import Effect
     from gitcp.state.hook_failures import Failing
@@ -368,8 +368,8 @@ PRINTED = Codec(
         Span: _printed(str, STRING),
     },
     {
-        model.Run: {"code": Rule("exit_code", number(range(-1 << 63, 1 << 63)))},
-        Entry: {"mode": Rule(form=_printed("{:06o}".format, STRING))},
+        model.Run: {"code": FieldRule("exit_code", number(range(-1 << 63, 1 << 63)))},
+        Entry: {"mode": FieldRule(form=_printed("{:06o}".format, STRING))},
     },
     in_full=True,
 )
@@ -513,7 +513,7 @@ def report(
     effects: Sequence[str],
     *,
     saved_first: bool,
-    choice: Choice | None = None,
+    choice: RollbackChoice | None = None,
     agreed: RestorePlan | None = None,
 ) -> Json:
     """What a restore did; `restored` is the conversation that was put back. `saved_first`: what was
@@ -538,7 +538,7 @@ def report(
 
 
 def plan(
-    plan: RestorePlan, restored: model.Conversation | None, choice: Choice | None = None
+    plan: RestorePlan, restored: model.Conversation | None, choice: RollbackChoice | None = None
 ) -> Json:
     """Return what a restore would do, under the keys of `report`."""
     files = plan.files
@@ -563,7 +563,7 @@ def _restored_parts(
     placed: Placed | None,
     restored: model.Conversation | None,
     effects: Sequence[str],
-    choice: Choice | None,
+    choice: RollbackChoice | None,
 ) -> dict[str, Any]:
     """Return what a restore and its plan say alike."""
     candidates = (
@@ -591,7 +591,7 @@ def _others(changed_by: Iterable[others_op.OtherSession]) -> tuple[OtherSession,
     )
 
 
-def _turns(listed: Iterable[live.Turn]) -> tuple[Turn, ...]:
+def _turns(listed: Iterable[live.OpenTurn]) -> tuple[Turn, ...]:
     """Return the turns of agents that may write into restored files."""
     return tuple(Turn(each.session, each.agent, each.began, each.last) for each in listed)
 

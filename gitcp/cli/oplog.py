@@ -49,13 +49,13 @@ def _fields(operation: Operation) -> wire.Json:
 
 
 def _print(context: Context, operations: tuple[Operation, ...]) -> None:
-    from gitcp.cli.table import Column, show  # only for a table
+    from gitcp.cli.table import TableColumn, show  # only for a table
 
     columns = (
-        Column("", right=True),
-        Column("when"),
-        Column("operation", YELLOW),
-        Column("what", cut=True),
+        TableColumn("", right=True),
+        TableColumn("when"),
+        TableColumn("operation", YELLOW),
+        TableColumn("what", cut=True),
     )
     now = context.host.now()
     rows = (

@@ -187,7 +187,7 @@ class Looked(Revision):
         return HEAD.sub("@", text)
 
 
-class Known(Words):
+class KnownWords(Words):
     """The name of a session, tag or phase, possibly new; completes existing ones."""
 
     def __init__(self, name: str) -> None:
@@ -207,9 +207,9 @@ SECONDS = Seconds()
 PATH = RawPath()
 REVISION = Revision()
 LOOKED = Looked()
-SESSION = Known("session")
-TAG = Known("tag")
-PHASE = Known("phase")
+SESSION = KnownWords("session")
+TAG = KnownWords("tag")
+PHASE = KnownWords("phase")
 
 
 class Rest(NamedTuple):

@@ -9,7 +9,7 @@ from gitcp.cli import confirm, objects
 from gitcp.cli.context import Context
 from gitcp.cli.output import GREEN, YELLOW, Styled
 from gitcp.lifecycle.prune import PrunePlan, PruneReport
-from gitcp.retention import Verdict
+from gitcp.retention import RetentionVerdict
 from gitcp.store import Summary
 from gitcp.wire import Json
 
@@ -21,15 +21,15 @@ def show(context: Context, plan: PrunePlan, *, as_json: bool) -> None:
     if as_json:
         context.output.document(objects.document("prune-plan", _fields(plan, None, plan.expired)))
         return
-    from gitcp.cli.table import Column, show  # only for a table
+    from gitcp.cli.table import TableColumn, show  # only for a table
 
     now = context.host.now()
     columns = (
-        Column("checkpoint"),
-        Column("when"),
-        Column("", YELLOW),
-        Column("reason"),
-        Column("subject", cut=True),
+        TableColumn("checkpoint"),
+        TableColumn("when"),
+        TableColumn("", YELLOW),
+        TableColumn("reason"),
+        TableColumn("subject", cut=True),
     )
     rows = (
         (
@@ -111,5 +111,5 @@ def _fields(plan: PrunePlan, trash: str | None, expired: tuple[str, ...]) -> Jso
     }
 
 
-def _verdict(judged: tuple[Summary, Verdict]) -> Json:
+def _verdict(judged: tuple[Summary, RetentionVerdict]) -> Json:
     return {"id": str(judged[0].id), "reason": judged[1].reason}

@@ -29,7 +29,7 @@ from gitcp.saving import session as session_op
 from gitcp.sharing import host_checks, push_delete, remotes
 from gitcp.sharing import push as op
 from gitcp.sharing.push import PushReport, RefState, RefUpdate
-from gitcp.sharing.push_delete import DeletePlan, DeleteReport, Deletion
+from gitcp.sharing.push_delete import Deletion, RemoteDeletePlan, RemoteDeleteReport
 from gitcp.sharing.remotes import Remote
 from gitcp.value import Value
 
@@ -204,7 +204,7 @@ def _delete(context: Context, to: Remote, given: Options) -> None:
     _check_delete(given)
     plan = push_delete.plan(context.store, to, given.sessions, force=given.force)
     if given.dry_run:
-        _show_delete(context, plan, DeleteReport((), {}), as_json=given.as_json)
+        _show_delete(context, plan, RemoteDeleteReport((), {}), as_json=given.as_json)
         return
     if not given.yes:
         no = "not deleted: nothing was changed"
@@ -227,7 +227,12 @@ def _check_delete(given: Options) -> None:
 
 
 def _show_delete(
-    context: Context, plan: DeletePlan, report: DeleteReport, *, as_json: bool, done: bool = False
+    context: Context,
+    plan: RemoteDeletePlan,
+    report: RemoteDeleteReport,
+    *,
+    as_json: bool,
+    done: bool = False,
 ) -> None:
     if as_json:
         context.output.document(objects.document("push-delete", _delete_fields(plan, report)))
@@ -238,7 +243,7 @@ def _show_delete(
             context.output.line(line)
 
 
-def _delete_lines(context: Context, plan: DeletePlan) -> Iterator[str]:
+def _delete_lines(context: Context, plan: RemoteDeletePlan) -> Iterator[str]:
     for each in plan.deletions:
         yield f"delete session {each.session} on {plan.remote.name}: {_deletion(context, each)}"
         if each.tags:
@@ -262,7 +267,7 @@ def _deletion(context: Context, each: Deletion) -> str:
     return "not in this repository"
 
 
-def _print_delete(context: Context, plan: DeletePlan, report: DeleteReport) -> None:
+def _print_delete(context: Context, plan: RemoteDeletePlan, report: RemoteDeleteReport) -> None:
     name = plan.remote.name
     for session in report.deleted:
         context.output.line(Styled("deleted", GREEN), f" session {session} on {name}")
@@ -280,7 +285,7 @@ def _print_delete(context: Context, plan: DeletePlan, report: DeleteReport) -> N
         )
 
 
-def _end_delete(plan: DeletePlan, report: DeleteReport) -> None:
+def _end_delete(plan: RemoteDeletePlan, report: RemoteDeleteReport) -> None:
     if report.refused and not report.deleted:
         ref, why = next(iter(report.refused.items()))
         raise GitcpError(
@@ -290,7 +295,7 @@ def _end_delete(plan: DeletePlan, report: DeleteReport) -> None:
     end(IN_PART if report.refused else 0)
 
 
-def _delete_fields(plan: DeletePlan, report: DeleteReport) -> wire.Json:
+def _delete_fields(plan: RemoteDeletePlan, report: RemoteDeleteReport) -> wire.Json:
     return {
         "remote": plan.remote.name,
         "sessions": [

@@ -15,7 +15,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.output import BOLD, GREEN, PLAIN, RED, YELLOW, Styled
 from gitcp.errors import OthersAffected
-from gitcp.history.live import Turn
+from gitcp.history.live import OpenTurn
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
 from gitcp.restoring import others, placing, restore
 from gitcp.restoring.merge import Conflict
@@ -30,7 +30,7 @@ from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
     from gitcp.restoring.placing import Placed
-    from gitcp.restoring.rollback import Choice
+    from gitcp.restoring.rollback import RollbackChoice
     from gitcp.store import Store
 
 MOST = 20
@@ -51,7 +51,7 @@ def carry_out(
     yes: bool,
     as_json: bool,
     back: str = "undo",
-    choice: Choice | None = None,
+    choice: RollbackChoice | None = None,
 ) -> None:
     """Show the plan and ask, unless `yes`; apply; report. Raises Refused if nobody agreed. Ends the
     command.
@@ -104,7 +104,7 @@ def _agreed(
     request: RestoreRequest,
     plan: RestorePlan,
     make: Plan,
-    choice: Choice | None,
+    choice: RollbackChoice | None,
 ) -> tuple[RestoreRequest, RestorePlan]:
     """Show the plan and ask. Return what was agreed to: where live sessions are affected, either
     of two plans. Raises Refused if nobody agreed.
@@ -185,7 +185,10 @@ def end_as(report: Report) -> None:
 
 
 def agree(
-    context: Context, request: RestoreRequest, plan: RestorePlan, choice: Choice | None = None
+    context: Context,
+    request: RestoreRequest,
+    plan: RestorePlan,
+    choice: RollbackChoice | None = None,
 ) -> None:
     """Show the plan and ask. Raises Refused if nobody agreed."""
     print_plan(context, plan, request, context.output.say)
@@ -243,7 +246,7 @@ def print_others(
                 line(f"      {text}")
 
 
-def print_turns(context: Context, turns: Iterable[Turn], line: Callable[..., None]) -> None:
+def print_turns(context: Context, turns: Iterable[OpenTurn], line: Callable[..., None]) -> None:
     """Print which agents are in mid-turn in this working tree. One wrote its next files into a tree
     that was restored meanwhile, and nothing had said so.
     """
@@ -270,7 +273,7 @@ def print_conflicts(line: Callable[..., None], conflicts: Sequence[Conflict]) ->
             line(f"    {text}")
 
 
-def explain(context: Context, choice: Choice, line: Callable[..., None]) -> None:
+def explain(context: Context, choice: RollbackChoice, line: Callable[..., None]) -> None:
     """Print why a rollback restores this checkpoint, and older candidates."""
     line(f"  {choice.point.id} is {choice.why}")
     if choice.others:
@@ -345,7 +348,9 @@ def _print_context(
         line(f"  resuming it would read about {humanize.count(spent, 'token')} again")
 
 
-def plan_document(plan: RestorePlan, request: RestoreRequest, choice: Choice | None = None) -> Json:
+def plan_document(
+    plan: RestorePlan, request: RestoreRequest, choice: RollbackChoice | None = None
+) -> Json:
     """Return the plan as JSON fields, without ids that only the restore itself assigns."""
     from gitcp.cli import objects
 

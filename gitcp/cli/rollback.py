@@ -18,7 +18,7 @@ from gitcp.cli.options import (
 from gitcp.errors import Refused
 from gitcp.restoring import restore as op
 from gitcp.restoring import rollback
-from gitcp.restoring.rollback import Choice
+from gitcp.restoring.rollback import RollbackChoice
 
 
 @click.command(cls=Command)
@@ -71,7 +71,7 @@ def command(
     )
 
 
-def _choice(context: Context, given: str | None, *, mine: bool) -> Choice:
+def _choice(context: Context, given: str | None, *, mine: bool) -> RollbackChoice:
     session = context.session(given)
     choice = rollback.plan(context.store, session, context.cwd, context.limits(), mine=mine)
     if choice is None:
@@ -84,7 +84,7 @@ def _choice(context: Context, given: str | None, *, mine: bool) -> Choice:
 
 
 def _print_plan(
-    context: Context, request: op.RestoreRequest, choice: Choice, *, as_json: bool
+    context: Context, request: op.RestoreRequest, choice: RollbackChoice, *, as_json: bool
 ) -> None:
     plan = op.plan(context.store, request)
     if as_json:

@@ -16,7 +16,7 @@ from gitcp.cli.options import NUMBER, WORDS, Command, json_option, session_optio
 from gitcp.cli.output import DIM, YELLOW, Styled
 from gitcp.errors import BadValue
 from gitcp.history import sessions as op
-from gitcp.history.sessions import Selection, Session
+from gitcp.history.sessions import Session, SessionSelection
 from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def command(
         others = {"--agent": agent, "--since": since, "--grep": grep, "--fetched": fetched}
         _worktrees(context, limit, others, as_json=as_json)
         return
-    wanted = Selection(agent, filters.time(context, since, end=False), filters.pattern(grep, HELP))
+    wanted = SessionSelection(
+        agent, filters.time(context, since, end=False), filters.pattern(grep, HELP)
+    )
     tips = context.store.fetched() if fetched else op.all_sessions(context.store)
     sessions, damaged = op.listing(context.store, tips)
     for name, error in damaged:
@@ -124,19 +126,19 @@ def _fields(session: Session, current: str | None) -> wire.Json:
 
 
 def _print(context: Context, sessions: tuple[Session, ...], current: str | None) -> None:
-    from gitcp.cli.table import Column, show  # only for a table
+    from gitcp.cli.table import TableColumn, show  # only for a table
 
     columns = (
-        Column(""),
-        Column("session", YELLOW),
-        Column("agent", DIM),
-        Column("checkpoints", right=True),
-        Column("last saved"),
-        Column("", DIM),
-        Column("forked from"),
-        Column("tags", YELLOW, cut=True),
-        Column("about", cut=True),
-        Column("last prompt", cut=True),
+        TableColumn(""),
+        TableColumn("session", YELLOW),
+        TableColumn("agent", DIM),
+        TableColumn("checkpoints", right=True),
+        TableColumn("last saved"),
+        TableColumn("", DIM),
+        TableColumn("forked from"),
+        TableColumn("tags", YELLOW, cut=True),
+        TableColumn("about", cut=True),
+        TableColumn("last prompt", cut=True),
     )
     now = context.host.now()
     is_wide = (context.output.width or 0) >= WIDE
@@ -198,18 +200,18 @@ def _worktree_session(session: Session, tree: Worktree) -> wire.Json:
 
 def _print_worktrees(context: Context, trees: Iterable[Worktree]) -> None:
     """Print one row for each session, under its worktree, and for each worktree without any."""
-    from gitcp.cli.table import Column, show  # only for a table
+    from gitcp.cli.table import TableColumn, show  # only for a table
 
     columns = (
-        Column(""),
-        Column("worktree"),
-        Column("state"),
-        Column("branch", cut=True),
-        Column("unsaved", right=True),
-        Column("last", YELLOW),
-        Column("agent", DIM),
-        Column("saved"),
-        Column("about", cut=True),
+        TableColumn(""),
+        TableColumn("worktree"),
+        TableColumn("state"),
+        TableColumn("branch", cut=True),
+        TableColumn("unsaved", right=True),
+        TableColumn("last", YELLOW),
+        TableColumn("agent", DIM),
+        TableColumn("saved"),
+        TableColumn("about", cut=True),
     )
     rows = (row for tree in trees for row in _worktree_rows(context, tree))
     show(context.output, columns, rows)

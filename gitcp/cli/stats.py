@@ -12,7 +12,7 @@ from gitcp.cli import objects, output_file
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, replace_option, session_option
 from gitcp.cli.output import CYAN, Styled
-from gitcp.lifecycle.stats import Share, Stats, stats
+from gitcp.lifecycle.stats import SizeShare, Stats, stats
 from gitcp.value import Value
 from gitcp.worktree.paths import display
 
@@ -83,7 +83,7 @@ def _print(context: Context, statistics: Stats) -> None:
         context.output.line(f"  {size:>10}  in files that gitcp enable writes")
 
 
-def _print_shares(context: Context, title: str, shares: Sequence[Share]) -> None:
+def _print_shares(context: Context, title: str, shares: Sequence[SizeShare]) -> None:
     """Print one bar for each day or session."""
     if not shares:
         return

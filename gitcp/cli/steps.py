@@ -14,8 +14,8 @@ from gitcp.cli.options import WORDS, produces_option, rare, together
 from gitcp.errors import BadValue
 from gitcp.model import StepName
 from gitcp.running import steps
-from gitcp.running.steps import StepCache, StepPlan, StepRequest, Verdict
-from gitcp.state.steps import Result, encode, inputs_checksum
+from gitcp.running.steps import StepCache, StepPlan, StepRequest, StepVerdict
+from gitcp.state.steps import StepResult, encode, inputs_checksum
 from gitcp.value import EMPTY, Value
 
 step_options = together(
@@ -80,7 +80,7 @@ class ShellStep(NamedTuple):
     used: Mapping[StepName, str]
     known: StepCache
 
-    def result(self, context: Context, before: object) -> Result:
+    def result(self, context: Context, before: object) -> StepResult:
         """Return what to record after the command. Raises BadValue if it did not write a file.
 
         Its files are the result. Without any, nothing can be compared: it is another one each time.
@@ -112,7 +112,7 @@ def begin(
     known = StepCache()
     request = _request(context, program, given, known)
     _, planned = steps.check(context.store, session, request, known)
-    if planned.verdict is Verdict.SKIP:
+    if planned.verdict is StepVerdict.SKIP:
         if given.as_json:
             _print(context, StepPlan(session, (planned,)), given)
         else:
@@ -137,7 +137,7 @@ def invalidate(context: Context, given: Options) -> None:
     session, known = context.session(given.session), StepCache()
     steps.invalidate(context.store, session, given.invalidate or "", None, known)
     made = steps.plan_session(context.store, session, EMPTY, known)
-    affected = tuple(each for each in made.steps if each.verdict is not Verdict.SKIP)
+    affected = tuple(each for each in made.steps if each.verdict is not StepVerdict.SKIP)
     _print(context, StepPlan(session, affected), given)
 
 

@@ -21,7 +21,7 @@ NARROWEST = 8
 ELLIPSIS = "…"
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column: its heading, its color, whether it is right-aligned, whether it may be cut."""
 
     heading: str
@@ -30,7 +30,7 @@ class Column(NamedTuple):
     cut: bool = False
 
 
-def show(output: Output, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+def show(output: Output, columns: Sequence[TableColumn], rows: Iterable[Sequence[str]]) -> None:
     """Print the rows under their headings. Empty columns are omitted; no rows print nothing."""
     cells = [[flat(cell) for cell in row] for row in rows]
     if not cells:
@@ -47,7 +47,9 @@ def show(output: Output, columns: Sequence[Column], rows: Iterable[Sequence[str]
     output.data(encoded("".join(lines), sys.stdout))
 
 
-def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], available: int) -> list[int]:
+def _widths(
+    columns: Sequence[TableColumn], cells: Sequence[Sequence[str]], available: int
+) -> list[int]:
     """Return the width of each column: its content's, but the columns that may be cut share what
     the others leave of the available width.
     """
@@ -69,16 +71,19 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], available
 
 
 def _lines(
-    output: Output, columns: Sequence[Column], widths: Sequence[int], cells: Iterable[Sequence[str]]
+    output: Output,
+    columns: Sequence[TableColumn],
+    widths: Sequence[int],
+    cells: Iterable[Sequence[str]],
 ) -> Iterator[str]:
-    headings = [Column(column.heading, DIM, column.right) for column in columns]
+    headings = [TableColumn(column.heading, DIM, column.right) for column in columns]
     yield _line(output, headings, widths, [column.heading for column in columns])
     for row in cells:
         yield _line(output, columns, widths, row)
 
 
 def _line(
-    output: Output, columns: Sequence[Column], widths: Sequence[int], texts: Sequence[str]
+    output: Output, columns: Sequence[TableColumn], widths: Sequence[int], texts: Sequence[str]
 ) -> str:
     """Return a line; only text is colored, so that no blank is at its end."""
     cells = zip(columns, widths, texts, strict=True)
@@ -86,7 +91,7 @@ def _line(
     return (" " * GAP).join(parts).rstrip() + "\n"
 
 
-def _cell(output: Output, column: Column, width: int, text: str) -> str:
+def _cell(output: Output, column: TableColumn, width: int, text: str) -> str:
     if cell_len(text) > width:
         text = set_cell_size(text, width - 1) + ELLIPSIS
     blank = " " * (width - cell_len(text))

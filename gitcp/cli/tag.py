@@ -145,14 +145,14 @@ def _print_all(context: Context, pattern: str, *, as_json: bool) -> None:
         for name, summary in tags:
             _print_json(context, name, objects.summary(summary))
         return
-    from gitcp.cli.table import Column, show  # only for a table
+    from gitcp.cli.table import TableColumn, show  # only for a table
 
     now = context.host.now()
     columns = (
-        Column("tag", YELLOW),
-        Column("checkpoint"),
-        Column("when"),
-        Column("subject", cut=True),
+        TableColumn("tag", YELLOW),
+        TableColumn("checkpoint"),
+        TableColumn("when"),
+        TableColumn("subject", cut=True),
     )
     rows = (
         (name, str(summary.id), humanize.ago(summary.created, now), summary.subject)

@@ -11,7 +11,7 @@ from gitcp.cli import objects, output_file, table
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, OneOf, json_option, replace_option, session_option
 from gitcp.cli.output import DIM, YELLOW
-from gitcp.cli.table import Column
+from gitcp.cli.table import TableColumn
 from gitcp.history import prices
 from gitcp.history import tokens as op
 from gitcp.history.tokens import BY, Request, Tokens
@@ -94,8 +94,11 @@ def _sum(costs: Costs) -> float | None:
 
 
 def _print(context: Context, by: str, sums: dict[str, Tokens], total: Tokens, costs: Costs) -> None:
-    columns = [Column(by, YELLOW, cut=True), *(Column(kind, right=True) for kind in KINDS)]
-    columns += [Column("cost ($)", right=True), Column("requests", DIM, right=True)]
+    columns = [
+        TableColumn(by, YELLOW, cut=True),
+        *(TableColumn(kind, right=True) for kind in KINDS),
+    ]
+    columns += [TableColumn("cost ($)", right=True), TableColumn("requests", DIM, right=True)]
     is_priced = any(each is not None for each in costs.values())
     rows = [(key, *_cells(each, costs[key], is_priced)) for key, each in sums.items()]
     if len(rows) > 1:

@@ -29,7 +29,7 @@ from gitcp.errors import BadValue
 from gitcp.git.fsync import replacing, write_all
 from gitcp.review import view as op
 from gitcp.review.pages.view import render
-from gitcp.review.view import Story
+from gitcp.review.view import ViewStory
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
 from gitcp.value import Value
@@ -148,7 +148,7 @@ def _open(file: Path) -> bool:
 
 def _tell(
     context: Context,
-    story: Story,
+    story: ViewStory,
     file: Path,
     secrets: tuple[Finding, ...],
     given: Options,
@@ -184,7 +184,7 @@ def _tell(
         )
 
 
-def _say_withheld(context: Context, story: Story) -> None:
+def _say_withheld(context: Context, story: ViewStory) -> None:
     if story.withheld:
         context.output.say("only named, since git filters them in commits (--allow-filtered):")
         for line in story.withheld:

@@ -69,7 +69,9 @@ def command(
 
     def watch(root: Path) -> Iterator[Saved | Exception]:
         own = root == store.repo.root
-        return _watch(context, op.Task(context.cwd if own else root, session, limits), pace, stop)
+        return _watch(
+            context, op.SaveTask(context.cwd if own else root, session, limits), pace, stop
+        )
 
     with _ended_by_signals(stop):
         context.output.say(f"watching {store.repo.root}; ^C to stop")
@@ -84,7 +86,7 @@ def command(
 
 
 def _watch(
-    context: Context, task: op.Task, pace: op.Pace, stop: Stop
+    context: Context, task: op.SaveTask, pace: op.Pace, stop: Stop
 ) -> Iterator[Saved | Exception]:
     """Watch one worktree; yield what happens."""
     from gitcp.git.repo import Repository

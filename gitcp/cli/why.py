@@ -14,7 +14,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import LOOKED, Command, json_option, session_option
 from gitcp.cli.output import BOLD, YELLOW, Styled
 from gitcp.history import why as op
-from gitcp.history.authors import Line, foreign
+from gitcp.history.authors import WorktreeHistory, foreign
 from gitcp.history.why import LineOrigin, PathHistory
 from gitcp.model import UNCLAIMED, Claim
 from gitcp.worktree.paths import display
@@ -97,7 +97,7 @@ def _print_line(context: Context, path: bytes, line: LineOrigin) -> None:
 def _print_path(context: Context, path: bytes, known: PathHistory) -> None:
     output, now = context.output, context.host.now()
     output.line(Styled(display(path), BOLD), f"  {known.missing}" if known.missing else "")
-    made_by = Line(context.store)
+    made_by = WorktreeHistory(context.store)
     for summary in known.changed[:MOST]:
         claims = made_by.changed_by(made_by.read(summary.commit))
         by = foreign(claims, summary.id.session).get(path)

@@ -61,7 +61,7 @@ def connect(path: str, seconds: float) -> Any:
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         connection.settimeout(seconds)
-        with Address(path) as address:
+        with WatchAddress(path) as address:
             connection.connect(address)
         process, user = owner(connection)
         # Another user could report what they like, and a watcher in a sandbox sees another
@@ -87,7 +87,7 @@ def owner(connection: Any) -> tuple[int, int]:
     return pid, user
 
 
-class Address:
+class WatchAddress:
     """A path as the address of a socket, which has at most 107 bytes: a longer one goes through a
     descriptor of its directory, as long as the `with` block lasts.
     """

@@ -19,14 +19,14 @@ from gitcp.model import Fault
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gitcp.git.index import Opened
+    from gitcp.git.index import OpenRepository
 
 
 FILE = re.compile(r"(?:in file|access) '?([^']*?)'?(?::|$)")
 """The configuration file that git's message names."""
 
 
-def of_bare(repo: Opened) -> Fault:
+def of_bare(repo: OpenRepository) -> Fault:
     """Return the fault of a working tree whose repository says that it is bare."""
     file = repo.common_dir / "config"
     own = repo.git_dir / "config.worktree"
@@ -45,7 +45,7 @@ def _mentions(path: Path, word: bytes) -> bool:
         return False
 
 
-def of_head(repo: Opened, head: refs.Head) -> Fault:
+def of_head(repo: OpenRepository, head: refs.Head) -> Fault:
     """Return the fault of a HEAD whose commit cannot be read."""
     what = f"{head.unknown}: the base commit is unknown"
     if head.ref is None:
@@ -61,13 +61,13 @@ def _write(path: Path, line: str) -> str:
     return f"echo {quoted(line)} > {quoted(str(path))}"
 
 
-def _likely_branch(repo: Opened) -> str:
+def _likely_branch(repo: OpenRepository) -> str:
     """Return the only branch, else the one that git would create."""
     branches = list(repo.refs.list("refs/heads/"))
     return branches[0] if len(branches) == 1 else "refs/heads/main"
 
 
-def of_index(repo: Opened, why: str, instead: str) -> Fault:
+def of_index(repo: OpenRepository, why: str, instead: str) -> Fault:
     """Return the fault of an index that cannot be read."""
     index = quoted(str(repo.index))
     remove = "mv" if repo.index.is_dir() else "rm"
@@ -80,7 +80,7 @@ def of_index(repo: Opened, why: str, instead: str) -> Fault:
     )
 
 
-def of_packed(repo: Opened) -> Fault | None:
+def of_packed(repo: OpenRepository) -> Fault | None:
     """Return the fault of `packed-refs`, None if it is whole."""
     why = refs.packed_problem(repo.common_dir)
     if not why:
@@ -93,7 +93,7 @@ def of_packed(repo: Opened) -> Fault | None:
     )
 
 
-def of_config(repo: Opened, error: Exception) -> Fault:
+def of_config(repo: OpenRepository, error: Exception) -> Fault:
     """Return the fault of settings that git refuses to read, in git's words."""
     message = str(error).rpartition("fatal: ")[2].strip().replace("\n", " ")
     match = FILE.search(message)
@@ -103,7 +103,7 @@ def of_config(repo: Opened, error: Exception) -> Fault:
     return Fault(f"git refuses to work here: {message}", hint)
 
 
-def unreadable_index(repo: Opened) -> Fault | None:
+def unreadable_index(repo: OpenRepository) -> Fault | None:
     """Return the fault of an index that cannot be read, None if it can."""
     from gitcp.git import index
 
@@ -114,7 +114,7 @@ def unreadable_index(repo: Opened) -> Fault | None:
     return None
 
 
-def stops_git(repo: Opened) -> Fault | None:
+def stops_git(repo: OpenRepository) -> Fault | None:
     """Return what in the files of a repository makes every git command fail, None if nothing does.
     Its configuration is not looked at.
     """

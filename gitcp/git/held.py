@@ -40,7 +40,7 @@ SETTLED = 3600.0
 """Seconds after which the ref that a pack was written for has moved, or never will."""
 
 
-class Repository(Protocol):
+class HeldRepository(Protocol):
     """What is used of a gitcp.git.repo.Repository, which is above."""
 
     common_dir: Path
@@ -59,7 +59,7 @@ class Repository(Protocol):
     def git(self, *args: str | bytes, input: bytes = b"") -> bytes: ...
 
 
-def hold(repo: Repository, commits: Collection[Oid]) -> None:
+def hold(repo: HeldRepository, commits: Collection[Oid]) -> None:
     """Hold all that these commits need, to which refs are about to move, and what refs need that is
     not held yet: it was saved before the repository borrowed, or by an older gitcp.
 
@@ -80,14 +80,14 @@ def hold(repo: Repository, commits: Collection[Oid]) -> None:
     _write(repo, {name for name in names if not _has(indexes, name)})
 
 
-def are_many(repo: Repository) -> bool:
+def are_many(repo: HeldRepository) -> bool:
     """Return whether packs should be joined. Those of the last hour are not: the refs to them may
     not have moved yet.
     """
     return repo.borrows and len(_settled(repo)) >= MANY
 
 
-def join(repo: Repository, *, settled: bool = True) -> None:
+def join(repo: HeldRepository, *, settled: bool = True) -> None:
     """Hold what refs need in one pack, and leave the others to git's `gc`; without `settled`, all
     of them, for the holder of the store's lock. Raises GitFailed.
     """
@@ -103,7 +103,7 @@ def join(repo: Repository, *, settled: bool = True) -> None:
             pack.with_suffix(".keep").unlink(missing_ok=True)
 
 
-def _reached(repo: Repository, revisions: Iterable[str], missing: str) -> set[str]:
+def _reached(repo: HeldRepository, revisions: Iterable[str], missing: str) -> set[str]:
     """Return the objects that revisions reach, and the tree of HEAD has not."""
     try:
         head = repo.head().commit
@@ -114,7 +114,7 @@ def _reached(repo: Repository, revisions: Iterable[str], missing: str) -> set[st
     )
 
 
-def _listed(repo: Repository, revisions: Iterable[str], missing: str) -> set[str]:
+def _listed(repo: HeldRepository, revisions: Iterable[str], missing: str) -> set[str]:
     lines = "".join(f"{revision}\n" for revision in revisions).encode("ascii")
     if not lines:
         return set()
@@ -122,7 +122,7 @@ def _listed(repo: Repository, revisions: Iterable[str], missing: str) -> set[str
     return {line.partition(b" ")[0].decode("ascii") for line in output.splitlines()}
 
 
-def _write(repo: Repository, names: set[str]) -> Path | None:
+def _write(repo: HeldRepository, names: set[str]) -> Path | None:
     """Write a pack with these objects, and return its path. It is durable, and git leaves it alone
     from the moment that it sees it.
     """
@@ -152,7 +152,7 @@ def _write(repo: Repository, names: set[str]) -> Path | None:
     return pack
 
 
-def _packs(repo: Repository) -> list[Path]:
+def _packs(repo: HeldRepository) -> list[Path]:
     """Return the packs that are held."""
     packs = []
     for keep in repo.common_dir.glob("objects/pack/pack-*.keep"):
@@ -162,7 +162,7 @@ def _packs(repo: Repository) -> list[Path]:
     return packs
 
 
-def _settled(repo: Repository) -> list[Path]:
+def _settled(repo: HeldRepository) -> list[Path]:
     settled = []
     for pack in _packs(repo):
         with suppress(OSError):
@@ -171,7 +171,7 @@ def _settled(repo: Repository) -> list[Path]:
     return settled
 
 
-def _held(repo: Repository) -> list[PackIndex]:
+def _held(repo: HeldRepository) -> list[PackIndex]:
     indexes = []
     for pack in _packs(repo):
         with suppress(OSError, ValueError):

@@ -56,7 +56,7 @@ _LISTED = (
 )
 
 
-class Opened(Protocol):
+class OpenRepository(Protocol):
     """What the modules below gitcp.git.repo need of a repository."""
 
     root: Path
@@ -221,7 +221,7 @@ def git_mode(mode: int) -> int:
     return SYMLINK if stat.S_ISLNK(mode) else 0
 
 
-def current_fingerprint(repo: Opened) -> Fingerprint | None:
+def current_fingerprint(repo: OpenRepository) -> Fingerprint | None:
     """Return the fingerprint of the index file, None if there is none. Raises OSError."""
     try:
         status = os.stat(repo.index)
@@ -230,7 +230,7 @@ def current_fingerprint(repo: Opened) -> Fingerprint | None:
     return fingerprint.of(status)
 
 
-def read(repo: Opened) -> Index:
+def read(repo: OpenRepository) -> Index:
     """Return the index of this working tree, an empty one if there is none.
 
     Raises IndexUnreadable if it cannot be read, or if git cannot parse it either.
@@ -274,7 +274,7 @@ class Noted(NamedTuple):
     is_current: bool
 
 
-def noted(repo: Opened) -> dict[bytes, Noted]:
+def noted(repo: OpenRepository) -> dict[bytes, Noted]:
     """Return what the index of this working tree says of each file that exists. Raises
     IndexUnreadable.
     """
@@ -296,7 +296,7 @@ def _noted(oid: bytes, data: bytes, status: os.stat_result) -> Noted:
     return Noted(Oid(oid.hex()), size, is_same)
 
 
-def unreadable(repo: Opened, why: str) -> IndexUnreadable:
+def unreadable(repo: OpenRepository, why: str) -> IndexUnreadable:
     """Return the error for an index that cannot be read."""
     error = IndexUnreadable(f"git's index {repo.index} cannot be read: {why}; nothing was changed")
     error.what = why
@@ -329,7 +329,7 @@ def of_tree(
     return Index(folders.found, 0)
 
 
-def read_index(repo: Opened) -> list[IndexEntry]:
+def read_index(repo: OpenRepository) -> list[IndexEntry]:
     """Return every entry of the index as a value, unordered, those of a sparse index too."""
     index = read(repo)
     folders = _ask(repo) if index.is_sparse else index.folders
@@ -493,7 +493,7 @@ def _required(content: _Content, position: int, size: int) -> Iterator[bytes]:
         position += 8 + length
 
 
-def _ask(repo: Opened) -> dict[bytes, Folder]:
+def _ask(repo: OpenRepository) -> dict[bytes, Folder]:
     """Return the folders as `git ls-files` lists them, which joins a split index and expands a
     sparse one.
     """

@@ -36,7 +36,7 @@ SETTINGS = {
 }
 
 
-class Aside(Repository):
+class RepositoryAside(Repository):
     """The repository beside another one, with the root of that one. Its refs are files."""
 
     def __init__(self, root: Path, git_dir: Path, host: Host) -> None:
@@ -106,12 +106,12 @@ class LazyReader(ObjectReader):
         return kind, data
 
 
-def find(repo: Repository, name: str) -> Aside | None:
+def find(repo: Repository, name: str) -> RepositoryAside | None:
     """Return the repository for partial fetches from the remote `name`, None if there is none."""
     if not refs.NAME.match(name):
         return None
     path = _place(repo, name)
-    return Aside(repo.root, path, repo.host) if os.path.exists(path / "config") else None
+    return RepositoryAside(repo.root, path, repo.host) if os.path.exists(path / "config") else None
 
 
 def _place(repo: Repository, name: str) -> Path:
@@ -125,7 +125,7 @@ def _place(repo: Repository, name: str) -> Path:
     return path.with_name(f"{name}..{os.geteuid()}.own") if is_foreign else path
 
 
-def make(repo: Repository, name: str, url: str) -> Aside:
+def make(repo: Repository, name: str, url: str) -> RepositoryAside:
     """Return the repository for partial fetches from the remote `name` at `url`, creating it if
     missing.
 
@@ -141,7 +141,7 @@ def make(repo: Repository, name: str, url: str) -> Aside:
         path = _place(repo, name)
         unfinished = path.with_name(f"{name}..{os.getpid()}")  # not a valid remote name
         try:
-            _init(repo, Aside(repo.root, unfinished, repo.host))
+            _init(repo, RepositoryAside(repo.root, unfinished, repo.host))
         except BaseException:
             _remove(unfinished)
             raise
@@ -149,7 +149,7 @@ def make(repo: Repository, name: str, url: str) -> Aside:
             unfinished.rename(path)
         except OSError:  # another process made it meanwhile
             _remove(unfinished)
-        aside = Aside(repo.root, path, repo.host)
+        aside = RepositoryAside(repo.root, path, repo.host)
         try:
             records.write(path, repo.host, records.OWN, b"")
         except OSError as error:
@@ -159,7 +159,7 @@ def make(repo: Repository, name: str, url: str) -> Aside:
     return aside
 
 
-def _init(repo: Repository, aside: Aside) -> None:
+def _init(repo: Repository, aside: RepositoryAside) -> None:
     path = aside.git_dir
     _remove(path)
     object_format = f"--object-format={repo.object_format.name}"
@@ -174,7 +174,7 @@ def _init(repo: Repository, aside: Aside) -> None:
         aside.git("config", "--local", key, value)
 
 
-def bring(aside: Aside, oids: Iterable[Oid]) -> None:
+def bring(aside: RepositoryAside, oids: Iterable[Oid]) -> None:
     """Fetch these objects in one request. Raises GitFailed, also if the remote does not serve
     single objects.
     """

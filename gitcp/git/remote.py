@@ -53,7 +53,7 @@ CHECKED = (
 NAMED_ONLY = ("--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--refmap=")
 
 
-class Update(NamedTuple):
+class RemoteUpdate(NamedTuple):
     """A ref of the remote to move: its new value (None: delete it), and the value it must still
     have (None: must not exist).
     """
@@ -114,7 +114,7 @@ def _other_format(repo: Repository) -> Refused:
     )
 
 
-def send(repo: Repository, remote: str, updates: Sequence[Update]) -> dict[str, str]:
+def send(repo: Repository, remote: str, updates: Sequence[RemoteUpdate]) -> dict[str, str]:
     """Push each ref, in one push, only if it still has its old value. Return the rejected refs with
     reasons.
 
@@ -200,7 +200,7 @@ def _states(stdout: str) -> list[tuple[str, str]]:
     ]
 
 
-def size_of(repo: Repository, updates: Sequence[Update]) -> int:
+def size_of(repo: Repository, updates: Sequence[RemoteUpdate]) -> int:
     """Return about how many bytes a push of these refs sends: those of its objects as they are
     stored here. Raises GitFailed.
     """

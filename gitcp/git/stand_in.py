@@ -21,7 +21,7 @@ from gitcp.git import faults, refs
 from gitcp.git.fsync import make_own_directory, replace_file
 
 if TYPE_CHECKING:
-    from gitcp.git.index import Opened
+    from gitcp.git.index import OpenRepository
 
 NAME = "stand-in"
 LINKED = ("info", "logs", "objects", "packed-refs", "refs", "reftable", "shallow")
@@ -35,7 +35,7 @@ CONVERTING = ("autocrlf", "eol", "safecrlf", "filemode", "ignorecase", "symlinks
 WRITING = ("add", "branch", "fetch", "push", "read-tree", "update-index", "update-ref", "worktree")
 
 
-def options(repo: Opened, settings: Mapping[str, str]) -> tuple[str, ...]:
+def options(repo: OpenRepository, settings: Mapping[str, str]) -> tuple[str, ...]:
     """Make the directory, and return the options with which git uses it. Raises OSError."""
     path = repo.state_dir / NAME
     if path.is_symlink():
@@ -64,7 +64,7 @@ def check(args: Sequence[str | bytes], why: str) -> None:
         raise Refused(f"git cannot work in this repository: {why}. Nothing was changed")
 
 
-def _config(repo: Opened, settings: Mapping[str, str]) -> str:
+def _config(repo: OpenRepository, settings: Mapping[str, str]) -> str:
     extensions = {
         "objectformat": repo.object_format.name,
         "refstorage": repo.ref_format,

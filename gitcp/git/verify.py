@@ -39,14 +39,14 @@ NAMES = 8 + 4 * 256
 """Where the names begin in the index of a pack."""
 
 
-class Fault(NamedTuple):
+class ObjectFault(NamedTuple):
     """A file, relative to the git directory, and its problem."""
 
     path: str
     what: str
 
 
-class Refs(NamedTuple):
+class RefChecks(NamedTuple):
     """The refs below a prefix.
 
     `peeled` are the targets of tags according to packed-refs. `near` are packed refs whose prefix
@@ -56,38 +56,38 @@ class Refs(NamedTuple):
     refs: dict[str, Oid]
     peeled: dict[str, Oid]
     near: dict[str, Oid]
-    faults: list[Fault]
+    faults: list[ObjectFault]
 
 
 # ---------------------------------------------------------------- refs
 
 
-def read_refs(repo: Repository, prefix: str) -> Refs:
+def read_refs(repo: Repository, prefix: str) -> RefChecks:
     """Return every ref below `prefix`. One that is invalid is a fault and does not hide others."""
     if repo.ref_format == REFTABLE:
         return _read_tables(repo, prefix)
     return _read_files(repo.common_dir, prefix)
 
 
-def _read_tables(repo: Repository, prefix: str) -> Refs:
+def _read_tables(repo: Repository, prefix: str) -> RefChecks:
     """Return the refs as git reads them, and as a fault each lock that a crash left."""
-    result = Refs({}, {}, {}, [])
+    result = RefChecks({}, {}, {}, [])
     try:
         result.refs.update(repo.refs.list(prefix))
     except GitFailed as error:
-        result.faults.append(Fault(REFTABLE, f"cannot be read: {error}"))
+        result.faults.append(ObjectFault(REFTABLE, f"cannot be read: {error}"))
     for path in dict.fromkeys(repo.refs.files()):  # a linked working tree has one of its own
         for lock in sorted(Path(path).parent.glob("*.lock")):
             with suppress(FileNotFoundError):
                 if clock.seconds() - lock.stat().st_mtime > STALE:
                     name = os.path.relpath(lock, repo.common_dir)
                     effect = LEFT_LOCK if lock.stem == Path(path).name else LEFT_TABLE_LOCK
-                    result.faults.append(Fault(name, effect))
+                    result.faults.append(ObjectFault(name, effect))
     return result
 
 
-def _read_files(common_dir: Path, prefix: str) -> Refs:
-    result = Refs({}, {}, {}, [])
+def _read_files(common_dir: Path, prefix: str) -> RefChecks:
+    result = RefChecks({}, {}, {}, [])
     hidden = set()
     for path in _files(common_dir / prefix, result.faults):
         data = _read(path)
@@ -98,12 +98,12 @@ def _read_files(common_dir: Path, prefix: str) -> Refs:
         if match := VALUE.fullmatch(data):
             result.refs[name] = _oid(match[1])
         else:
-            result.faults.append(Fault(name, "does not hold an object's name"))
+            result.faults.append(ObjectFault(name, "does not hold an object's name"))
     _read_packed(common_dir, prefix, hidden, result)
     return result
 
 
-def unshared(repo: Repository) -> Fault | None:
+def unshared(repo: Repository) -> ObjectFault | None:
     """Return the first of gitcp's paths that other members of a shared repository cannot use, with
     the number of others; None if there is none.
     """
@@ -120,13 +120,13 @@ def unshared(repo: Repository) -> Fault | None:
         "repository: their "
         "`git gc` may delete checkpoints, and their saves fail. The owner's next save repairs it"
     )
-    return Fault(os.path.relpath(paths[0], repo.common_dir), what)
+    return ObjectFault(os.path.relpath(paths[0], repo.common_dir), what)
 
 
-def _files(directory: Path, faults: list[Fault]) -> Iterator[Path]:
+def _files(directory: Path, faults: list[ObjectFault]) -> Iterator[Path]:
     def unreadable(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
-            faults.append(Fault(str(error.filename), f"cannot be read: {error.strerror}"))
+            faults.append(ObjectFault(str(error.filename), f"cannot be read: {error.strerror}"))
 
     for parent, _, names in os.walk(directory, onerror=unreadable):
         yield from (Path(parent, name) for name in sorted(names) if not name.endswith(".lock"))
@@ -142,12 +142,12 @@ def _read(path: Path) -> bytes | None:
         return b""
 
 
-def _read_packed(common_dir: Path, prefix: str, hidden: Collection[str], result: Refs) -> None:
+def _read_packed(common_dir: Path, prefix: str, hidden: Collection[str], result: RefChecks) -> None:
     """Add the packed refs that no ref file overrides."""
     name = ""
     data = _read(common_dir / "packed-refs") or b"\n"
     if not data.endswith(b"\n"):
-        result.faults.append(Fault("packed-refs", "is cut off in its last line"))
+        result.faults.append(ObjectFault("packed-refs", "is cut off in its last line"))
     for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
         if match := PACKED.fullmatch(line):
             name = os.fsdecode(match[2])
@@ -162,7 +162,9 @@ def _read_packed(common_dir: Path, prefix: str, hidden: Collection[str], result:
             if result.refs.get(name) and name not in hidden:
                 result.peeled[name] = _oid(match[1])
         elif line and not HEADER.fullmatch(line):
-            result.faults.append(Fault("packed-refs", f"line {number} is not one that git writes"))
+            result.faults.append(
+                ObjectFault("packed-refs", f"line {number} is not one that git writes")
+            )
 
 
 def _oid(digits: bytes) -> Oid:

@@ -81,7 +81,7 @@ class Record(NamedTuple):
     packs: tuple[SmallPack, ...]
 
 
-class Write(NamedTuple):
+class LoggedWrite(NamedTuple):
     """Something written to the session of `ref` that is in none of its checkpoints yet."""
 
     boot: str
@@ -100,7 +100,7 @@ class Move(NamedTuple):
     ref: str
     old: Oid | None
     new: Oid
-    writes: tuple[Write, ...] = ()
+    writes: tuple[LoggedWrite, ...] = ()
 
 
 class Done(NamedTuple):
@@ -114,21 +114,21 @@ class Done(NamedTuple):
     old: Oid | None
 
 
-Entry = Record | Write | Done
+Entry = Record | LoggedWrite | Done
 
 
-class Unfinished:
+class UnfinishedBatch:
     """What is in no checkpoint yet, according to the entries added: `writes` by ref, and by ref the
     `Done` of which only the ref tells whether it counts.
     """
 
     def __init__(self) -> None:
-        self.writes: dict[str, list[Write]] = {}
+        self.writes: dict[str, list[LoggedWrite]] = {}
         self.moving: dict[str, Done] = {}
 
     def add(self, entry: Entry) -> None:
         """Add the next entry. What moves a ref tells where it was before."""
-        if isinstance(entry, Write):
+        if isinstance(entry, LoggedWrite):
             self.writes.setdefault(entry.ref, []).append(entry)
             return
         self.moved(entry.ref, entry.old)
@@ -214,9 +214,9 @@ class WriteAheadLog:
         """Make something that was written to a session survive a power loss, until a checkpoint has
         it. Needs no lock of the store. Raises DiskFull or GitcpError; then nothing is recorded.
         """
-        self._add(Write(self._boot, ref, content))
+        self._add(LoggedWrite(self._boot, ref, content))
 
-    def writes(self, ref: str, *, again: bool = True) -> tuple[Write, ...]:
+    def writes(self, ref: str, *, again: bool = True) -> tuple[LoggedWrite, ...]:
         """Return what was written to a session and is in no checkpoint yet, in order. Unless it is
         read `again`, what other processes wrote last may be missing.
         """
@@ -226,7 +226,7 @@ class WriteAheadLog:
             self._unfinished.resolve(self._repo, ref)
             return tuple(self._unfinished.writes.get(ref, ()))
 
-    def all_writes(self) -> dict[str, list[Write]]:
+    def all_writes(self) -> dict[str, list[LoggedWrite]]:
         """Return the same of all sessions, by ref."""
         with self._reading:
             self._refresh()
@@ -327,7 +327,7 @@ class WriteAheadLog:
 
     def _unfinished_of(self, entries: list[Entry], later: list[Entry]) -> list[Entry]:
         """Return what remains of `entries`: writes that are not done, and what may still be."""
-        unfinished = Unfinished()
+        unfinished = UnfinishedBatch()
         for entry in (*entries, *later):
             unfinished.add(entry)
         for ref in {entry.ref for entry in entries}:
@@ -409,7 +409,7 @@ class WriteAheadLog:
         """Nothing of the file was read."""
         self._end = self._count = self._last_start = 0
         self._line = b""
-        self._unfinished = Unfinished()
+        self._unfinished = UnfinishedBatch()
 
     def _catch_up(self, descriptor: int, *, cut: bool = False) -> None:
         """Read what follows. With `cut`, truncate what a crash left incomplete."""
@@ -456,7 +456,7 @@ class WriteAheadLog:
             return descriptor
 
 
-def _after(writes: list[Write], sum: bytes) -> list[Write]:
+def _after(writes: list[LoggedWrite], sum: bytes) -> list[LoggedWrite]:
     """Return the writes after the last one with this SHA-1; all if there is none."""
     ends = [number for number, write in enumerate(writes, 1) if write.sum == sum]
     return writes[ends[-1] :] if ends else writes
@@ -511,9 +511,9 @@ def _write(data: bytes, offset: int) -> tuple[Entry, bytes, int] | None:
     return (entry, header[0], end - offset) if entry else None
 
 
-def _entry(boot: str, ref: str, kind: bytes, body: bytes) -> Write | Done | None:
+def _entry(boot: str, ref: str, kind: bytes, body: bytes) -> LoggedWrite | Done | None:
     if kind == b"write":
-        return Write(boot, ref, body)
+        return LoggedWrite(boot, ref, body)
     sum, _, old = body.decode("ascii", "replace").partition(" ")
     is_valid = old == "-" or re.fullmatch(FULL_NAME, old)
     return Done(boot, ref, sum.encode(), None if old == "-" else Oid(old)) if is_valid else None
@@ -538,7 +538,7 @@ def encode(entry: Entry) -> bytes:
     else:
         kind, body = (
             ("write", entry.content)
-            if isinstance(entry, Write)
+            if isinstance(entry, LoggedWrite)
             else ("done", b"%s %s" % (entry.sum, (entry.old or "-").encode("ascii")))
         )
         head = f"gitcp-ahead 2 {entry.boot} {kind} {entry.ref} {len(body)} ".encode()

@@ -15,7 +15,7 @@ from gitcp.conversation.segments import Segment
 from gitcp.history import tool_results
 from gitcp.model import MAIN, Checkpoint, Conversation, Oid
 from gitcp.policy import outcome, risk
-from gitcp.policy.events import Call
+from gitcp.policy.events import EventCall
 from gitcp.policy.settings import Settings
 from gitcp.saving.conversation import lines, stored
 from gitcp.store import Store
@@ -55,7 +55,7 @@ class _ActivityBuilder:
     def __init__(self) -> None:
         self.prompts: list[str] = []
         self.tools: Counter[str] = Counter()
-        self.calls: list[tuple[Call, str]] = []
+        self.calls: list[tuple[EventCall, str]] = []
         self.results: dict[int, Message] = {}
         self.edits: list[int] = []
 
@@ -134,7 +134,7 @@ class _Reader:
         elif message.role == "assistant" and message.tool:
             activity.tools[message.tool] += 1
             arguments = wire.parse_line(message.text.encode("utf-8", "replace"))
-            call = Call(
+            call = EventCall(
                 {"tool": message.tool, "args": arguments if arguments is not None else message.text}
             )
             number = None
@@ -154,7 +154,7 @@ def _key(message: Message) -> tuple[object, ...]:
     return message.role, message.id, message.time, message.tool, message.call, message.text
 
 
-def _command(call: Call) -> str:
+def _command(call: EventCall) -> str:
     command = call.input.get("command")
     if isinstance(command, list):
         return " ".join(str(word) for word in command)
@@ -174,7 +174,9 @@ def _activity(builder: _ActivityBuilder, policy: Settings) -> Activity:
     )
 
 
-def _command_run(call: Call, command: str, result: Message | None, policy: Settings) -> CommandRun:
+def _command_run(
+    call: EventCall, command: str, result: Message | None, policy: Settings
+) -> CommandRun:
     is_test = outcome.is_test(call, policy)
     if result is None:
         return CommandRun(command, is_test)

@@ -21,14 +21,14 @@ MOST = 8
 """Segments of a file that are read at most."""
 
 
-class Lines(NamedTuple):
+class AppendedLines(NamedTuple):
     """Lines added and removed, as git counts them."""
 
     added: int
     removed: int
 
 
-Counts = Mapping[bytes, Lines | None]
+Counts = Mapping[bytes, AppendedLines | None]
 """By path; None if much differs, or not only by text at the end."""
 
 
@@ -53,7 +53,7 @@ def _was_whole(store: Store, old: Oid, path: bytes, changes: Sequence[FileChange
     return is_new and trees.lookup(store.reader, old, path) is not None
 
 
-def _lines(reader: ObjectReader, changes: Sequence[FileChange]) -> Lines | None:
+def _lines(reader: ObjectReader, changes: Sequence[FileChange]) -> AppendedLines | None:
     """Count the lines of the segments of one file that differ."""
     if len(changes) > MOST:
         return None
@@ -66,7 +66,7 @@ def _lines(reader: ObjectReader, changes: Sequence[FileChange]) -> Lines | None:
         return None
     is_continued = bool(old) and not old.endswith(b"\n")  # git counts that line as another one
     tail = new[len(old) :]
-    return Lines(tail.count(b"\n") + (not tail.endswith(b"\n")), int(is_continued))
+    return AppendedLines(tail.count(b"\n") + (not tail.endswith(b"\n")), int(is_continued))
 
 
 def is_segmented(reader: ObjectReader, change: FileChange) -> bool:

@@ -71,7 +71,7 @@ def steps_since(
     `is_copy`: it may be one for which no file was read, such as a fork. Then it is not in the line,
     but has the files of one that is.
     """
-    line = Line(store)
+    line = WorktreeHistory(store)
     newest = line.newest() or store.tip(session)
     steps: list[Step] = []
     for step in line.steps(newest) if newest else ():
@@ -91,17 +91,17 @@ def changed_by(store: Store, checkpoint: Checkpoint) -> dict[bytes, Claim]:
     """Return who changed the paths that differ from the checkpoint's parent (for a first one: from
     its base). Paths of which nothing is recorded are left out.
     """
-    return Line(store).changed_by(checkpoint)
+    return WorktreeHistory(store).changed_by(checkpoint)
 
 
 def between(store: Store, old: Checkpoint, new: Checkpoint) -> dict[bytes, Claim]:
     """Return who changed files from one checkpoint to a later one, as far as recorded."""
-    return Line(store).between(old, new)
+    return WorktreeHistory(store).between(old, new)
 
 
 def since_parent(store: Store, oldest: Checkpoint, newest: Checkpoint) -> dict[bytes, Claim]:
     """Return who changed files from before `oldest` up to `newest`, as far as recorded."""
-    line, claims = Line(store), dict[bytes, Claim]()
+    line, claims = WorktreeHistory(store), dict[bytes, Claim]()
     spans = [line.changed_by(oldest)]
     spans += [line.between(oldest, newest)] if oldest.commit != newest.commit else []
     for span in spans:
@@ -177,7 +177,7 @@ class Step(Value):
         return {path: claim or default for path, claim in claims.items()}
 
 
-class Line:
+class WorktreeHistory:
     """The checkpoints of a working tree in the order in which they were made, read backwards."""
 
     def __init__(self, store: Store) -> None:

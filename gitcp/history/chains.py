@@ -127,7 +127,7 @@ def _first_changes(store: Store, base: Oid | None, first: Summary) -> tuple[File
 # ---------------------------------------------------------------- lines
 
 
-class Lines:
+class ChainLines:
     """The lines of blobs and their sums: two changes that add and remove the same lines have the
     same sum, whatever surrounds them. So a change is recognized after a rebase.
     """

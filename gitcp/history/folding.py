@@ -18,7 +18,7 @@ RESTORES = (Trigger.RESTORE.value, Trigger.BEFORE_RESTORE.value)
 OWN_ROW = ("Gitcp-Forked-From", "Gitcp-Reverted")
 
 
-class Row(Value):
+class FoldedRow(Value):
     """A checkpoint, and the older ones folded into it, newest first."""
 
     newest: Summary
@@ -30,12 +30,12 @@ class Row(Value):
         return self.folded[-1] if self.folded else self.newest
 
 
-def fold(summaries: Iterable[Summary], tagged: Container[Oid]) -> Iterator[Row]:
+def fold(summaries: Iterable[Summary], tagged: Container[Oid]) -> Iterator[FoldedRow]:
     """Yield the rows of a listing that is ordered newest first; `tagged` are the tagged commits.
 
     If the listing raises GitcpError, this raises it after the rows before it.
     """
-    row: Row | None = None
+    row: FoldedRow | None = None
     group: tuple[str, str] | None = None
     try:
         for summary in summaries:
@@ -45,7 +45,7 @@ def fold(summaries: Iterable[Summary], tagged: Container[Oid]) -> Iterator[Row]:
                 continue
             if row is not None:
                 yield row
-            row, group = Row(summary, ()), next_group
+            row, group = FoldedRow(summary, ()), next_group
     except GitcpError:  # a damaged chain: list what was read
         if row is not None:
             yield row

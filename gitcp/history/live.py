@@ -49,7 +49,7 @@ def is_live(store: Store, session: str, now: datetime) -> bool:
     return located is not None and (adapters.last_message(located) or 0) >= since
 
 
-class Turn(NamedTuple):
+class OpenTurn(NamedTuple):
     """A turn of an agent's session that has not ended, as far as is known. `began` and `last`, when
     it began (or the first that is known of it) and when something of it happened, are told by
     hooks, which tell nothing of a turn that was interrupted. Without hooks, `began` is None, and
@@ -62,7 +62,7 @@ class Turn(NamedTuple):
     last: datetime
 
 
-def turns(store: Store) -> tuple[Turn, ...]:
+def turns(store: Store) -> tuple[OpenTurn, ...]:
     """Return the turns in this working tree that have not ended, as far as is known, and of which
     something happened in the last ten minutes, except that of the agent which runs this process.
     """
@@ -76,14 +76,14 @@ def running_sessions(store: Store) -> frozenset[str]:
     return frozenset(turn.session for turn in _turns(store).values())
 
 
-def _turns(store: Store) -> dict[tuple[str, str], Turn]:
+def _turns(store: Store) -> dict[tuple[str, str], OpenTurn]:
     """Return the turns by agent and its session."""
     host = store.repo.host
     since = (host.now() - RECENT).timestamp()
     lines = list(tool_log.read(str(store.repo.git_dir)))
     hooked = {line.session for line in lines}
     turns = {
-        key: Turn(sessions.name_of(store, Agent(*key)), key[0], *map(_time, times))
+        key: OpenTurn(sessions.name_of(store, Agent(*key)), key[0], *map(_time, times))
         for key, times in tool_log.open_turns(lines).items()
         if times[1] / 1e9 >= since
     }
@@ -93,7 +93,9 @@ def _turns(store: Store) -> dict[tuple[str, str], Turn]:
             continue
         last = adapters.open_turn(conversation)
         if last is not None and last >= since:
-            turns[key] = Turn(sessions.name_of(store, Agent(*key)), key[0], None, _time(last * 1e9))
+            turns[key] = OpenTurn(
+                sessions.name_of(store, Agent(*key)), key[0], None, _time(last * 1e9)
+            )
     return turns
 
 

@@ -27,7 +27,7 @@ LINE = re.compile(
 )
 
 
-class Line(NamedTuple):
+class LogRow(NamedTuple):
     """A checkpoint on one line."""
 
     commit: str
@@ -133,7 +133,7 @@ def _changing(store: Store, tips: list[Oid], paths: tuple[bytes, ...]) -> frozen
     )
 
 
-def lines(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[Line]:
+def lines(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[LogRow]:
     """Yield the lines of the checkpoints that `select` returns.
 
     A single chain without filters is read from one git command.
@@ -148,7 +148,7 @@ def lines(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[L
 
 def graph(
     store: Store, tips: Iterable[Oid], limit: int | None = None
-) -> Iterator[tuple[str, Line | None]]:
+) -> Iterator[tuple[str, LogRow | None]]:
     """Yield the chains behind `tips` as git draws them: the drawing of each row, and its
     checkpoint, if any.
     """
@@ -178,12 +178,12 @@ def graph(
         )
 
 
-def line(summary: Summary) -> Line:
+def line(summary: Summary) -> LogRow:
     """Return the line of a checkpoint."""
-    return Line(summary.commit, summary.subject, summary.id.session, str(summary.id.number))
+    return LogRow(summary.commit, summary.subject, summary.id.session, str(summary.id.number))
 
 
-def _fast_lines(store: Store, tip: Oid, limit: int | None) -> list[Line] | None:
+def _fast_lines(store: Store, tip: Oid, limit: int | None) -> list[LogRow] | None:
     """Return the lines of a chain; None if a commit is damaged, or does not match the pattern."""
     count = () if limit is None else (f"--max-count={limit}",)
     options = (
@@ -193,7 +193,7 @@ def _fast_lines(store: Store, tip: Oid, limit: int | None) -> list[Line] | None:
         f"--format={SHORT}",
         *count,
     )
-    lines_read: list[Line] = []
+    lines_read: list[LogRow] = []
     started, rest = 0, b""
     try:
         with store.repo.git_reading("log", *options, tip, "--", input=b"") as out:
@@ -208,8 +208,8 @@ def _fast_lines(store: Store, tip: Oid, limit: int | None) -> list[Line] | None:
     return lines_read if len(lines_read) == started else None
 
 
-def _parse_lines(output: bytes) -> Iterator[Line]:
-    return map(Line._make, LINE.findall(output.decode("utf-8", "replace")))
+def _parse_lines(output: bytes) -> Iterator[LogRow]:
+    return map(LogRow._make, LINE.findall(output.decode("utf-8", "replace")))
 
 
 def later(store: Store, target: Checkpoint) -> list[Summary]:

@@ -12,7 +12,7 @@ from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.history import folding
 from gitcp.history.diff import tree_before_commit
 from gitcp.history.diffstat import Pair, Total, totals, with_segments
-from gitcp.history.folding import Row
+from gitcp.history.folding import FoldedRow
 from gitcp.model import Oid
 from gitcp.store import NO_LABEL, Store, Summary
 from gitcp.worktree.paths import display
@@ -30,7 +30,7 @@ MOST_FILES = 1000
 class Counted(NamedTuple):
     """A row and its totals; None if they were not counted."""
 
-    row: Row
+    row: FoldedRow
     total: Total | None
 
     @property
@@ -63,17 +63,17 @@ def changed_files(summary: Summary) -> int:
     return int(number) if number.isdecimal() and len(number) < 20 else 0
 
 
-def changed_in(row: Row) -> int:
+def changed_in(row: FoldedRow) -> int:
     """Return the sum of the files changed by each checkpoint of a row."""
     return changed_files(row.newest) + sum(map(changed_files, row.folded))
 
 
-def counted(store: Store, rows: Iterable[Row]) -> Iterator[Counted]:
+def counted(store: Store, rows: Iterable[FoldedRow]) -> Iterator[Counted]:
     """Count what each row changed, as `pages` does."""
     return chain.from_iterable(pages(store, rows))
 
 
-def pages(store: Store, rows: Iterable[Row]) -> Iterator[list[Counted]]:
+def pages(store: Store, rows: Iterable[FoldedRow]) -> Iterator[list[Counted]]:
     """Count what each row changed, a page of rows at a time. Where reading a chain fails, the rows
     before that come first; a row is not counted where what it is compared with is damaged.
     """
@@ -92,9 +92,9 @@ def pages(store: Store, rows: Iterable[Row]) -> Iterator[list[Counted]]:
         yield [Counted(row, counts.get(pair) if pair else None) for row, pair in each_pair]
 
 
-def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def _pages(rows: Iterable[FoldedRow]) -> Iterator[list[FoldedRow]]:
     """Yield rows together, few at first and then more: for each page a git is started."""
-    page: list[Row] = []
+    page: list[FoldedRow] = []
     size = PAGE
     try:
         for row in rows:
@@ -108,7 +108,7 @@ def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
     yield page
 
 
-def _parent(store: Store, row: Row, listed: Mapping[Oid, Summary]) -> Summary | None:
+def _parent(store: Store, row: FoldedRow, listed: Mapping[Oid, Summary]) -> Summary | None:
     """Return the checkpoint before a row, None before a first one. `listed` are checkpoints that
     need not be read again, by commit. Raises StoreDamaged.
     """
@@ -116,7 +116,7 @@ def _parent(store: Store, row: Row, listed: Mapping[Oid, Summary]) -> Summary | 
     return (listed.get(commit) or store.summary(commit)) if commit else None
 
 
-def _trees(store: Store, row: Row, parent: Summary | None) -> Pair:
+def _trees(store: Store, row: FoldedRow, parent: Summary | None) -> Pair:
     """Return the trees before and after a row. Before a first checkpoint: its base commit's."""
     before = tree_before_commit(store, row.oldest, parent)
     return before or store.repo.object_format.empty_tree, row.newest.root

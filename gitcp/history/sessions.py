@@ -47,7 +47,7 @@ class Session(Value):
         )
 
 
-class Selection(Value):
+class SessionSelection(Value):
     """The limits of a list: the agent, the time of the last save, and a pattern for name, title,
     last prompt or label.
     """

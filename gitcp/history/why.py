@@ -150,7 +150,7 @@ def _written(
     wrote it, and the line's index there; None for what is not recorded.
     """
     in_made = position
-    for step in authors.Line(store).steps(made.commit):
+    for step in authors.WorktreeHistory(store).steps(made.commit):
         if made.parent == step.after.commit or not step.is_recorded:
             break
         sides = [each and trees.lookup(store.reader, each.root, name) for each in step.sides]

@@ -20,7 +20,7 @@ from gitcp.model import Checkpoint, Oid
 from gitcp.saving import session as session_op
 from gitcp.saving.live_trees import live_trees
 from gitcp.state import settings, worktree_log
-from gitcp.state.worktree_log import Seen
+from gitcp.state.worktree_log import SeenWorktree
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree.snapshot import take
@@ -65,7 +65,7 @@ class Worktree(Value):
 class _Places(Value):
     """Where sessions were last saved: by identity of the worktree, and what is known of it."""
 
-    last: Mapping[str, Seen]
+    last: Mapping[str, SeenWorktree]
     sessions: Mapping[str, str]
 
 
@@ -160,7 +160,7 @@ def _present(store: Store, tree: Worktree) -> Worktree:
     return replace(tree, branch=repo.head().branch if repo else _recorded_branch(tree))
 
 
-def _gone(seen: Seen | None, home: str, sessions: Iterable[Session]) -> Worktree:
+def _gone(seen: SeenWorktree | None, home: str, sessions: Iterable[Session]) -> Worktree:
     name = seen.name if seen else home.removeprefix("name:")
     tree = Worktree(name or "", seen.path if seen else None, Presence.REMOVED, tuple(sessions))
     return replace(tree, branch=_recorded_branch(tree))

@@ -20,20 +20,20 @@ from gitcp.git import refs
 from gitcp.git.gathering import Gathering, GatheringObjects
 from gitcp.git.refs import Update
 from gitcp.git.repo import Repository
-from gitcp.git.write_ahead_log import Move, Write, WriteAheadLog, running
+from gitcp.git.write_ahead_log import LoggedWrite, Move, WriteAheadLog, running
 from gitcp.model import Base, Checkpoint, Oid
 from gitcp.saving import recorded
 from gitcp.state.numbers import Highest
 from gitcp.store import Store
 
 
-class Chain(NamedTuple):
+class WrittenChain(NamedTuple):
     """New checkpoints of one session, in order, whose ref moves from `old` to the last of them.
     The first of them have what was recorded as `writes`, one each.
     """
 
     old: Oid | None
-    writes: tuple[Write, ...]
+    writes: tuple[LoggedWrite, ...]
     made: tuple[Checkpoint, ...]
 
     @property
@@ -42,7 +42,7 @@ class Chain(NamedTuple):
         return self.made[-1]
 
     @property
-    def committed(self) -> list[tuple[Write, Checkpoint]]:
+    def committed(self) -> list[tuple[LoggedWrite, Checkpoint]]:
         """Return what was recorded, each with its checkpoint."""
         return list(zip(self.writes, self.made, strict=False))
 
@@ -66,8 +66,8 @@ class FastStore(Store):
         highest: Highest | None = None,
     ) -> None:
         self.log: WriteAheadLog | None = None  # the first lock settles what an earlier run left
-        self.moved: Mapping[str, Chain] = {}
-        self._chains: dict[str, Chain] = {}
+        self.moved: Mapping[str, WrittenChain] = {}
+        self._chains: dict[str, WrittenChain] = {}
         self._is_together = False
         self._tips: dict[str, Oid | None] = {}
         self._base: Base | None = None
@@ -133,7 +133,7 @@ class FastStore(Store):
         writes = self.log.writes(refs.SESSIONS + session, again=not self._chains)
         with suppress(StoreDamaged):  # the save finds that, too
             if made := tuple(recorded.commit(self, session, writes)):
-                self._chains[session] = Chain(made[0].parent, writes, made)
+                self._chains[session] = WrittenChain(made[0].parent, writes, made)
 
     def _last_made(self, session: str) -> Checkpoint | None:
         """Return the last checkpoint that was made and waits for the ref to move. A save that
@@ -184,11 +184,13 @@ class FastStore(Store):
         session, last = checkpoint.id.session, self._last_made(checkpoint.id.session)
         if self.log is None:
             if moved := super()._move_session(name, checkpoint):
-                self.moved = {session: Chain(checkpoint.parent, (), (checkpoint,))}
+                self.moved = {session: WrittenChain(checkpoint.parent, (), (checkpoint,))}
             return moved
         follows = last is not None and last.commit == checkpoint.parent
-        old, writes, made = self._chains[session] if follows else Chain(checkpoint.parent, (), ())
-        self._chains[session] = Chain(old, writes, (*made, checkpoint))
+        old, writes, made = (
+            self._chains[session] if follows else WrittenChain(checkpoint.parent, (), ())
+        )
+        self._chains[session] = WrittenChain(old, writes, (*made, checkpoint))
         return self._is_together or self._move_all()
 
     def _move_all(self) -> bool:
@@ -226,7 +228,7 @@ class FastStore(Store):
         """Return whether this is one of the checkpoints in `moved`."""
         return any(each.commit == commit for chain in self.moved.values() for each in chain.made)
 
-    def _remember(self, chains: Iterable[Chain]) -> None:
+    def _remember(self, chains: Iterable[WrittenChain]) -> None:
         """Keep the last checkpoints: the next ones of their sessions follow them."""
         for chain in chains:
             self._highest.add(chain.old, chain.last.commit, chain.last.id)

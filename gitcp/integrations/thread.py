@@ -32,7 +32,7 @@ CALLS = ("_call", "_call_output")
 """How the types of items end that are no messages, but calls of tools and their results."""
 
 
-class Contents(Value):
+class ThreadContents(Value):
     """The conversation of a checkpoint; empty before the first."""
 
     store: Store
@@ -70,22 +70,22 @@ class Thread:
         self.agent = agent
         self.format = format
 
-    def contents(self) -> Contents:
+    def contents(self) -> ThreadContents:
         """Return the conversation of the last checkpoint."""
         store = self.opened.store()
         tip = store.tip(self.name)
-        return Contents(store, store.read(tip) if tip else None)
+        return ThreadContents(store, store.read(tip) if tip else None)
 
-    def history(self) -> Iterator[Contents]:
+    def history(self) -> Iterator[ThreadContents]:
         """Yield the conversation of each checkpoint, newest first."""
         store = self.opened.store()
         tip = store.tip(self.name)
         for summary in store.history(tip) if tip else ():
-            yield Contents(store, store.read(summary.commit))
+            yield ThreadContents(store, store.read(summary.commit))
 
     def change(
         self,
-        decide: Callable[[Contents], Changes | None],
+        decide: Callable[[ThreadContents], Changes | None],
         *,
         trigger: Trigger = Trigger.TURN,
         position: Mapping[str, str] = EMPTY,
@@ -99,7 +99,7 @@ class Thread:
         store = self.opened.store()
         with only(store, self.name, LOCK):
             tip = store.tip(self.name)
-            contents = Contents(store, store.read(tip) if tip else None)
+            contents = ThreadContents(store, store.read(tip) if tip else None)
             changes = decide(contents)
             if changes is None:
                 return None
@@ -224,7 +224,7 @@ def parsed(data: bytes) -> list[Any]:
         ) from None
 
 
-def _sources(contents: Contents, changes: Changes) -> Iterator[Source]:
+def _sources(contents: ThreadContents, changes: Changes) -> Iterator[Source]:
     """Yield every stream of the next checkpoint, the main one first; unchanged ones without
     content.
     """

@@ -16,7 +16,7 @@ PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9_]|-(?![0-9a-f]{12}\Z)|\.(?![.]|lock)){0,
 PUT, WRITES, COPY = "put", "writes", "copy"
 
 
-class Key(NamedTuple):
+class CommitKey(NamedTuple):
     """What a commit contains: a checkpoint of a thread (`put`), writes to one (`writes`), or a
     mark that the thread is a copy.
 
@@ -34,14 +34,14 @@ class Key(NamedTuple):
         return "/".join(quote(part.encode("utf-8", "surrogatepass"), safe="") for part in self)
 
 
-def parse_key(text: str) -> Key:
+def parse_key(text: str) -> CommitKey:
     """Parse `str(key)`. Raises StoreDamaged."""
     parts = [unquote(part, errors="surrogatepass") for part in text.split("/")]
-    if len(parts) != len(Key._fields) or parts[0] not in (PUT, WRITES, COPY):
+    if len(parts) != len(CommitKey._fields) or parts[0] not in (PUT, WRITES, COPY):
         raise StoreDamaged(
             f"invalid key {text[:80]!r} of a LangGraph checkpoint", hint="gitcp doctor --store"
         )
-    return Key(*parts)
+    return CommitKey(*parts)
 
 
 def session_name(thread: str) -> str:

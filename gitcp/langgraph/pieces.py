@@ -27,21 +27,21 @@ RECENT = 1 << 20
 WriteBlob = Callable[[bytes], Oid]
 
 
-class Piece(NamedTuple):
+class ValuePiece(NamedTuple):
     """A part of a value: its blob and its size in bytes."""
 
     oid: Oid
     size: int
 
 
-class Value(NamedTuple):
+class StoredValue(NamedTuple):
     """A stored value, and its bytes without the head."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ValuePiece, ...]
     body: bytes
 
 
-NONE = Value((), b"")
+NONE = StoredValue((), b"")
 
 
 class RecentPieces:
@@ -81,9 +81,9 @@ class RecentPieces:
         return write
 
 
-def cut(write_blob: WriteBlob, before: Value, body: bytes) -> Value:
+def cut(write_blob: WriteBlob, before: StoredValue, body: bytes) -> StoredValue:
     """Split `body` into pieces, sharing those of `before`. Writes blobs for new pieces."""
-    parts: list[Piece | bytes] = []
+    parts: list[ValuePiece | bytes] = []
     offset = 0
     for piece, start in _matches(before, body):
         if start > offset:
@@ -92,10 +92,10 @@ def cut(write_blob: WriteBlob, before: Value, body: bytes) -> Value:
         offset = start + piece.size
     if offset < len(body):
         parts.append(body[offset:])
-    return Value(tuple(_to_pieces(write_blob, parts, body)), body)
+    return StoredValue(tuple(_to_pieces(write_blob, parts, body)), body)
 
 
-def _matches(before: Value, body: bytes) -> Iterable[tuple[Piece, int]]:
+def _matches(before: StoredValue, body: bytes) -> Iterable[tuple[ValuePiece, int]]:
     """Yield the old pieces that occur in the new bytes, in order, with their new offsets."""
     old = memoryview(before.body)
     start = offset = slack = 0
@@ -119,37 +119,39 @@ def _near(body: bytes, data: memoryview, offset: int, window: int) -> int | None
     return match if match >= 0 and body.startswith(data, match) else None
 
 
-def _to_pieces(write_blob: WriteBlob, pending: list[Piece | bytes], body: bytes) -> list[Piece]:
+def _to_pieces(
+    write_blob: WriteBlob, pending: list[ValuePiece | bytes], body: bytes
+) -> list[ValuePiece]:
     """Convert everything to pieces. A small last piece is merged with the bytes after it."""
     if (
         len(pending) > 1
         and isinstance(pending[-1], bytes)
-        and isinstance(pending[-2], Piece)
+        and isinstance(pending[-2], ValuePiece)
         and pending[-2].size < SMALL
     ):
         joined = body[-pending[-2].size - len(pending[-1]) :]
         pending[-2:] = [joined]
-    pieces: list[Piece] = []
+    pieces: list[ValuePiece] = []
     for part_or_piece in pending:
-        if isinstance(part_or_piece, Piece):
+        if isinstance(part_or_piece, ValuePiece):
             pieces.append(part_or_piece)
         else:
             parts = (
                 part_or_piece[start : start + LARGEST]
                 for start in range(0, len(part_or_piece), LARGEST)
             )
-            pieces += (Piece(write_blob(part), len(part)) for part in parts)
+            pieces += (ValuePiece(write_blob(part), len(part)) for part in parts)
     return _merged(write_blob, pieces, body)
 
 
-def _merged(write_blob: WriteBlob, pieces: list[Piece], body: bytes) -> list[Piece]:
+def _merged(write_blob: WriteBlob, pieces: list[ValuePiece], body: bytes) -> list[ValuePiece]:
     """Merge eight last pieces of one order of magnitude into one of the next."""
     while len(pieces) >= FAN:
         last = pieces[-FAN:]
         size = sum(piece.size for piece in last)
         if size > LARGEST or len({_order(piece.size) for piece in last}) > 1:
             break
-        pieces[-FAN:] = [Piece(write_blob(body[len(body) - size :]), size)]
+        pieces[-FAN:] = [ValuePiece(write_blob(body[len(body) - size :]), size)]
     return pieces
 
 

@@ -16,7 +16,7 @@ from gitcp.errors import BadValue, StoreDamaged
 from gitcp.git import trees
 from gitcp.langgraph import pieces, record
 from gitcp.langgraph.keys import config_of
-from gitcp.langgraph.record import Loaded, StoredValue, Typed
+from gitcp.langgraph.record import Loaded, StoredValue, TypedBytes
 from gitcp.langgraph.threads import CheckpointRef, RecordedWrites, Thread
 from gitcp.model import RESERVED, Oid
 from gitcp.store import STATE, Store
@@ -35,7 +35,7 @@ class NotInMemory(Exception):
     """A read without the store needs something of it."""
 
 
-class View(NamedTuple):
+class ThreadView(NamedTuple):
     """A thread as one call sees it, with the writes to it that no commit has. Without a `store`,
     only what is in memory is read.
     """
@@ -51,7 +51,7 @@ class View(NamedTuple):
         return self.store
 
 
-class Stored(NamedTuple):
+class StoredState(NamedTuple):
     """A checkpoint as it is stored: its values by name, and the task, the channel and the value of
     each write.
     """
@@ -59,11 +59,11 @@ class Stored(NamedTuple):
     ref: CheckpointRef
     thread: str
     parent: str
-    values: dict[str, Typed]
-    writes: list[tuple[str, str, Typed]]
+    values: dict[str, TypedBytes]
+    writes: list[tuple[str, str, TypedBytes]]
 
 
-def tuple_of(serde: SerializerProtocol, stored: Stored) -> CheckpointTuple:
+def tuple_of(serde: SerializerProtocol, stored: StoredState) -> CheckpointTuple:
     """Return a checkpoint with its channels and writes. Raises BadValue if the serializer fails."""
     (ns, id), name, parent = stored.ref, stored.thread, stored.parent
     read = partial(_deserialized, serde, id)
@@ -84,7 +84,7 @@ def tuple_of(serde: SerializerProtocol, stored: Stored) -> CheckpointTuple:
     )
 
 
-def _deserialized(serde: SerializerProtocol, id: str, name: str, value: Typed) -> Any:
+def _deserialized(serde: SerializerProtocol, id: str, name: str, value: TypedBytes) -> Any:
     try:
         return serde.loads_typed(value)
     except MemoryError:
@@ -94,35 +94,35 @@ def _deserialized(serde: SerializerProtocol, id: str, name: str, value: Typed) -
         raise BadValue(message, hint="use the serde it was saved with") from error
 
 
-def stored_of(view: View, ref: CheckpointRef) -> Stored:
+def stored_of(view: ThreadView, ref: CheckpointRef) -> StoredState:
     """Return a checkpoint that the thread has, with its writes, as bytes. Raises StoreDamaged and
     NotInMemory.
     """
     loaded = _record_at(view, ref)
     values = {name: _typed(view, ref, name, value) for name, value in loaded.values.items()}
     parent = view.thread.puts[ref][1].parent
-    return Stored(ref, view.thread.name or "", parent, values, list(_writes(view, ref)))
+    return StoredState(ref, view.thread.name or "", parent, values, list(_writes(view, ref)))
 
 
-def metadata_of(view: View, serde: SerializerProtocol, ref: CheckpointRef) -> dict[str, Any]:
+def metadata_of(view: ThreadView, serde: SerializerProtocol, ref: CheckpointRef) -> dict[str, Any]:
     """Return the metadata of a checkpoint. Raises as `stored_of` and `tuple_of` do."""
     value = _typed(view, ref, METADATA, _record_at(view, ref).values[METADATA])
     metadata: dict[str, Any] = _deserialized(serde, ref[1], METADATA, value)
     return metadata
 
 
-def record_of(view: View, ref: CheckpointRef) -> Loaded | None:
+def record_of(view: ThreadView, ref: CheckpointRef) -> Loaded | None:
     """Return the record of a checkpoint, None if the thread does not have it. Raises StoreDamaged
     and NotInMemory.
     """
     return _record_at(view, ref) if ref in view.thread.puts else None
 
 
-def _record_at(view: View, ref: CheckpointRef) -> Loaded:
+def _record_at(view: ThreadView, ref: CheckpointRef) -> Loaded:
     return _record(view, view.thread.puts[ref][0])
 
 
-def _record(view: View, commit: Oid) -> Loaded:
+def _record(view: ThreadView, commit: Oid) -> Loaded:
     cached = view.thread.records.get(commit)
     if cached is not None:
         return cached
@@ -141,7 +141,7 @@ def remember(thread: Thread, commit: Oid, loaded: Loaded) -> Loaded:
     return loaded
 
 
-def _writes(view: View, ref: CheckpointRef) -> Iterator[tuple[str, str, Typed]]:
+def _writes(view: ThreadView, ref: CheckpointRef) -> Iterator[tuple[str, str, TypedBytes]]:
     """Yield the writes to a checkpoint. For the same task and index the first one
     wins; for special indexes the last.
     """
@@ -160,22 +160,24 @@ def _writes(view: View, ref: CheckpointRef) -> Iterator[tuple[str, str, Typed]]:
         yield task, channel, _typed(view, ref, None, stored)
 
 
-def _typed(view: View, ref: CheckpointRef, name: str | None, stored: StoredValue) -> Typed:
+def _typed(
+    view: ThreadView, ref: CheckpointRef, name: str | None, stored: StoredValue
+) -> TypedBytes:
     """Return all of a value. `name` is its cache key, None if it is not cached: the next put shares
     the pieces of the last version that was read.
     """
     if not stored.directory:
-        return Typed(stored.type, stored.data)
+        return TypedBytes(stored.type, stored.data)
     known = view.thread.known.get(ref[0], {})
     cached = known.get(name) if name else None
     if cached is None or cached.pieces != stored.pieces:
-        cached = pieces.Value(stored.pieces, record.body(partial(_blob, view), stored))
+        cached = pieces.StoredValue(stored.pieces, record.body(partial(_blob, view), stored))
         if name and view.store and view.thread.latest(ref[0]) == ref:
             view.thread.known.setdefault(ref[0], {})[name] = cached
-    return Typed(stored.type, stored.data + cached.body)
+    return TypedBytes(stored.type, stored.data + cached.body)
 
 
-def _blob(view: View, oid: Oid) -> bytes:
+def _blob(view: ThreadView, oid: Oid) -> bytes:
     content = view.thread.recent.get(oid)
     if content is None:
         content = view.on_disk().objects.reader.read_blob(oid)
@@ -183,7 +185,9 @@ def _blob(view: View, oid: Oid) -> bytes:
     return content
 
 
-def needed(view: View, serde: SerializerProtocol, ref: CheckpointRef) -> Iterator[CheckpointRef]:
+def needed(
+    view: ThreadView, serde: SerializerProtocol, ref: CheckpointRef
+) -> Iterator[CheckpointRef]:
     """Yield a checkpoint, and the earlier ones whose writes its delta channels need."""
     yield ref
     counters = metadata_of(view, serde, ref).get("counters_since_delta_snapshot") or {}
@@ -195,7 +199,7 @@ def needed(view: View, serde: SerializerProtocol, ref: CheckpointRef) -> Iterato
         lacking = _missing_channels(view, ancestor, lacking)
 
 
-def _missing_channels(view: View, ref: CheckpointRef, channels: set[str]) -> set[str]:
+def _missing_channels(view: ThreadView, ref: CheckpointRef, channels: set[str]) -> set[str]:
     loaded = record_of(view, ref)
     return {
         channel for channel in channels if loaded is None or CHANNEL + channel not in loaded.values

@@ -20,7 +20,7 @@ from gitcp.git import trees
 from gitcp.git.objects import Objects
 from gitcp.git.trees import TreeEntry
 from gitcp.langgraph import pieces
-from gitcp.langgraph.pieces import HEAD, Piece
+from gitcp.langgraph.pieces import HEAD, ValuePiece
 from gitcp.model import FILE, TREE, Entry, Oid
 
 FORMAT = 1
@@ -30,7 +30,7 @@ INLINE = 1024
 """Values up to this size in bytes are stored in the record."""
 
 
-class Typed(NamedTuple):
+class TypedBytes(NamedTuple):
     """A serialized value: the serializer's type name, and the bytes."""
 
     type: str
@@ -43,7 +43,7 @@ class StoredValue(NamedTuple):
     type: str
     data: bytes
     directory: str = ""
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[ValuePiece, ...] = ()
 
 
 class Loaded(NamedTuple):
@@ -56,12 +56,12 @@ class Loaded(NamedTuple):
 class LastVersions(Protocol):
     """The last version of each value, whose pieces the next version shares."""
 
-    def __getitem__(self, name: str) -> pieces.Value: ...
-    def __setitem__(self, name: str, value: pieces.Value) -> None: ...
+    def __getitem__(self, name: str) -> pieces.StoredValue: ...
+    def __setitem__(self, name: str, value: pieces.StoredValue) -> None: ...
 
 
 def store_value(
-    write_blob: pieces.WriteBlob, known: dict[str, pieces.Value], name: str, value: Typed
+    write_blob: pieces.WriteBlob, known: dict[str, pieces.StoredValue], name: str, value: TypedBytes
 ) -> StoredValue:
     """Store a value: in the record if small, else in pieces shared with the version in `known`."""
     if len(value.data) <= INLINE:
@@ -70,7 +70,7 @@ def store_value(
     return StoredValue(value.type, value.data[:HEAD], _directory(name), cut.pieces)
 
 
-def files(fields: Mapping[str, Any], values: Mapping[str, Typed]) -> dict[bytes, bytes] | None:
+def files(fields: Mapping[str, Any], values: Mapping[str, TypedBytes]) -> dict[bytes, bytes] | None:
     """Return the content of a record by path, None if a value needs several pieces."""
     large = {name: value.data[HEAD:] for name, value in values.items() if len(value.data) > INLINE}
     if any(len(data) > pieces.LARGEST for data in large.values()):
@@ -99,8 +99,8 @@ def parse_files(contents: Mapping[bytes, bytes]) -> Loaded:
     return Loaded(fields, values)
 
 
-def _sized(data: bytes) -> Piece:
-    return Piece(Oid(""), len(data))
+def _sized(data: bytes) -> ValuePiece:
+    return ValuePiece(Oid(""), len(data))
 
 
 def _directory(name: str) -> str:
@@ -123,7 +123,7 @@ def write(objects: Objects, fields: Mapping[str, Any], values: Mapping[str, Stor
     return objects.writer.write_tree(entries)
 
 
-def _entry(objects: Objects, parts: tuple[Piece, ...]) -> Entry:
+def _entry(objects: Objects, parts: tuple[ValuePiece, ...]) -> Entry:
     if len(parts) == 1:
         return Entry(FILE, parts[0].oid)
     return Entry(
@@ -186,7 +186,7 @@ def _read_value(
         type,
         head,
         directory,
-        tuple(Piece(oid, size) for oid, size in zip(oids, sizes, strict=True)),
+        tuple(ValuePiece(oid, size) for oid, size in zip(oids, sizes, strict=True)),
     )
 
 

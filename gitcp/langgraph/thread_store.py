@@ -28,14 +28,14 @@ from gitcp.langgraph.keys import (
     COPY,
     PUT,
     WRITES,
-    Key,
+    CommitKey,
     Requested,
     config_of,
     parse_key,
     session_name,
 )
-from gitcp.langgraph.reading import NotInMemory, Stored, View
-from gitcp.langgraph.record import Loaded, StoredValue, Typed
+from gitcp.langgraph.reading import NotInMemory, StoredState, ThreadView
+from gitcp.langgraph.record import Loaded, StoredValue, TypedBytes
 from gitcp.langgraph.threads import CheckpointRef, Thread
 from gitcp.lifecycle import delete, drop, fork
 from gitcp.model import (
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from gitcp.git.write_ahead_log import Write, WriteAheadLog
+    from gitcp.git.write_ahead_log import LoggedWrite, WriteAheadLog
     from gitcp.restoring.restore import Report
     from gitcp.store import Store
 
@@ -80,18 +80,18 @@ checkpoint.
 NOBODY_RAN = ("update", "fork")
 """Sources of checkpoints made without running a node: they keep the previous checkpoint's files."""
 
-Views = Callable[[str], View]
+Views = Callable[[str], ThreadView]
 """What returns a session's thread, as one call sees it: the same whenever it asks again."""
 
 
 class Draft(NamedTuple):
     """A checkpoint to be put: its values serialized, except channels that are not new."""
 
-    key: Key
+    key: CommitKey
     checkpoint: Mapping[str, Any]
     metadata: Mapping[str, Any]
     new_versions: Mapping[str, Any]
-    values: dict[str, Typed]
+    values: dict[str, TypedBytes]
 
 
 class Put:
@@ -122,10 +122,10 @@ class Put:
 class TaskWrites(NamedTuple):
     """A task's writes as a record."""
 
-    key: Key
+    key: CommitKey
     task: str
     fields: dict[str, Any]
-    values: dict[str, Typed]
+    values: dict[str, TypedBytes]
 
 
 class ThreadStore:
@@ -175,13 +175,13 @@ class ThreadStore:
         """Return the current index of a thread."""
         return self.view(session_name(name)).thread
 
-    def view(self, session: str) -> View:
+    def view(self, session: str) -> ThreadView:
         """Return what is in a session now. Raises StoreDamaged."""
         # first, as a checkpoint may get them now
         writes = self._log.writes(refs.SESSIONS + session) if self._log else ()
         store = self.store()
         thread = self._current(store, session)
-        return View(thread, thread.parse(writes), store)
+        return ThreadView(thread, thread.parse(writes), store)
 
     def _current(self, store: Store, session: str) -> Thread:
         """Return the index of a session as it is now. Raises StoreDamaged."""
@@ -192,7 +192,7 @@ class ThreadStore:
             del self._threads[next(iter(self._threads))]
         return thread
 
-    def view_in_memory(self, session: str) -> View:
+    def view_in_memory(self, session: str) -> ThreadView:
         """Return the same without the store, for any thread. Raises NotInMemory if the session has
         moved since it was read or saved here last.
         """
@@ -205,11 +205,11 @@ class ThreadStore:
         thread = self._threads.get(session)
         if thread is None or thread.tip != tip:
             raise NotInMemory
-        return View(thread, thread.parse(writes), None)
+        return ThreadView(thread, thread.parse(writes), None)
 
     # ------------------------------------------------------------ read
 
-    def one(self, ask: Requested, runs: bool, views: Views) -> Stored | None:
+    def one(self, ask: Requested, runs: bool, views: Views) -> StoredState | None:
         """Return the requested checkpoint. If a graph `runs` from a checkpoint by
         id, its files are restored first.
         """
@@ -231,7 +231,7 @@ class ThreadStore:
         size: int,
         filter: Mapping[str, Any] | None,
         views: Views,
-    ) -> tuple[list[tuple[str, CheckpointRef]], list[Stored]]:
+    ) -> tuple[list[tuple[str, CheckpointRef]], list[StoredState]]:
         """Return the first `size` checkpoints of a listing, as `page` does, and the sessions and
         checkpoints of the rest of it.
         """
@@ -259,7 +259,7 @@ class ThreadStore:
         listed: Sequence[tuple[str, CheckpointRef]],
         filter: Mapping[str, Any] | None,
         views: Views,
-    ) -> list[Stored]:
+    ) -> list[StoredState]:
         """Return these checkpoints of a listing, except those that the filter does not match, or
         that were dropped in the meantime.
         """
@@ -326,12 +326,12 @@ class ThreadStore:
                     # all of them before a save: then nothing is seen that may not come to be
                     threads = [self._current(store, session) for session in sessions]
                     for put, thread in zip(puts, threads, strict=True):
-                        put.commit = self._put(store, View(thread, {}, store), put)
+                        put.commit = self._put(store, ThreadView(thread, {}, store), put)
             finally:
                 for put in puts:
                     put.is_done = store.has_moved_to(put.commit)
 
-    def _put(self, store: FastStore, view: View, put: Put) -> Oid:
+    def _put(self, store: FastStore, view: ThreadView, put: Put) -> Oid:
         """Save a checkpoint and return its commit, to which the ref may not have moved yet."""
         (key, checkpoint, metadata, _, _), serde = put.draft, put.serde
         thread = view.thread
@@ -358,7 +358,7 @@ class ThreadStore:
         self,
         store: Store,
         serde: SerializerProtocol,
-        view: View,
+        view: ThreadView,
         draft: Draft,
     ) -> dict[str, StoredValue]:
         """Return the values by name: new ones stored, other channels shared with the parent."""
@@ -452,7 +452,7 @@ class ThreadStore:
         self,
         store: FastStore,
         thread: Thread,
-        key: Key,
+        key: CommitKey,
         tree: Oid,
         position: Mapping[str, str],
         trigger: Trigger,
@@ -483,7 +483,7 @@ class ThreadStore:
         return save.save(store, request).checkpoint.commit
 
     def _files(
-        self, store: Store, thread: Thread, key: Key, metadata: Mapping[str, Any]
+        self, store: Store, thread: Thread, key: CommitKey, metadata: Mapping[str, Any]
     ) -> Snapshot | None:
         """Return the files to save; None for the current ones."""
         if not self.has_files:
@@ -496,7 +496,7 @@ class ThreadStore:
         )
 
     def _conversation(
-        self, store: Store, serde: SerializerProtocol, thread: Thread, key: Key, messages: Any
+        self, store: Store, serde: SerializerProtocol, thread: Thread, key: CommitKey, messages: Any
     ) -> Conversation | None:
         """Return the conversation for display; None for sub-graphs and for encrypted states."""
         return (
@@ -556,7 +556,7 @@ class ThreadStore:
             return
         if new.tip is not None:
             raise Refused(f"thread {target} already exists; nothing was copied")
-        key = Key(COPY, target)
+        key = CommitKey(COPY, target)
         point = store.read(old.tip)
         state = State(record.write(store.objects, {**key._asdict(), "from": source}, {}), str(key))
         fork.begin(store, point, new.session, target, state)
@@ -622,7 +622,7 @@ def drafted(
 ) -> Draft:
     """Return a checkpoint to be put, for any thread. Raises BadValue if it cannot be serialized."""
     run = str(metadata.get("run_id") or "")
-    key = Key(PUT, ask.thread, ask.ns or "", str(checkpoint["id"]), ask.id or "", run)
+    key = CommitKey(PUT, ask.thread, ask.ns or "", str(checkpoint["id"]), ask.id or "", run)
     rest = {name: value for name, value in checkpoint.items() if name != "channel_values"}
     values = {
         reading.CHANNEL + channel: dumped(serde, value, channel, key)
@@ -653,7 +653,7 @@ def _writer(store: Store, thread: Thread) -> Callable[[bytes], Oid]:
     return thread.recent.adding(partial(store.objects.writer.write_blob, new=True))
 
 
-def _remember_writes(thread: Thread, committed: Sequence[tuple[Write, Checkpoint]]) -> None:
+def _remember_writes(thread: Thread, committed: Sequence[tuple[LoggedWrite, Checkpoint]]) -> None:
     """Keep what was recorded and became commits, as far as it is small."""
     loaded = thread.parse([write for write, _ in committed])
     for write, checkpoint in committed:
@@ -662,7 +662,7 @@ def _remember_writes(thread: Thread, committed: Sequence[tuple[Write, Checkpoint
 
 
 def _matches(
-    view: View, serde: SerializerProtocol, ref: CheckpointRef, filter: Mapping[str, Any]
+    view: ThreadView, serde: SerializerProtocol, ref: CheckpointRef, filter: Mapping[str, Any]
 ) -> bool:
     """Return whether the metadata of a checkpoint has all of this."""
     metadata = reading.metadata_of(view, serde, ref) if filter else {}
@@ -682,7 +682,7 @@ def written(
     """
     if ask.id is None:
         raise BadValue("the config has no checkpoint_id for these writes; nothing was saved")
-    key = Key(WRITES, ask.thread, ask.ns or "", ask.id)
+    key = CommitKey(WRITES, ask.thread, ask.ns or "", ask.id)
     values = {
         str(n): dumped(serde, value, channel, key) for n, (channel, value) in enumerate(writes)
     }
@@ -691,14 +691,14 @@ def written(
     return TaskWrites(key, task, fields, values)
 
 
-def _position(key: Key, task: str) -> dict[str, str]:
+def _position(key: CommitKey, task: str) -> dict[str, str]:
     return {"checkpoint_id": key.id, "checkpoint_ns": key.ns, "task": task}
 
 
-def dumped(serde: SerializerProtocol, value: Any, name: str, key: Key) -> Typed:
+def dumped(serde: SerializerProtocol, value: Any, name: str, key: CommitKey) -> TypedBytes:
     """Serialize a value. Raises BadValue if that fails."""
     try:
-        return Typed(*serde.dumps_typed(value))
+        return TypedBytes(*serde.dumps_typed(value))
     except Exception as error:
         raise BadValue(
             f"cannot serialize {name} of thread {key.thread}: {error}; nothing was saved",

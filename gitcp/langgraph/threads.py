@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from gitcp.git.write_ahead_log import Write
+from gitcp.git.write_ahead_log import LoggedWrite
 from gitcp.langgraph import pieces, record
-from gitcp.langgraph.keys import COPY, PREFIX, PUT, WRITES, Key, parse_key
+from gitcp.langgraph.keys import COPY, PREFIX, PUT, WRITES, CommitKey, parse_key
 from gitcp.langgraph.record import Loaded
 from gitcp.langgraph.talk import Talk
 from gitcp.model import Checkpoint, Oid
@@ -27,7 +27,7 @@ NEAR = 32
 CheckpointRef = tuple[str, str]
 """A checkpoint within its thread: namespace and id."""
 
-RecordedWrites = Mapping[Write, tuple[Key, Loaded]]
+RecordedWrites = Mapping[LoggedWrite, tuple[CommitKey, Loaded]]
 """Writes that no commit has yet, in order."""
 
 
@@ -38,7 +38,7 @@ class Thread:
         self.session = session
         self.tip: Oid | None = None
         self.name: str | None = None
-        self.puts: dict[CheckpointRef, tuple[Oid, Key]] = {}
+        self.puts: dict[CheckpointRef, tuple[Oid, CommitKey]] = {}
         self.writes: dict[CheckpointRef, list[Oid]] = {}
         self._parsed: RecordedWrites = {}
         self._latest: dict[str, CheckpointRef] = {}
@@ -46,7 +46,7 @@ class Thread:
 
     def forget(self) -> None:
         """Clear the caches: last values' bytes, pieces, records, and messages."""
-        self.known: dict[str, dict[str, pieces.Value]] = {}
+        self.known: dict[str, dict[str, pieces.StoredValue]] = {}
         self.recent = pieces.RecentPieces()
         self.records: dict[Oid, Loaded] = {}
         self.last: Checkpoint | None = None
@@ -72,13 +72,13 @@ class Thread:
         self.tip = tip
         return self
 
-    def parse(self, writes: Iterable[Write]) -> RecordedWrites:
+    def parse(self, writes: Iterable[LoggedWrite]) -> RecordedWrites:
         """Parse writes to this thread; those of the last call are not parsed again."""
         known = self._parsed
         parsed = self._parsed = {write: known.get(write) or _parsed(write) for write in writes}
         return parsed
 
-    def add(self, commit: Oid, key: Key) -> None:
+    def add(self, commit: Oid, key: CommitKey) -> None:
         """Add a checkpoint, the newest."""
         ref = (key.ns, key.id)
         self.name = key.thread
@@ -110,7 +110,7 @@ class Thread:
                 yield ref
 
 
-def _parsed(write: Write) -> tuple[Key, Loaded]:
+def _parsed(write: LoggedWrite) -> tuple[CommitKey, Loaded]:
     given = recorded.decode(write.content)
     return parse_key(given.key), record.parse_files(given.state)
 

@@ -20,7 +20,7 @@ from gitcp.git.repo import Repository
 from gitcp.lifecycle import prune, stats
 from gitcp.lifecycle.prune import PrunePlan, PruneReport
 from gitcp.model import CheckpointId
-from gitcp.retention import Candidate, Limits, Verdict, droppable, overdue
+from gitcp.retention import Candidate, Limits, RetentionVerdict, droppable, overdue
 from gitcp.state import documents, rewrite, settings, trash
 from gitcp.state.rewrite import Forest
 from gitcp.store import Store, Summary
@@ -29,7 +29,7 @@ from gitcp.value import replace
 MEMO = "limits.json"
 PAUSE = timedelta(hours=1)
 
-Judged = tuple[tuple[Summary, Verdict], ...]
+Judged = tuple[tuple[Summary, RetentionVerdict], ...]
 
 
 def is_due_after(store: Store, saved: CheckpointId) -> bool:
@@ -91,7 +91,7 @@ def _recheck(store: Store, forest: Forest, plan: PrunePlan, now: datetime) -> Pr
         )
         for node in forest.nodes.values()
         for judgement in (
-            planned.get(node.id, Verdict(node.id, keep=True, reason="younger than a day")),
+            planned.get(node.id, RetentionVerdict(node.id, keep=True, reason="younger than a day")),
         )
     )
     ordered = sorted(verdicts, key=lambda pair: (pair[0].id.session, -pair[0].id.number))
@@ -187,10 +187,11 @@ def _fit_size(store: Store, forest: Forest, judged: Judged, size: int, now: date
 
 
 def _judge_droppable(now: datetime) -> prune.Judge:
-    def judge(checkpoints: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
+    def judge(checkpoints: tuple[Candidate, ...]) -> tuple[RetentionVerdict, ...]:
         can_drop = {candidate.id for candidate in droppable(checkpoints, now)}
         return tuple(
-            Verdict(candidate.id, candidate.id not in can_drop, "") for candidate in checkpoints
+            RetentionVerdict(candidate.id, candidate.id not in can_drop, "")
+            for candidate in checkpoints
         )
 
     return judge

@@ -57,7 +57,7 @@ UNKNOWN = 0
 """The number of a checkpoint whose commit, which contains it, cannot be read."""
 
 
-class Problem(Value):
+class StoreProblem(Value):
     """One problem: the object, ref or file, what is wrong, and which checkpoints it affects.
 
     `checkpoints` are ids. `SESSION@` is the last one of a session whose commit cannot be read. An
@@ -78,7 +78,7 @@ class CheckReport(Value):
 
     checkpoints: int
     objects: int
-    problems: tuple[Problem, ...]
+    problems: tuple[StoreProblem, ...]
     promised: int = 0
     unchanged: int = 0
 
@@ -123,11 +123,11 @@ def _checked(store: Store, before: Verified) -> tuple[_Check, CheckReport]:
     problems = [*run_state.problems, *run_state.damage()]
     unreadable = verify.unshared(repo)
     if unreadable is not None:
-        problems.append(Problem(*unreadable))
+        problems.append(StoreProblem(*unreadable))
     for path in bad_files:
         if verify.concerns(path, run_state.seen, repo.object_format):
             problems.append(
-                Problem(os.path.relpath(path, repo.common_dir), "does not match its checksum")
+                StoreProblem(os.path.relpath(path, repo.common_dir), "does not match its checksum")
             )
     return run_state, CheckReport(
         checkpoints=len(run_state.links) + len(run_state.unchanged_commits),
@@ -200,7 +200,7 @@ class _Check:
         }
         # git knows the empty tree without having it
         self.seen = {bytes.fromhex(repo.object_format.empty_tree), *before.intact}
-        self.problems: list[Problem] = []
+        self.problems: list[StoreProblem] = []
         self.damaged: dict[Oid, str] = {}
         self.lost: list[tuple[Oid, CheckpointId]] = []
         self.doubts: list[tuple[_Link, Oid, str]] = []
@@ -233,7 +233,7 @@ class _Check:
         self._read_catalogue(scan.refs.get(refs.CATALOGUE))
         self._read_commits(frozenset(tips.values()))
         for ref, problem in scan.faults:
-            self.problems.append(Problem(ref, problem, tuple(map(_format_id, _last_id(ref)))))
+            self.problems.append(StoreProblem(ref, problem, tuple(map(_format_id, _last_id(ref)))))
         for name, oid in tips.items():
             if not name.startswith(FOLDERS):
                 self._report(name, "is not a ref of gitcp's")
@@ -527,9 +527,9 @@ class _Check:
         return len(missing)
 
     def _report(self, object_name: str, problem: str, link: _Link | None = None) -> None:
-        self.problems.append(Problem(object_name, problem, (str(link.id),) if link else ()))
+        self.problems.append(StoreProblem(object_name, problem, (str(link.id),) if link else ()))
 
-    def damage(self) -> Iterator[Problem]:
+    def damage(self) -> Iterator[StoreProblem]:
         """Yield the damaged objects with the checkpoints that need them, then all other
         problems.
         """
@@ -542,10 +542,10 @@ class _Check:
         for damaged, problem in self.damaged.items():
             suffix = "; the catalogue of sessions needs it" if damaged in self.in_catalogue else ""
             checkpoints = tuple(map(_format_id, sorted(affected[damaged])))
-            yield Problem(damaged, problem + suffix, checkpoints)
+            yield StoreProblem(damaged, problem + suffix, checkpoints)
         for link, object_id, problem in self.doubts:
             if not self._damaged_below(object_id, link):
-                yield Problem(object_id, problem, (str(link.id),))
+                yield StoreProblem(object_id, problem, (str(link.id),))
 
     def _damaged_below(self, commit: Oid, link: _Link) -> frozenset[Oid]:
         """Return the damaged objects that a checkpoint needs."""

@@ -15,7 +15,7 @@ from gitcp.model import CheckpointId, Oid
 from gitcp.retention import ranges
 from gitcp.state import rewrite, trash
 from gitcp.state.oplog import Operation
-from gitcp.state.rewrite import Forest, Move
+from gitcp.state.rewrite import Forest, RefMove
 from gitcp.store import Store
 from gitcp.value import Value
 
@@ -117,11 +117,11 @@ def _require_same_checkpoints(plan: DeletePlan, before: Operation) -> None:
         raise Refused(f"{problem}; nothing was deleted", hint=f"gitcp delete {plan.session}")
 
 
-def _moves(store: Store, forest: Forest, plan: DeletePlan, name: str) -> list[Move]:
+def _moves(store: Store, forest: Forest, plan: DeletePlan, name: str) -> list[RefMove]:
     """Return the moves into the trash, followed by the removal of the refs."""
     if "/" not in plan.session:
-        removals = [Move(refs.SESSIONS + plan.session, store.tip(plan.session), None)]
-        removals += [Move(refs.TAGS + tag, forest.tags[tag], None) for tag in plan.tags]
+        removals = [RefMove(refs.SESSIONS + plan.session, store.tip(plan.session), None)]
+        removals += [RefMove(refs.TAGS + tag, forest.tags[tag], None) for tag in plan.tags]
         return [
             *rewrite.trash_moves(
                 [move for move in removals if move.old != refs.UNREADABLE_REF], name

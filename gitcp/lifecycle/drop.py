@@ -9,7 +9,7 @@ from gitcp.model import Oid
 from gitcp.retention import ranges
 from gitcp.state import rewrite, trash
 from gitcp.state.oplog import Operation
-from gitcp.state.rewrite import Move
+from gitcp.state.rewrite import RefMove
 from gitcp.store import Store, Summary
 
 Chosen = Callable[[Iterable[Summary]], Collection[Oid]]
@@ -33,7 +33,7 @@ def drop(store: Store, session: str, chosen: Chosen) -> Operation | None:
         if not dropped:
             return None
         becomes = rewrite.rewrite(store, forest, dropped)
-        move = Move(refs.SESSIONS + session, tip, becomes[tip])
+        move = RefMove(refs.SESSIONS + session, tip, becomes[tip])
         ids = [forest.nodes[commit].id for commit in forest.nodes if commit in dropped]
         now = store.repo.host.now()
         name = trash.new_name(store, now)

@@ -15,7 +15,7 @@ from pathlib import Path
 from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound, StoreDamaged
 from gitcp.git.repo import Repository
 from gitcp.model import CheckpointId, Oid, Trigger
-from gitcp.retention import Candidate, Policy, Verdict, decide, ranges
+from gitcp.retention import Candidate, Policy, RetentionVerdict, decide, ranges
 from gitcp.state import effects, journal, rewrite, run_journal, trash, undo_stack
 from gitcp.state.journal import Unfinished
 from gitcp.state.oplog import Operation
@@ -24,7 +24,7 @@ from gitcp.state.undo_stack import UndoState
 from gitcp.store import Store, Summary, is_generated
 from gitcp.value import Value, replace
 
-Judge = Callable[[tuple[Candidate, ...]], tuple[Verdict, ...]]
+Judge = Callable[[tuple[Candidate, ...]], tuple[RetentionVerdict, ...]]
 """Returns verdicts on the checkpoints of one session, newest first."""
 
 
@@ -50,12 +50,12 @@ class PrunePlan(Value):
     `damaged` are sessions that are skipped, since some checkpoint cannot be read.
     """
 
-    verdicts: tuple[tuple[Summary, Verdict], ...]
+    verdicts: tuple[tuple[Summary, RetentionVerdict], ...]
     expired: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
 
     @property
-    def dropped(self) -> tuple[tuple[Summary, Verdict], ...]:
+    def dropped(self) -> tuple[tuple[Summary, RetentionVerdict], ...]:
         """The checkpoints to drop."""
         return tuple(each for each in self.verdicts if not each[1].keep)
 
@@ -170,7 +170,7 @@ def _plan_chosen(
     """Return the plan to drop the chosen checkpoints, except those that are always kept."""
     now = store.repo.host.now()
 
-    def judge(checkpoints: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
+    def judge(checkpoints: tuple[Candidate, ...]) -> tuple[RetentionVerdict, ...]:
         verdicts = decide(checkpoints, Policy(last=0), now)
         return tuple(
             v
@@ -219,7 +219,7 @@ def judge_all(
     sessions: Collection[str] | None = None,
     *,
     labels: bool = False,
-) -> Iterator[tuple[Summary, Verdict]]:
+) -> Iterator[tuple[Summary, RetentionVerdict]]:
     """Yield the verdict on every checkpoint, or on those of `sessions`. `labels` tells
     whether the judge uses labels.
     """

@@ -21,7 +21,7 @@ from gitcp.model import Checkpoint, CheckpointId, Oid
 from gitcp.secrets import checkpoint_scan
 from gitcp.state import journal, rewrite, run_journal, trash
 from gitcp.state.oplog import Operation
-from gitcp.state.rewrite import Move
+from gitcp.state.rewrite import RefMove
 from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, Value
 
@@ -228,13 +228,13 @@ def _all_checkpoints(store: Store) -> Iterator[Summary]:
         yield from entry.read(store).nodes.values()
 
 
-def _moves(store: Store, editor: Editor) -> Iterator[Move]:
+def _moves(store: Store, editor: Editor) -> Iterator[RefMove]:
     """Yield the ref moves, including the trash's."""
     for prefix in (refs.SESSIONS, refs.TAGS, refs.TRASH):
         for ref, value in store.repo.refs.list(prefix).items():
             new = editor.tag(value, editor.becomes[store.peel(value)])
             if new != value:
-                yield Move(ref, value, new)
+                yield RefMove(ref, value, new)
 
 
 def _plan(store: Store, editor: Editor) -> PurgePlan:

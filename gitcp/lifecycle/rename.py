@@ -31,7 +31,7 @@ from gitcp.model import (
 from gitcp.saving.save import changes_between
 from gitcp.state import journal, oplog, rename_state, rewrite
 from gitcp.state.oplog import Operation
-from gitcp.state.rewrite import Forest, Move
+from gitcp.state.rewrite import Forest, RefMove
 from gitcp.store import METADATA, README, Store, message, subject
 from gitcp.value import Value, replace
 
@@ -179,19 +179,19 @@ def _renamed_authors(authors: Authors | None, old: str, new: str) -> Authors | N
 
 def _moves(
     store: Store, forest: Forest, becomes: Mapping[Oid, Oid], old: str, new: str
-) -> list[Move]:
+) -> list[RefMove]:
     """Return the ref moves: new names first, so that each chain is referenced at every step."""
     created, moved, removed = [], [], []
     for ref, tip in forest.sessions.items():
         if rename_state.session_of(ref) == old:
-            created.append(Move(ref.removesuffix(old) + new, None, becomes[tip]))
-            removed.append(Move(ref, tip, None))
+            created.append(RefMove(ref.removesuffix(old) + new, None, becomes[tip]))
+            removed.append(RefMove(ref, tip, None))
         elif becomes[tip] != tip:
-            moved.append(Move(ref, tip, becomes[tip]))
+            moved.append(RefMove(ref, tip, becomes[tip]))
     for ref, value in forest.tags.items():
         commit = forest.tagged[ref]
         if becomes[commit] != commit:
-            moved.append(Move(ref, value, store.retag(value, becomes[commit])))
+            moved.append(RefMove(ref, value, store.retag(value, becomes[commit])))
     store.writer.flush(keep=True)
     return [*created, *moved, *removed]
 

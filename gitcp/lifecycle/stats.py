@@ -38,7 +38,7 @@ class Large(Value):
     versions: int
 
 
-class Share(Value):
+class SizeShare(Value):
     """The checkpoints of one day or session, and the bytes that they added: data that no earlier
     checkpoint has.
     """
@@ -81,9 +81,9 @@ class Stats(Value):
     prune: int
     prune_bytes: int
     largest: tuple[Large, ...]
-    days: tuple[Share, ...]
-    by_session: tuple[Share, ...]
-    steps: tuple[Share, ...] = ()
+    days: tuple[SizeShare, ...]
+    by_session: tuple[SizeShare, ...]
+    steps: tuple[SizeShare, ...] = ()
     installed: int = 0
 
 
@@ -150,7 +150,7 @@ def _largest(weighed: Mapping[bytes, Large], own: AbstractSet[bytes]) -> tuple[L
     return tuple(sorted(each, key=lambda large: (-large.bytes, large.path)))
 
 
-def _largest_first(shares: Iterable[Share]) -> tuple[Share, ...]:
+def _largest_first(shares: Iterable[SizeShare]) -> tuple[SizeShare, ...]:
     return tuple(sorted(shares, key=lambda share: (-share.bytes, share.name)))
 
 
@@ -160,7 +160,7 @@ def _growth(counted: Sequence[Summary], objects: Iterable[_Object]) -> list[tupl
     return [(node, added.pop(node.root, 0)) for node in counted]
 
 
-def _shares(growth: Iterable[tuple[str, int]]) -> tuple[Share, ...]:
+def _shares(growth: Iterable[tuple[str, int]]) -> tuple[SizeShare, ...]:
     """Return the shares by name, in the order of their first checkpoint, given the name and the
     added bytes of each checkpoint.
     """
@@ -169,7 +169,7 @@ def _shares(growth: Iterable[tuple[str, int]]) -> tuple[Share, ...]:
     for name, added in growth:
         counts[name] = counts.get(name, 0) + 1
         sizes[name] = sizes.get(name, 0) + added
-    return tuple(Share(name, count, sizes[name]) for name, count in counts.items())
+    return tuple(SizeShare(name, count, sizes[name]) for name, count in counts.items())
 
 
 def usage(store: Store, trees: Iterable[Oid], without: Iterable[Oid] = ()) -> int:

@@ -73,7 +73,7 @@ class Matches(Value):
     cut: bool
 
 
-class Call(Value):
+class CallDocument(Value):
     """A call of a tool."""
 
     tool: str
@@ -84,14 +84,14 @@ class RestorePlan(objects.Restored):
     """What a restore would do. `next` is the call that does it."""
 
     digest: str
-    next: Call
+    next: CallDocument
 
 
 class RevertPlan(objects.Reverted):
     """What a revert would do. `next` is the call that does it."""
 
     digest: str
-    next: Call
+    next: CallDocument
 
 
 class BroughtBack(Value):

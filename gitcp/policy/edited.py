@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gitcp.policy.events import Call
+    from gitcp.policy.events import EventCall
     from gitcp.policy.payload import Fields
 
 WHOLE = ("content", "file_text")
@@ -41,7 +41,7 @@ def digest(content: bytes) -> str:
     return checksum[:16]
 
 
-def results(call: Call, path: str, before: bytes) -> list[bytes]:
+def results(call: EventCall, path: str, before: bytes) -> list[bytes]:
     """Return what the file at `path` (as the call names it) may contain after the call, `before`
     being its content when the call began. Empty if that cannot be told.
     """
@@ -58,7 +58,7 @@ def results(call: Call, path: str, before: bytes) -> list[bytes]:
     return contents
 
 
-def is_one_place(call: Call) -> bool:
+def is_one_place(call: EventCall) -> bool:
     """Return whether a call changes lines that follow each other, if it changes any."""
     several = any(call.input.get(name) for name in (*EVERYWHERE, "edits"))
     return call.tool in risk.EDITORS and call.tool != "NotebookEdit" and not several

@@ -45,7 +45,7 @@ IDS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_
 LONGEST_ID = 64
 
 
-class Call:
+class EventCall:
     """One tool call: its name, its input, and its output (None before it ran)."""
 
     __slots__ = ("failed", "id", "input", "output", "tool")
@@ -194,11 +194,11 @@ def session_id(text: str) -> str:
     return text if valid else ""
 
 
-def _calls(name: str, fields: payload.Fields) -> list[Call]:
+def _calls(name: str, fields: payload.Fields) -> list[EventCall]:
     batch = fields.get("tool_calls")
     if isinstance(batch, list):
-        return [Call(each) for each in batch if isinstance(each, dict)]
-    return [Call(fields, failed=name == "PostToolUseFailure")] if _text(fields, TOOL) else []
+        return [EventCall(each) for each in batch if isinstance(each, dict)]
+    return [EventCall(fields, failed=name == "PostToolUseFailure")] if _text(fields, TOOL) else []
 
 
 def _first(fields: payload.Fields, names: tuple[str, ...]) -> object:

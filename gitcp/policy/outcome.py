@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gitcp.policy.events import Call
+    from gitcp.policy.events import EventCall
     from gitcp.policy.settings import Settings
 
 COMMANDS = tuple(
@@ -66,17 +66,17 @@ DEEPEST = 4
 TAIL = 20_000
 
 
-def is_failed_test(call: Call, settings: Settings) -> bool:
+def is_failed_test(call: EventCall, settings: Settings) -> bool:
     """Return whether it was a test command that failed."""
     return is_test(call, settings) and failed(call, settings) is True
 
 
-def is_test(call: Call, settings: Settings) -> bool:
+def is_test(call: EventCall, settings: Settings) -> bool:
     """Return whether the command runs tests."""
     return any(_runs_tests(command, settings) for command in risk.in_shell(call))
 
 
-def failed(call: Call, settings: Settings) -> bool | None:
+def failed(call: EventCall, settings: Settings) -> bool | None:
     """Return whether the tests of a test command failed: None if that is unknown.
 
     The exit code counts if it is that of the tests: `pytest | tail` and `pytest; true` have that of
@@ -93,7 +93,7 @@ def failed(call: Call, settings: Settings) -> bool | None:
         if any(words in text[:300].lower() for words in NOT_RUN):
             return None
         code = 1
-    output = test_output.Output(text, tests.visible)
+    output = test_output.TestOutput(text, tests.visible)
     if code == 0 and tests.decide_success:
         return output.failed or (None if output.nothing and not output.passed else False)
     if code and tests.decide_failure:
@@ -103,7 +103,7 @@ def failed(call: Call, settings: Settings) -> bool | None:
     return False if output.passed >= tests.count else None
 
 
-def has_error(call: Call) -> bool:
+def has_error(call: EventCall) -> bool:
     """Return whether the agent says that the call failed."""
     output = call.output if isinstance(call.output, dict) else {}
     return bool(call.failed or output.get("is_error") or output.get("resultType") == "failure")
@@ -133,7 +133,7 @@ class _Tests:
     `decide_failure`. `visible` is how much of their output is shown (gitcp.policy.test_output).
     """
 
-    def __init__(self, call: Call, settings: Settings) -> None:
+    def __init__(self, call: EventCall, settings: Settings) -> None:
         parts = _parts(call)
         runs = [[c for c in part.runs() if _runs_tests(c, settings)] for part in parts]
         at = [number for number, tests in enumerate(runs) if tests]
@@ -161,7 +161,7 @@ class _Tests:
         self.visible = _visible(programs, wrapped=any(test.program in WRAPPERS for test in tests))
 
 
-def _is_alternative(before: list[shell.Command]) -> bool:
+def _is_alternative(before: list[shell.ShellCommand]) -> bool:
     """Return whether the command after these may not run though the whole succeeds."""
     for part in reversed(before):
         if "||" in part.after:
@@ -171,30 +171,30 @@ def _is_alternative(before: list[shell.Command]) -> bool:
     return False
 
 
-def _parts(call: Call) -> list[shell.Command]:
+def _parts(call: EventCall) -> list[shell.ShellCommand]:
     """Return the commands of a command line in order, with those of scripts given to a shell in
     their places.
     """
     words = call.input.get("command")
     if isinstance(words, list):
-        return _flat([shell.Command([word for word in words if isinstance(word, str)])], 0)
+        return _flat([shell.ShellCommand([word for word in words if isinstance(word, str)])], 0)
     return _flat(shell.sequence(call.text("command", "cmd", "script")), 0)
 
 
-def _flat(parts: list[shell.Command], depth: int) -> list[shell.Command]:
+def _flat(parts: list[shell.ShellCommand], depth: int) -> list[shell.ShellCommand]:
     flat = []
     for part in parts:
         script = next(filter(None, (command.script() for command in part.runs())), "")
         inner = _flat(shell.sequence(script), depth + 1) if script and depth < DEEPEST else []
         if inner and "pipefail" in part.words:
-            flat.append(shell.Command(["set", "-o", "pipefail"]))
+            flat.append(shell.ShellCommand(["set", "-o", "pipefail"]))
         flat += inner or [part]
         if inner:
             flat[-1].after += part.after
     return flat
 
 
-def _runs_tests(command: shell.Command, settings: Settings) -> bool:
+def _runs_tests(command: shell.ShellCommand, settings: Settings) -> bool:
     return patterns.applies(command, COMMANDS, settings.tests)
 
 

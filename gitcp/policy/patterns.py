@@ -10,10 +10,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gitcp.policy.shell import Command
+    from gitcp.policy.shell import ShellCommand
 
 
-def applies(command: Command, built_in: Iterable[str], own: Iterable[str]) -> bool:
+def applies(command: ShellCommand, built_in: Iterable[str], own: Iterable[str]) -> bool:
     """Return whether one of the patterns matches, and no exception ("!…") does."""
     own = tuple(own)
     if any(matches(command, pattern[1:]) for pattern in own if pattern.startswith("!")):
@@ -23,7 +23,7 @@ def applies(command: Command, built_in: Iterable[str], own: Iterable[str]) -> bo
     )
 
 
-def matches(command: Command, pattern: str) -> bool:
+def matches(command: ShellCommand, pattern: str) -> bool:
     program, *rest = pattern.split() or [""]
     if not program or not is_like(command.program, program):
         return False

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gitcp.policy.events import Call
+    from gitcp.policy.events import EventCall
     from gitcp.policy.settings import Settings
 
     SizeOf = Callable[[str], int]
@@ -67,7 +67,7 @@ SQL = frozenset("psql mysql mariadb sqlite3 sqlcmd clickhouse-client duckdb".spl
 STATEMENTS = ("drop ", "delete from", "truncate ", "alter table", "update ")
 
 
-def may_be(call: Call) -> bool:
+def may_be(call: EventCall) -> bool:
     """Return whether a tool can be risky at all, before a closer look."""
     tool = call.tool
     return (
@@ -75,7 +75,7 @@ def may_be(call: Call) -> bool:
     )
 
 
-def is_risky(call: Call, settings: Settings, size_of: SizeOf) -> bool:
+def is_risky(call: EventCall, settings: Settings, size_of: SizeOf) -> bool:
     """Return whether this call deserves a checkpoint before it runs."""
     tool, large = call.tool, settings.large_rewrite
     if tool in SHELLS:
@@ -89,7 +89,7 @@ def is_risky(call: Call, settings: Settings, size_of: SizeOf) -> bool:
     return _deletes(tool)
 
 
-def in_shell(call: Call) -> list[shell.Command]:
+def in_shell(call: EventCall) -> list[shell.ShellCommand]:
     """Return the commands that a shell tool runs; none for other tools."""
     if call.tool not in SHELLS:
         return []
@@ -99,7 +99,7 @@ def in_shell(call: Call) -> list[shell.Command]:
     return shell.commands(call.text("command", "cmd", "script"))
 
 
-def deleted_directories(call: Call) -> list[str]:
+def deleted_directories(call: EventCall) -> list[str]:
     """Return the paths that `git worktree remove` or `rm -r` would delete, as they are typed."""
     paths: list[str] = []
     for command in in_shell(call):
@@ -117,7 +117,7 @@ def _is_recursive(word: str) -> bool:
     return word == "--recursive" or (short and ("r" in word or "R" in word))
 
 
-def _is_risky(command: shell.Command, settings: Settings, size_of: SizeOf) -> bool:
+def _is_risky(command: shell.ShellCommand, settings: Settings, size_of: SizeOf) -> bool:
     if patterns.applies(command, COMMANDS, settings.risky):
         return True
     if any(size_of(path) >= settings.large_rewrite for path in command.written):

@@ -83,7 +83,7 @@ RUNNER_OPTIONS = (
 FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
 
-class Command:
+class ShellCommand:
     """One program with its arguments, the files it overwrites by redirection, its here-document,
     and the operators between it and the next command (in `sequence`).
     """
@@ -101,25 +101,25 @@ class Command:
         """The program's name without its directory."""
         return self.words[0].rpartition("/")[2] if self.words else ""
 
-    def runs(self) -> list[Command]:
+    def runs(self) -> list[ShellCommand]:
         """Return this command and those it runs."""
         return _expand(self, 0)
 
     def script(self) -> str:
         """Return the script that a shell is given as an argument, "" for other commands."""
-        return _script(Command(_without_prefix(self.words)))
+        return _script(ShellCommand(_without_prefix(self.words)))
 
     def is_structure(self) -> bool:
         """Return whether it is part of a condition, a loop, a group or a negation."""
         return bool(self.words) and self.words[0] in KEYWORDS - PREFIXES
 
 
-def commands(text: str) -> list[Command]:
+def commands(text: str) -> list[ShellCommand]:
     """Return every simple command in `text`, in order, each followed by the commands it runs."""
     return _commands(text[:LONGEST], 0)
 
 
-def sequence(text: str) -> list[Command]:
+def sequence(text: str) -> list[ShellCommand]:
     """Return the commands of a command line as they are written, each with the operators `after`
     it; those of substitutions are not among them.
     """
@@ -128,12 +128,12 @@ def sequence(text: str) -> list[Command]:
     return reader.commands
 
 
-def of_words(words: list[str]) -> list[Command]:
+def of_words(words: list[str]) -> list[ShellCommand]:
     """Return the commands for a command given as words."""
-    return _expand(Command(words), 0)
+    return _expand(ShellCommand(words), 0)
 
 
-def _commands(text: str, depth: int) -> list[Command]:
+def _commands(text: str, depth: int) -> list[ShellCommand]:
     if depth > DEEPEST:
         return []
     reader = _Reader(text)
@@ -144,10 +144,10 @@ def _commands(text: str, depth: int) -> list[Command]:
     ]
 
 
-def _expand(command: Command, depth: int) -> list[Command]:
+def _expand(command: ShellCommand, depth: int) -> list[ShellCommand]:
     """Return the command without keywords and assignments, and the commands it runs."""
     words = _without_prefix(command.words)
-    bare = Command(words)
+    bare = ShellCommand(words)
     bare.written, bare.input = command.written, command.input
     expanded = [bare] if words or bare.written else []
     if not words or depth > DEEPEST:
@@ -156,7 +156,7 @@ def _expand(command: Command, depth: int) -> list[Command]:
     if script:
         return expanded + _commands(script, depth + 1)
     inside = _wrapped(bare)
-    return expanded + (_expand(Command(inside), depth + 1) if inside else [])
+    return expanded + (_expand(ShellCommand(inside), depth + 1) if inside else [])
 
 
 def _without_prefix(words: list[str]) -> list[str]:
@@ -171,7 +171,7 @@ def _is_assignment(word: str) -> bool:
     return bool(equals) and name.rstrip("+").isidentifier()
 
 
-def _script(command: Command) -> str:
+def _script(command: ShellCommand) -> str:
     """Return the script passed to a shell, "" for other programs."""
     rest = command.words[1:]
     if command.program == "eval":
@@ -184,7 +184,7 @@ def _script(command: Command) -> str:
     return command.input
 
 
-def _wrapped(command: Command) -> list[str]:
+def _wrapped(command: ShellCommand) -> list[str]:
     """Return the words of the program that this one runs, if any."""
     words = command.words
     if command.program == "find":
@@ -214,11 +214,11 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.commands: list[Command] = []
+        self.commands: list[ShellCommand] = []
         self.inner: list[str] = []
-        self._now = Command([])
+        self._now = ShellCommand([])
         self._expected = ""
-        self._documents: list[tuple[str, Command]] = []
+        self._documents: list[tuple[str, ShellCommand]] = []
 
     def read(self) -> None:
         while self.at < len(self.text):
@@ -247,7 +247,7 @@ class _Reader:
     def _end(self) -> None:
         if self._now.words or self._now.written:
             self.commands.append(self._now)
-        self._now, self._expected = Command([]), ""
+        self._now, self._expected = ShellCommand([]), ""
 
     def _add(self, word: str) -> None:
         """Add a word to the command, or to the redirection before it."""

@@ -196,7 +196,7 @@ CODE = re.compile(
 HEAD_LINES, TAIL_LINES = 4, 8
 
 
-class Output:
+class TestOutput:
     """What an output says: whether a summary has failures (`failed`), whether a line of failures is
     in it (`signs`), how many summaries have only passed tests (`passed`), and whether a runner
     found `nothing` to run.

@@ -25,7 +25,7 @@ from gitcp.value import replace
 from gitcp.worktree.blobs import WrittenFile
 from gitcp.worktree.directories import identity
 from gitcp.worktree.records import Stamp, stamp_of
-from gitcp.worktree.writer import SPECIAL, Prepared, Writer
+from gitcp.worktree.writer import SPECIAL, PreparedWrite, Writer
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ BATCH = 64
 EDITED = "edited since the restore was interrupted"
 """Why --continue keeps a path."""
 
-_Pending = tuple[FileStep, Prepared]
+_Pending = tuple[FileStep, PreparedWrite]
 """A file that is written beside its target."""
 
 Seen = Callable[[bytes], Stamp | None]
@@ -213,7 +213,7 @@ class _Work:
             if error is not None:
                 self._report(step.path, error)
 
-    def _prepare(self, step: FileStep) -> Prepared | None:
+    def _prepare(self, step: FileStep) -> PreparedWrite | None:
         """Return the file written beside its target; None for a link, which is created at once."""
         assert step.new is not None
         status = self.tree.lstat(step.path)
@@ -228,7 +228,7 @@ class _Work:
         self._replaced(step, placed, replaced)
         return None
 
-    def _place(self, step: FileStep, prepared: Prepared) -> None:
+    def _place(self, step: FileStep, prepared: PreparedWrite) -> None:
         """Check once more what the file replaces, and rename it into place."""
         replaced: list[os.stat_result | None] = []
         placed = self.tree.place(

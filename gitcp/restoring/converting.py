@@ -24,7 +24,7 @@ from gitcp.restoring import placing
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.restore_notice import handoff_lines
 from gitcp.state import conversions, oplog
-from gitcp.state.conversions import Conversion, Inserted
+from gitcp.state.conversions import ConversionRecord, Inserted
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
@@ -52,7 +52,7 @@ class Converted(Value):
     stored: Stored
     messages: int
     omitted: Mapping[str, int]
-    record: Conversion
+    record: ConversionRecord
 
 
 def plan(store: Store, checkpoint: Checkpoint, agent: str, cwd: Path) -> Handover:
@@ -121,7 +121,7 @@ def convert(
     checkpoint: Checkpoint,
     agent: str,
     cwd: Path,
-    before: Conversion | None = None,
+    before: ConversionRecord | None = None,
     session_id: str | None = None,
 ) -> Converted:
     """Return a checkpoint's conversation as a transcript of another agent, for the directory `cwd`.
@@ -168,8 +168,8 @@ def _record(
     agent: str,
     checkpoint: Checkpoint,
     dialogue: Dialogue,
-    before: Conversion | None,
-) -> Conversion:
+    before: ConversionRecord | None,
+) -> ConversionRecord:
     """Return the record of this conversion. A note that changed since `before` goes behind what
     that one had.
     """
@@ -183,7 +183,7 @@ def _record(
         session_id, began, notes = before.session_id, before.began, before.notes
         if notes[-1].text != text:
             notes = (*notes, Inserted(before.items, text))
-    return Conversion(
+    return ConversionRecord(
         source=source.name,
         source_session=source.session_id,
         agent=agent,

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from gitcp.agents import KNOWN
 from gitcp.errors import StoreDamaged
-from gitcp.restoring.plan import Disk, FilePlan, FileStep, Kept, Reader, parents
+from gitcp.restoring.plan import Disk, FilePlan, FileStep, Kept, SnapshotReader, parents
 from gitcp.value import replace
 
 REASON = "installed by gitcp since; gitcp disable removes it"
@@ -62,7 +62,7 @@ def written(paths: Collection[bytes]) -> frozenset[bytes]:
     return frozenset(path for path in paths if OWN.fullmatch(path) or WRITTEN.fullmatch(path))
 
 
-def kept(files: FilePlan, reader: Reader, disk: Disk) -> FilePlan:
+def kept(files: FilePlan, reader: SnapshotReader, disk: Disk) -> FilePlan:
     """Return the plan without the changes that would remove what gitcp installed."""
     steps = {step.path for step in (*files.write, *files.remove) if _uninstalls(step, reader, disk)}
     if not steps:
@@ -78,7 +78,7 @@ def kept(files: FilePlan, reader: Reader, disk: Disk) -> FilePlan:
     )
 
 
-def _uninstalls(step: FileStep, reader: Reader, disk: Disk) -> bool:
+def _uninstalls(step: FileStep, reader: SnapshotReader, disk: Disk) -> bool:
     """Return whether gitcp installed something in a file that it would no longer have."""
     if step.old is None or not (OWN.fullmatch(step.path) or SHARED.fullmatch(step.path)):
         return False

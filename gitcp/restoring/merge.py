@@ -31,7 +31,7 @@ from gitcp.model import (
     path_text,
 )
 from gitcp.restoring import databases
-from gitcp.restoring.plan import ALONE, Reader, Side, parents, within
+from gitcp.restoring.plan import ALONE, Side, SnapshotReader, parents, within
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
@@ -118,7 +118,9 @@ def _torn(
     return [(path, databases.MIXED) for path in sorted(torn) if path in entries]
 
 
-def differ(reader: Reader, sides: tuple[Snapshot, Snapshot], scope: tuple[bytes, ...] = ()) -> bool:
+def differ(
+    reader: SnapshotReader, sides: tuple[Snapshot, Snapshot], scope: tuple[bytes, ...] = ()
+) -> bool:
     """Return whether two snapshots have different files, permissions or empty directories, limited
     to `scope`.
     """

@@ -31,7 +31,7 @@ SIDES = ("now", "with the session's change", "without it")
 """What conflict markers call the sides (ours, base, theirs)."""
 
 
-class State(NamedTuple):
+class PathState(NamedTuple):
     """What a snapshot has at a path. `bits` are permissions that git does not record; `raw`: stored
     verbatim.
     """
@@ -50,22 +50,22 @@ class Author(Enum):
     OTHER = 3
 
 
-class Change(NamedTuple):
+class PathChange(NamedTuple):
     """A change of one path, or several. `is_new`: it made another file of the same name."""
 
     author: Author
-    before: State
-    after: State
+    before: PathState
+    after: PathState
     is_new: bool
 
 
-class Result(NamedTuple):
+class PathResult(NamedTuple):
     """The state of a path without the session's changes, and why it is a conflict ("": it is none).
 
     Without conflict markers, a path in conflict has its current state.
     """
 
-    state: State
+    state: PathState
     why: str = ""
 
 
@@ -103,8 +103,8 @@ def without_own(
 
 
 def _whole_databases(
-    objects: Objects, results: Mapping[bytes, Result], now: Side, first: Side | None
-) -> dict[bytes, Result]:
+    objects: Objects, results: Mapping[bytes, PathResult], now: Side, first: Side | None
+) -> dict[bytes, PathResult]:
     """Return the results of files that belong to a database of which others would not return to the
     target as well: conflicts, since a database is never merged.
     """
@@ -116,7 +116,9 @@ def _whole_databases(
         return {}
     changed = [path for path, result in results.items() if result.state != _state(now, path)]
     torn = databases.torn(objects.reader, changed, after, first)
-    return {path: Result(_state(now, path), databases.MIXED) for path in torn if path in changed}
+    return {
+        path: PathResult(_state(now, path), databases.MIXED) for path in torn if path in changed
+    }
 
 
 class _Walk:
@@ -137,41 +139,41 @@ class _Walk:
         """The state to which the oldest change returns, None without changes."""
         return self._sides[0][0] if self._sides else None
 
-    def result(self, path: bytes, now: State) -> Result:
+    def result(self, path: bytes, now: PathState) -> PathResult:
         """Return the state of a path without the session's changes; `now` is its current one."""
         changes, first = list(self._changes(path)), self._sides[0][0]
         if not changes:
-            return Result(now)
+            return PathResult(now)
         if reason := first.unknown(path, past=True):
-            return Result(now, reason)
+            return PathResult(now, reason)
         if all(change.author is Author.OWN for change in changes):
-            return Result(changes[0].before)
+            return PathResult(changes[0].before)
         if reason := next(filter(None, (after.unknown(path) for _, after in self._sides)), ""):
-            return Result(now, reason)
+            return PathResult(now, reason)
         return self._certain(path, now, changes)
 
-    def _changes(self, path: bytes) -> Iterator[Change]:
+    def _changes(self, path: bytes) -> Iterator[PathChange]:
         for transition, (before, after) in zip(self._transitions, self._sides, strict=True):
             old, new = _state(before, path), _state(after, path)
             if old != new:
-                yield Change(_author(transition, path), old, new, old.entry is None)
+                yield PathChange(_author(transition, path), old, new, old.entry is None)
 
-    def _certain(self, path: bytes, now: State, changes: list[Change]) -> Result:
+    def _certain(self, path: bytes, now: PathState, changes: list[PathChange]) -> PathResult:
         """Return the result that all assignments of uncertain changes have in common."""
         doubtful = [n for n, change in enumerate(changes) if change.author is Author.UNCERTAIN]
         if doubtful and now == changes[0].before:
-            return Result(now)
+            return PathResult(now)
         if len(doubtful) > MOST_UNCERTAIN:
-            return Result(now, UNCERTAIN)
+            return PathResult(now, UNCERTAIN)
         results = set()
         for authors in product((Author.OWN, Author.OTHER), repeat=len(doubtful)):
             assigned = list(changes)
             for n, author in zip(doubtful, authors, strict=True):
                 assigned[n] = changes[n]._replace(author=author)
             results.add(self._merged(path, now, assigned))
-        return results.pop() if len(results) == 1 else Result(now, UNCERTAIN)
+        return results.pop() if len(results) == 1 else PathResult(now, UNCERTAIN)
 
-    def _merged(self, path: bytes, now: State, changes: Iterable[Change]) -> Result:
+    def _merged(self, path: bytes, now: PathState, changes: Iterable[PathChange]) -> PathResult:
         """Take the session's changes out of the current state, the newest first."""
         reasons: list[str] = []
         state, is_recreated = now, False
@@ -181,26 +183,26 @@ class _Walk:
                 continue
             result = self._taken_out(path, change, state)
             if is_recreated and result.state != state:  # it is another file now
-                result = Result(state, RECREATED)
+                result = PathResult(state, RECREATED)
             if result.why and not self._markers:
-                return Result(now, result.why)
+                return PathResult(now, result.why)
             state, reasons = result.state, [*reasons, result.why]
-        return Result(state, next(filter(None, reasons), ""))
+        return PathResult(state, next(filter(None, reasons), ""))
 
-    def _taken_out(self, path: bytes, change: Change, ours: State) -> Result:
+    def _taken_out(self, path: bytes, change: PathChange, ours: PathState) -> PathResult:
         """Return a state without one change, merged three-way."""
         base, theirs = change.after, change.before
         bits = theirs.bits if ours.bits == base.bits else ours.bits
         step = FileChange(path, base.entry, theirs.entry)
         merged = merge_entry(self._objects, step, ours.entry, self._lines, markers=self._markers)
         if merged is None:
-            return Result(ours._replace(bits=bits))
+            return PathResult(ours._replace(bits=bits))
         if isinstance(merged, str):
-            return Result(ours, merged)
+            return PathResult(ours, merged)
         entry, why = merged
         if entry == theirs.entry:
-            return Result(theirs._replace(bits=bits), why)
-        return Result(ours._replace(entry=entry, bits=bits), why)
+            return PathResult(theirs._replace(bits=bits), why)
+        return PathResult(ours._replace(entry=entry, bits=bits), why)
 
     def empty_before(self) -> set[bytes]:
         """Return the directories that were empty before one of the transitions."""
@@ -213,11 +215,11 @@ def _author(transition: Transition, path: bytes) -> Author:
     return Author.OWN if path in transition.own else Author.OTHER
 
 
-def _joined(changes: Iterable[Change]) -> list[Change]:
+def _joined(changes: Iterable[PathChange]) -> list[PathChange]:
     """Return the changes with successive ones of one author as one, and without what cancels out
     among them.
     """
-    joined: list[Change] = []
+    joined: list[PathChange] = []
     for change in changes:
         both = change
         if joined and joined[-1].author is change.author and joined[-1].after == change.before:
@@ -228,16 +230,18 @@ def _joined(changes: Iterable[Change]) -> list[Change]:
     return joined
 
 
-def _state(side: Side, path: bytes) -> State:
+def _state(side: Side, path: bytes) -> PathState:
     """Return the state of a path; a directory counts as nothing there."""
     entry = side.entry(path)
     if entry is None or entry.mode == TREE:
-        return State(None)
-    return State(entry, side.snapshot.modes.get(path), side.conversions.get(path), path in side.raw)
+        return PathState(None)
+    return PathState(
+        entry, side.snapshot.modes.get(path), side.conversions.get(path), path in side.raw
+    )
 
 
 def _snapshot(
-    objects: Objects, now: Side, changed: Mapping[bytes, State], empty_before: Iterable[bytes]
+    objects: Objects, now: Side, changed: Mapping[bytes, PathState], empty_before: Iterable[bytes]
 ) -> Snapshot:
     """Return the current snapshot with other states of some paths. `empty_before` are directories
     that are empty again if all their files go.

@@ -20,7 +20,7 @@ from gitcp.errors import OthersAffected, Refused, StoreDamaged
 from gitcp.git import trees
 from gitcp.git.objects import Objects
 from gitcp.history import authors
-from gitcp.history.authors import Line, Step, Transition
+from gitcp.history.authors import Step, Transition, WorktreeHistory
 from gitcp.history.live import is_live
 from gitcp.model import NOBODY, Agent, CheckpointId, Trigger
 from gitcp.restoring.merge import Conflict
@@ -120,7 +120,7 @@ def unsaved(store: Store, objects: Objects, taken: Taken, own: str) -> list[Step
     in the session `own` would record it; nothing if there is none. `objects` can read the trees.
     Writes nothing to the store.
     """
-    newest = Line(store).newest()
+    newest = WorktreeHistory(store).newest()
     if newest is None:
         return []
     before = store.read(newest)

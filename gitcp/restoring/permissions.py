@@ -16,7 +16,7 @@ from gitcp.git.trees import TreeReader
 from gitcp.model import EXECUTABLE, FILE, Snapshot
 from gitcp.restoring.apply import ordinary
 from gitcp.restoring.plan import FilePlan, Side
-from gitcp.restoring.written import Written
+from gitcp.restoring.written import WrittenBefore
 from gitcp.store import Store
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Taken
@@ -69,7 +69,9 @@ def _changed(files: FilePlan, before: Taken) -> Iterator[tuple[bytes, int]]:
             yield path, stat.S_IMODE(stamp.mode)
 
 
-def completed(reader: TreeReader, wanted: Snapshot, before: Written, tree: Writer) -> Snapshot:
+def completed(
+    reader: TreeReader, wanted: Snapshot, before: WrittenBefore, tree: Writer
+) -> Snapshot:
     """Return `wanted`, the snapshot to return to, with the bits that files had before a restore
     changed them, as listed in `before`. `reader` can read its trees.
 

@@ -109,7 +109,7 @@ class FilePlan(Value):
         return (*(step.path for step in self.write if step.old is None), *self.make_directories)
 
 
-class Reader(TreeReader, Protocol):
+class SnapshotReader(TreeReader, Protocol):
     """Reads the trees and ignore files of snapshots."""
 
     def read_blob(self, oid: Oid) -> bytes: ...
@@ -232,7 +232,7 @@ class Side:
 
 def plan_files(
     repo: Repository,
-    reader: Reader,
+    reader: SnapshotReader,
     sides: tuple[Snapshot, Snapshot],
     scope: Collection[bytes],
     disk: Disk,
@@ -406,7 +406,7 @@ def absence(snapshot: Snapshot) -> Callable[[bytes], bool]:
     return is_absent if absent else lambda _: False
 
 
-def _changes(reader: Reader, now: Side, target: Side) -> Iterator[FileChange]:
+def _changes(reader: SnapshotReader, now: Side, target: Side) -> Iterator[FileChange]:
     """Yield the paths whose blob or mode differs, then those whose bytes differ all the same."""
     seen = set()
     for change in reader.compare(now.snapshot.tree, target.snapshot.tree):
@@ -440,7 +440,7 @@ def _reason_to_keep(
 
 def _ignored(
     repo: Repository,
-    reader: Reader,
+    reader: SnapshotReader,
     target: Side,
     paths: list[bytes],
     directories: Collection[bytes],

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 
 from gitcp import humanize
-from gitcp.history.live import Turn
+from gitcp.history.live import OpenTurn
 from gitcp.model import Checkpoint
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
@@ -38,7 +38,7 @@ class RestorePlan(Value):
     conflicts: tuple[Conflict, ...] = ()
     conflicting: tuple[OtherSession, ...] = ()
     instead_of: str = ""
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[OpenTurn, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.files) or (self.placed is not None and self.placed.changes)

@@ -18,7 +18,7 @@ from gitcp.errors import Refused
 from gitcp.git.objects import Objects
 from gitcp.history import live, log
 from gitcp.history.authors import Transition
-from gitcp.history.live import Turn
+from gitcp.history.live import OpenTurn
 from gitcp.model import (
     Agent,
     Checkpoint,
@@ -54,7 +54,7 @@ from gitcp.restoring.request import (
     merged_into,
 )
 from gitcp.restoring.worktree_view import WorktreeDisk
-from gitcp.restoring.written import CompletedSnapshot, Written
+from gitcp.restoring.written import CompletedSnapshot, WrittenBefore
 from gitcp.saving import session
 from gitcp.saving.live_trees import live_trees
 from gitcp.saving.save import Carried, Records, RestoreScan, Saved, SaveRequest, remember_scan, save
@@ -100,7 +100,7 @@ class Report(Value):
     placed: Placed | None
     failed: bool
     others: tuple[OtherSession, ...] = ()
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[OpenTurn, ...] = ()
     index: bool = False
     left: tuple[bytes, ...] = ()
 
@@ -472,7 +472,9 @@ def _save_and_restore(
     check_paths(store, request)
     stack = undo_stack.restores(store.repo)
     extent_of_target = _extent_of(stack, request.target)
-    written_before = Written() if request.reverted else written.read(store.repo, extent_of_target)
+    written_before = (
+        WrittenBefore() if request.reverted else written.read(store.repo, extent_of_target)
+    )
     can_skip = (
         step is RestoreKind.RESTORE and not agreed and not (request.index or request.is_merge)
     )
@@ -723,7 +725,7 @@ def _present_conversation(
 
 
 def _save_present(
-    store: Store, request: RestoreRequest, stack: Restores, before: Written, *, can_skip: bool
+    store: Store, request: RestoreRequest, stack: Restores, before: WrittenBefore, *, can_skip: bool
 ) -> SavedState:
     """Save the current files and conversation as the safety checkpoint.
 

@@ -13,7 +13,7 @@ from gitcp.errors import BadValue
 from gitcp.git import scratch, trees
 from gitcp.git.objects import Objects
 from gitcp.history import history, live, log, revisions
-from gitcp.history.live import Turn
+from gitcp.history.live import OpenTurn
 from gitcp.model import Checkpoint, Oid
 from gitcp.restoring import restore as restore_op
 from gitcp.restoring.contents import Contents
@@ -44,7 +44,7 @@ class RevertPlan(Value):
     files: FilePlan
     conflicts: tuple[Conflict, ...]
     affected: tuple[AffectedCheckpoint, ...]
-    turns: tuple[Turn, ...]
+    turns: tuple[OpenTurn, ...]
 
 
 def step(store: Store, last: Oid, before: Oid | None) -> tuple[Checkpoint, Checkpoint]:

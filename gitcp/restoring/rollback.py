@@ -48,7 +48,7 @@ class Point(NamedTuple):
     prompted: bool = False
 
 
-class Choice(NamedTuple):
+class RollbackChoice(NamedTuple):
     """The checkpoint to restore, the reason, and older candidates that differ too, newest first."""
 
     point: Point
@@ -56,7 +56,7 @@ class Choice(NamedTuple):
     others: tuple[Point, ...]
 
 
-def choose(points: Sequence[Point], differs: Callable[[Point], bool]) -> Choice | None:
+def choose(points: Sequence[Point], differs: Callable[[Point], bool]) -> RollbackChoice | None:
     """Return the checkpoint to roll back to; None if none differs from the current files.
 
     `points` are the candidates, newest first. `differs` returns whether restoring one would change
@@ -74,7 +74,7 @@ def choose(points: Sequence[Point], differs: Callable[[Point], bool]) -> Choice 
         return None
     index, why = choice
     older = [points[i] for i, _ in stable if i > index] or points[index + 1 :]
-    return Choice(
+    return RollbackChoice(
         points[index], why, tuple(islice((point for point in older if differs(point)), OTHERS))
     )
 
@@ -114,7 +114,7 @@ def _in_turn(points: Sequence[Point], index: int) -> bool:
 
 def plan(
     store: Store, session: str, cwd: Path, limits: Limits, *, mine: bool = False
-) -> Choice | None:
+) -> RollbackChoice | None:
     """Return the checkpoint of a session to roll back to from the current files; with `mine`, only
     what the session changed counts. Writes nothing.
     """

@@ -41,7 +41,7 @@ CHANGED = "changed since it was restored, and ignored"
 CONTENT = (FILE, EXECUTABLE, SYMLINK)
 
 
-class File(NamedTuple):
+class RestoredFile(NamedTuple):
     """A file or link as a restore left it. `bits` are its permissions; None if unknown."""
 
     entry: Entry
@@ -49,7 +49,7 @@ class File(NamedTuple):
     bits: int | None
 
 
-class Written(Value):
+class WrittenBefore(Value):
     """What a restore wrote.
 
     `files` are by path; `made` are the files and empty directories that it created where nothing
@@ -59,7 +59,7 @@ class Written(Value):
     checkpoint: paths that they matched existed. None if unknown.
     """
 
-    files: Mapping[bytes, File] = EMPTY
+    files: Mapping[bytes, RestoredFile] = EMPTY
     made: tuple[bytes, ...] = ()
     existing: frozenset[bytes] = frozenset()
     bits: tuple[tuple[bytes, int], ...] = ()
@@ -73,7 +73,7 @@ class CompletedSnapshot(NamedTuple):
     """
 
     taken: Taken
-    written: Written = Written()
+    written: WrittenBefore = WrittenBefore()
     recovered: frozenset[bytes] = frozenset()
     changed: tuple[Kept, ...] = ()
 
@@ -83,7 +83,7 @@ class CompletedSnapshot(NamedTuple):
 
 def files_on_disk(
     wanted: Side, paths: Iterable[bytes], tree: Writer, contents: Contents | None = None
-) -> dict[bytes, File]:
+) -> dict[bytes, RestoredFile]:
     """Return the files at these paths as they are on disk, with the entries that `wanted` has.
 
     With `contents`, only those whose bytes are as wanted.
@@ -95,7 +95,7 @@ def files_on_disk(
         if entry is None or entry.mode not in CONTENT or status is None:
             continue
         if contents is None or contents.has(tree, path, entry, conversion):
-            files[path] = File(entry, conversion, stat.S_IMODE(status.st_mode))
+            files[path] = RestoredFile(entry, conversion, stat.S_IMODE(status.st_mode))
     return files
 
 
@@ -107,7 +107,7 @@ def written_by(
     before: Snapshot,
     tree: Writer,
     begun: Unfinished | None,
-) -> Written:
+) -> WrittenBefore:
     """Return what a restore that applied `files` wrote, and what an interrupted one that it
     finishes did.
 
@@ -120,24 +120,24 @@ def written_by(
     for step in files.write:
         if step.new is not None and step.path in done.written and step.path not in kept:
             bits = stat.S_IMODE(done.written[step.path].status.st_mode)
-            on_disk[step.path] = File(step.new, step.conversion, bits)
+            on_disk[step.path] = RestoredFile(step.new, step.conversion, bits)
     if begun is not None:
         rest = (path for path in begun.paths if path not in on_disk and not path.endswith(ALONE))
-        return Written(on_disk | files_on_disk(wanted, rest, tree, Contents(store)))
+        return WrittenBefore(on_disk | files_on_disk(wanted, rest, tree, Contents(store)))
     safety = Side(store.reader, before)
     above = {parent for path in (*on_disk, *files.make_directories) for parent in parents(path)}
-    return Written(
+    return WrittenBefore(
         on_disk,
         existing=frozenset(d for d in above if d not in tree.made and not safety.may_have(d)),
     )
 
 
-def written_so_far(store: Store, request: RestoreRequest, begun: Unfinished) -> Written:
+def written_so_far(store: Store, request: RestoreRequest, begun: Unfinished) -> WrittenBefore:
     """Return what an interrupted restore has written."""
     paths = (path for path in begun.paths if not path.endswith(ALONE))
     with Writer(store.repo.root) as tree:
         files = files_on_disk(Side(store.reader, request.wanted), paths, tree, Contents(store))
-    return Written(
+    return WrittenBefore(
         files,
         begun.extent.made,
         bits=begun.extent.bits,
@@ -145,7 +145,7 @@ def written_so_far(store: Store, request: RestoreRequest, begun: Unfinished) -> 
     )
 
 
-def write_list(repo: Repository, extent: Extent, written: Written) -> Extent:
+def write_list(repo: Repository, extent: Extent, written: WrittenBefore) -> Extent:
     """Write the list of what a restore wrote, and return its extent with the name of that list.
     Raises what `write` raises.
     """
@@ -158,7 +158,9 @@ def write_list(repo: Repository, extent: Extent, written: Written) -> Extent:
 # ---------------------------------------------------------------- what is still there
 
 
-def completed(store: Store, objects: Objects, taken: Taken, written: Written) -> CompletedSnapshot:
+def completed(
+    store: Store, objects: Objects, taken: Taken, written: WrittenBefore
+) -> CompletedSnapshot:
     """Return a snapshot with those of the written paths that it could not see and nobody changed
     since.
 
@@ -208,8 +210,8 @@ def left(store: Store, objects: Objects, after: Snapshot, present: CompletedSnap
 
 
 def _unseen_files(
-    side: Side, taken: Taken, written: Written, contents: Contents, tree: Writer
-) -> tuple[dict[bytes, tuple[File, Stamp]], tuple[Kept, ...]]:
+    side: Side, taken: Taken, written: WrittenBefore, contents: Contents, tree: Writer
+) -> tuple[dict[bytes, tuple[RestoredFile, Stamp]], tuple[Kept, ...]]:
     """Return the written files that the snapshot lacks and that are unchanged, and those that are
     not.
     """
@@ -244,7 +246,7 @@ def _with_files(
     repo: Repository,
     objects: Objects,
     snapshot: Snapshot,
-    files: Mapping[bytes, File],
+    files: Mapping[bytes, RestoredFile],
     empty: list[bytes],
 ) -> Snapshot:
     """Return the snapshot with more files and empty directories; they count as untracked."""
@@ -270,7 +272,7 @@ def _with_files(
     )
 
 
-def _modes(files: Mapping[bytes, File]) -> Iterator[tuple[bytes, int]]:
+def _modes(files: Mapping[bytes, RestoredFile]) -> Iterator[tuple[bytes, int]]:
     """Yield the permissions that git does not record."""
     usual = USUAL_BITS | {ordinary(executable=False), ordinary(executable=True)}
     for path, file in files.items():
@@ -281,7 +283,7 @@ def _modes(files: Mapping[bytes, File]) -> Iterator[tuple[bytes, int]]:
 # ---------------------------------------------------------------- on the disk
 
 
-def write(repo: Repository, written: Written) -> str:
+def write(repo: Repository, written: WrittenBefore) -> str:
     """Write the list to its own file, complete and fsynced, and return the name. Raises DiskFull,
     GitcpError.
     """
@@ -323,7 +325,7 @@ def _write_fields(repo: Repository, name: str, fields: dict[str, object]) -> str
     return name
 
 
-def read(repo: Repository, extent: Extent) -> Written:
+def read(repo: Repository, extent: Extent) -> WrittenBefore:
     """Return what the restore with this extent wrote; without files if the list is
     missing or damaged.
     """
@@ -334,9 +336,9 @@ def read(repo: Repository, extent: Extent) -> Written:
         existing = frozenset(map(wire.decode_path, fields.get("standing", ())))
         made = (*extent.made, *map(wire.decode_path, fields.get("made", ())))
         bits = ((wire.decode_path(path), int(mode)) for path, mode in fields.get("bits", ()))
-        return Written(files, made, existing, (*extent.bits, *bits), rules)
+        return WrittenBefore(files, made, existing, (*extent.bits, *bits), rules)
     except (StoreDamaged, KeyError, TypeError, ValueError, AttributeError, OSError):
-        return Written(EMPTY, extent.made, bits=extent.bits, rules=rules)
+        return WrittenBefore(EMPTY, extent.made, bits=extent.bits, rules=rules)
 
 
 def _read_rules(repo: Repository, extent: Extent) -> OutsideRules | None:
@@ -364,16 +366,16 @@ def _decode_rules(field: Any) -> bytes | None:
     return None if field is None else wire.decode_path(field)
 
 
-def _encode(path: bytes, file: File) -> list[object]:
+def _encode(path: bytes, file: RestoredFile) -> list[object]:
     how = file.conversion
     conversion = [how.eol, how.ident, how.encoding, how.lfs, how.segments] if how else None
     return [wire.encode_path(path), file.entry.mode, file.entry.oid, file.bits, conversion]
 
 
-def _decode(row: list[Any]) -> tuple[bytes, File]:
+def _decode(row: list[Any]) -> tuple[bytes, RestoredFile]:
     encoded, mode, oid, bits, how = row
     path = wire.decode_path(encoded)
     conversion = Conversion(path, *how) if isinstance(how, list) else None
-    return path, File(
+    return path, RestoredFile(
         Entry(int(mode), Oid(str(oid))), conversion, None if bits is None else int(bits)
     )

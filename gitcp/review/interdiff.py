@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gitcp.errors import GitcpError
 from gitcp.git import trees
-from gitcp.history.chains import Lines
+from gitcp.history.chains import ChainLines
 from gitcp.model import FileChange, Oid
 from gitcp.review import links
 from gitcp.review.links import Commit
@@ -57,7 +57,7 @@ def since(
     base: Oid | None,
     now: Sequence[Commit],
     reviewed: Oid | None,
-    lines: Lines,
+    lines: ChainLines,
     steps: tuple[str, ...] | None,
 ) -> Since:
     """Compare the commits `now` with those up to `reviewed`."""
@@ -78,7 +78,9 @@ def _old_base(store: Store, base: Oid | None, reviewed: Oid) -> Oid | None:
         return None
 
 
-def _statuses(then: Sequence[Commit], now: Sequence[Commit], lines: Lines) -> list[CommitStatus]:
+def _statuses(
+    then: Sequence[Commit], now: Sequence[Commit], lines: ChainLines
+) -> list[CommitStatus]:
     unmatched = list(then)
     states: dict[Oid, str] = {}
     for same in (
@@ -105,12 +107,12 @@ def _same_subject(old: Commit, new: Commit) -> bool:
     return old.subject == new.subject
 
 
-def _patch(commit: Commit, lines: Lines) -> frozenset[object]:
+def _patch(commit: Commit, lines: ChainLines) -> frozenset[object]:
     """Return the effect of a commit in a form that survives a rebase."""
     return frozenset(_effect(change, lines) for change in commit.changes)
 
 
-def _effect(change: FileChange, lines: Lines) -> object:
+def _effect(change: FileChange, lines: ChainLines) -> object:
     line_sum = lines.change(change.old, change.new)
     return change.path, (change.old, change.new) if line_sum is None else line_sum
 
@@ -118,7 +120,7 @@ def _effect(change: FileChange, lines: Lines) -> object:
 Ends = tuple[Oid | None, Oid | None]
 
 
-def _files(store: Store, then: Ends, now: Ends, lines: Lines) -> tuple[FileDelta, ...]:
+def _files(store: Store, then: Ends, now: Ends, lines: ChainLines) -> tuple[FileDelta, ...]:
     before, after = (_changes(store, *ends) for ends in (then, now))
     deltas = []
     for path in sorted(before.keys() | after.keys()):
@@ -133,7 +135,7 @@ def _changes(store: Store, old: Oid | None, new: Oid | None) -> dict[bytes, File
     return {change.path: change for change in trees.diff(store.reader, a, b)}
 
 
-def _lines(change: FileChange | None, lines: Lines) -> Counter[object]:
+def _lines(change: FileChange | None, lines: ChainLines) -> Counter[object]:
     """Count the lines a change adds and removes. A binary file counts as its new entry."""
     if change is None:
         return Counter()

@@ -16,7 +16,7 @@ from gitcp.errors import BadValue
 from gitcp.git.repo import Repository
 from gitcp.history import history
 from gitcp.history.authors import is_restore
-from gitcp.history.chains import Chain, Lines
+from gitcp.history.chains import Chain, ChainLines
 from gitcp.model import FileChange, Oid
 from gitcp.store import Store
 from gitcp.value import Value
@@ -98,7 +98,7 @@ def merge_base(repo: Repository, one: Oid, other: Oid) -> Oid | None:
     return Oid(output) if output else None
 
 
-def find(commits: Sequence[Commit], chains: Sequence[Chain], lines: Lines) -> dict[Oid, Link]:
+def find(commits: Sequence[Commit], chains: Sequence[Chain], lines: ChainLines) -> dict[Oid, Link]:
     """Return the link of every commit that has one. Of several sessions, the most certain match
     wins, then the first.
     """
@@ -121,7 +121,7 @@ def _doubt(link: Link, restores: Container[Oid]) -> tuple[int, bool]:
     return list(How).index(link.how), all(each in restores for each in link.checkpoints)
 
 
-def _in_chain(commit: Commit, chain: Chain, lines: Lines) -> Link | None:
+def _in_chain(commit: Commit, chain: Chain, lines: ChainLines) -> Link | None:
     content = _by_content(commit, chain, lines)
     named_ids = {(name, int(number)) for name, number in TRAILERS.findall(commit.message)}
     indexes = tuple(
@@ -148,7 +148,7 @@ def _by_base(commit: Commit, chain: Chain) -> tuple[int, ...]:
     return tuple(n - 1 for n in range(1, len(bases)) if bases[n] == commit.oid != bases[n - 1])[:1]
 
 
-def _by_content(commit: Commit, chain: Chain, lines: Lines) -> _Match | None:
+def _by_content(commit: Commit, chain: Chain, lines: ChainLines) -> _Match | None:
     """Match all changed paths of a commit, or at least half of them."""
     matches = [_path(change, chain, lines) for change in commit.changes]
     matched = [each for each in matches if each is not None]
@@ -163,7 +163,7 @@ def _by_content(commit: Commit, chain: Chain, lines: Lines) -> _Match | None:
     )
 
 
-def _path(change: FileChange, chain: Chain, lines: Lines) -> _Match | None:
+def _path(change: FileChange, chain: Chain, lines: ChainLines) -> _Match | None:
     versions = chain.versions.get(change.path, [])[-MOST_VERSIONS:]
     for last in range(1, len(versions)):
         if versions[last].entry == change.new:
@@ -181,7 +181,7 @@ def _path(change: FileChange, chain: Chain, lines: Lines) -> _Match | None:
     return _partly(change, chain, lines)
 
 
-def _partly(change: FileChange, chain: Chain, lines: Lines) -> _Match | None:
+def _partly(change: FileChange, chain: Chain, lines: ChainLines) -> _Match | None:
     """Match a path if at least half of its added lines came from the session."""
     added = set(lines.added(change.old, change.new))
     versions, missing, indexes = (

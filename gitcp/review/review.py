@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from gitcp import wire
 from gitcp.history import activity, authors, diffstat
 from gitcp.history.activity import Activity, CommandRun
-from gitcp.history.chains import Chain, Lines, load
+from gitcp.history.chains import Chain, ChainLines, load
 from gitcp.history.diffstat import FileStat
 from gitcp.model import Checkpoint, Oid, Trigger
 from gitcp.policy.settings import Settings
@@ -117,7 +117,7 @@ def build(store: Store, scope: ReviewRange, policy: Settings, *, diffs: bool = F
     """
     commits = links.commits(store, scope.base, scope.head)
     chains = load(store, store.base_tree(scope.base), scope.session)
-    lines = Lines(store)
+    lines = ChainLines(store)
     linked = links.find(commits, chains, lines)
     names = {summary.commit: str(summary.id) for chain in chains for summary in chain.summaries}
     parts = [(chain, _part(chain, commits, linked, scope)) for chain in chains]
@@ -238,7 +238,7 @@ def _steps(
     for commit, link in linked_commits.items():
         for oid in link.checkpoints:
             commits.setdefault(oid, []).append(commit)
-    line = authors.Line(store)
+    line = authors.WorktreeHistory(store)
     for checkpoint, step_activity, counted in zip(checkpoints, activities, stats, strict=True):
         by = authors.others(line.changed_by(checkpoint), checkpoint.id.session)
         files = tuple(replace(file, by=str(by.get(file.path, ""))) for file in counted)

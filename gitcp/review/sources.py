@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from gitcp.errors import GitFailed
 from gitcp.history.authors import is_restore
-from gitcp.history.chains import Chain, Lines
+from gitcp.history.chains import Chain, ChainLines
 from gitcp.model import Entry, Oid
 from gitcp.review.links import Commit, Link
 from gitcp.review.page_diff import PageDiff, page_diffs
@@ -42,7 +42,7 @@ def diffs(
     commits: Sequence[Commit],
     linked: Mapping[Oid, Link],
     chains: Sequence[Chain],
-    lines: Lines,
+    lines: ChainLines,
 ) -> list[SourcedDiff]:
     """Return the diff of each commit with its parent; an empty one for a merge, and where a tree is
     missing. All are empty if git cannot read everything.
@@ -85,7 +85,7 @@ def _writers(link: Link | None, chains: Sequence[Chain]) -> tuple[_Writers, ...]
 
 
 def _sourced(
-    commit: Commit, page_diff: PageDiff, writers: Sequence[_Writers], lines: Lines
+    commit: Commit, page_diff: PageDiff, writers: Sequence[_Writers], lines: ChainLines
 ) -> SourcedDiff:
     paths = {display(change.path): change.path for change in commit.changes}
     files = []
@@ -100,7 +100,7 @@ Origins = dict[tuple[str, str], str]
 """The id of the last checkpoint that added ("+") or removed ("-") a line."""
 
 
-def _origins(path: bytes, writers: Sequence[_Writers], lines: Lines) -> Origins:
+def _origins(path: bytes, writers: Sequence[_Writers], lines: ChainLines) -> Origins:
     origins: Origins = {}
     for each in writers:
         for before, version in pairwise(each.chain.versions.get(path, [])):
@@ -114,7 +114,7 @@ def _origins(path: bytes, writers: Sequence[_Writers], lines: Lines) -> Origins:
     return origins
 
 
-def _changed(old: Entry | None, new: Entry | None, lines: Lines) -> Iterator[tuple[str, str]]:
+def _changed(old: Entry | None, new: Entry | None, lines: ChainLines) -> Iterator[tuple[str, str]]:
     for sign, changed in zip(SIGNS, (lines.added(old, new), lines.added(new, old)), strict=True):
         yield from ((sign, decoded(line)) for line in changed)
 

@@ -43,7 +43,7 @@ class ViewStep(Value):
     skipped: tuple[str, ...]
 
 
-class Story(Value):
+class ViewStory(Value):
     """Checkpoints of one session, oldest first. The first one includes all earlier messages.
     `withheld` lists the files that are only named, with git's filters. `root` is the working tree,
     below which agents name files by absolute paths.
@@ -56,7 +56,7 @@ class Story(Value):
     root: str = ""
 
 
-def story(store: Store, after: Oid | None, last: Oid, *, leaves: bool = False) -> Story:
+def story(store: Store, after: Oid | None, last: Oid, *, leaves: bool = False) -> ViewStory:
     """Return the story of the checkpoints after `after` (None: from the start) up to `last`. If it
     `leaves` the machine, files that git filters in commits are named and not shown.
 
@@ -78,7 +78,7 @@ def story(store: Store, after: Oid | None, last: Oid, *, leaves: bool = False) -
     ]
     withheld = filtered.lines(drivers)
     root = display(os.fsencode(store.repo.root))
-    return Story(chain[-1].id.session, _title(chain[-1], steps), tuple(steps), withheld, root)
+    return ViewStory(chain[-1].id.session, _title(chain[-1], steps), tuple(steps), withheld, root)
 
 
 def _pairs(store: Store, chain: Sequence[Checkpoint]) -> Iterator[tuple[Oid | None, Oid]]:
@@ -107,12 +107,12 @@ def _step(checkpoint: Checkpoint, tags: tuple[str, ...], turn: Turn, diff: PageD
     return ViewStep(checkpoint, title, tags, turn, diff.files, others, skipped)
 
 
-def texts(story: Story) -> bytes:
+def texts(story: ViewStory) -> bytes:
     """Return all text of a story, for a scanner."""
     return _encoded("\n".join(_texts(story)))
 
 
-def findings(story: Story, sieve: Sieve = OURS) -> tuple[Finding, ...]:
+def findings(story: ViewStory, sieve: Sieve = OURS) -> tuple[Finding, ...]:
     """Return the secrets in a story, once for each checkpoint and place.
 
     Everything is scanned at once, and text by text only if something was found: nearly always
@@ -130,12 +130,12 @@ def findings(story: Story, sieve: Sieve = OURS) -> tuple[Finding, ...]:
     return tuple(unique.values())
 
 
-def redacted(story: Story, sieve: Sieve = OURS) -> Story:
+def redacted(story: ViewStory, sieve: Sieve = OURS) -> ViewStory:
     """Return the story with every secret replaced by `[REDACTED:rule]`, except allowed ones."""
     return mapped(story, checkpoint_scan.Cleaner(sieve, [texts(story)]))
 
 
-def _parts(story: Story, step: ViewStep) -> Iterator[tuple[str, bytes, object]]:
+def _parts(story: ViewStory, step: ViewStep) -> Iterator[tuple[str, bytes, object]]:
     yield "conversation", b"", step.turn
     for patch in step.patches:
         yield "file", patch.path.encode("utf-8"), patch

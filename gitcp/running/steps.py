@@ -21,14 +21,14 @@ from gitcp.saving import save
 from gitcp.saving.save import Records, Saved, SaveRequest
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import settings
-from gitcp.state.steps import Result, Results
+from gitcp.state.steps import Results, StepResult
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree import reading
 from gitcp.worktree.paths import display
 
 
-class Verdict(StrEnum):
+class StepVerdict(StrEnum):
     """What becomes of a step: it runs, it runs if a step before it gets another result, or its
     recorded result is used.
     """
@@ -42,7 +42,7 @@ class PlannedStep(Value):
     """A step in a plan. `reasons` say why it would run, empty if it would not."""
 
     step: StepName
-    verdict: Verdict
+    verdict: StepVerdict
     reasons: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class StepPlan(Value):
     @property
     def affected(self) -> tuple[StepName, ...]:
         """The steps that would run, or would run if a result changes."""
-        return tuple(each.step for each in self.steps if each.verdict is not Verdict.SKIP)
+        return tuple(each.step for each in self.steps if each.verdict is not StepVerdict.SKIP)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps)) or f"session {self.session} has no steps"
@@ -120,7 +120,7 @@ class StepCache:
 
 def plan(
     session: str,
-    find: Callable[[StepName], Result | None],
+    find: Callable[[StepName], StepResult | None],
     wanted: Mapping[StepName, str | None],
     checksum: Callable[[bytes], str | None],
     *,
@@ -144,13 +144,15 @@ def plan(
             own += _own_reasons(result, checksum)
         upstream = _upstream_reasons(result, find, planned) if result else ([], [])
         own += upstream[0]
-        verdict = Verdict.RUN if own else Verdict.IF_CHANGED if upstream[1] else Verdict.SKIP
+        verdict = (
+            StepVerdict.RUN if own else StepVerdict.IF_CHANGED if upstream[1] else StepVerdict.SKIP
+        )
         planned[step] = PlannedStep(step, verdict, tuple(own or upstream[1]))
     return StepPlan(session, tuple(planned.values()))
 
 
 def _in_order(
-    wanted: Mapping[StepName, str | None], find: Callable[[StepName], Result | None]
+    wanted: Mapping[StepName, str | None], find: Callable[[StepName], StepResult | None]
 ) -> Iterator[StepName]:
     """Yield steps and all they depend on, each once, after what it depends on."""
     begun: set[StepName] = set()
@@ -170,7 +172,7 @@ def _in_order(
             yield step
 
 
-def _own_reasons(result: Result, checksum: Callable[[bytes], str | None]) -> Iterator[str]:
+def _own_reasons(result: StepResult, checksum: Callable[[bytes], str | None]) -> Iterator[str]:
     if result.invalidated:
         yield "it was invalidated"
     for path, recorded in result.files.items():
@@ -180,15 +182,15 @@ def _own_reasons(result: Result, checksum: Callable[[bytes], str | None]) -> Ite
 
 
 def _upstream_reasons(
-    result: Result,
-    find: Callable[[StepName], Result | None],
+    result: StepResult,
+    find: Callable[[StepName], StepResult | None],
     planned: Mapping[StepName, PlannedStep],
 ) -> tuple[list[str], list[str]]:
     """Return the reasons to run because of other results, and because of steps that would run."""
     certain, possible = [], []
     for step, used in result.depends.items():
         upstream = find(step)
-        if step in planned and planned[step].verdict is not Verdict.SKIP:
+        if step in planned and planned[step].verdict is not StepVerdict.SKIP:
             possible.append(f"it depends on step {str(step)!r}")
         elif upstream is not None and upstream.checksum != used:
             certain.append(f"step {str(step)!r} has another result")
@@ -215,7 +217,7 @@ def plan_session(
 
 def check(
     store: Store, session: str, request: StepRequest, known: StepCache
-) -> tuple[Result | None, PlannedStep]:
+) -> tuple[StepResult | None, PlannedStep]:
     """Return the recorded result of a step, and whether it has to run. Raises Refused if a step
     that it names has not run, or would have to run again.
     """
@@ -230,7 +232,7 @@ def check(
     )
     planned = {each.step: each for each in made.steps}
     for step in request.depends:
-        if planned[step].verdict is not Verdict.SKIP:
+        if planned[step].verdict is not StepVerdict.SKIP:
             raise Refused(
                 f"step {str(request.step)!r} depends on step {str(step)!r}, which has to run "
                 f"first ({', '.join(planned[step].reasons)}): nothing was run",
@@ -250,10 +252,10 @@ def _results(store: Store, session: str, known: StepCache) -> Results:
 def record(
     store: Store,
     request: StepRequest,
-    result: Result,
+    result: StepResult,
     used: Mapping[StepName, str],
     known: StepCache,
-) -> Result:
+) -> StepResult:
     """Return the result to record, with what the step used and the files it wrote. Raises BadValue
     if one of these is missing.
     """

@@ -27,9 +27,9 @@ from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import effects, journal, programs, run_journal, settings
 from gitcp.state.masking import command as maskable
 from gitcp.state.note import inherited
-from gitcp.state.programs import Running
+from gitcp.state.programs import RunningProgram
 from gitcp.state.run_journal import Transaction
-from gitcp.state.steps import Result
+from gitcp.state.steps import StepResult
 from gitcp.store import Store, one_line
 from gitcp.value import Value, replace
 
@@ -45,7 +45,7 @@ class OpenTransaction(Value):
     lock: int
     unread: save.Unread | None = None
     appends: tuple[bytes, ...] = ()
-    program: Running | None = None
+    program: RunningProgram | None = None
 
 
 class Failure(Value):
@@ -108,7 +108,7 @@ def begin(store: Store, request: TransactionRequest) -> OpenTransaction:
 
 
 def succeed(
-    store: Store, opened: OpenTransaction, run: Run, result: Result | None = None
+    store: Store, opened: OpenTransaction, run: Run, result: StepResult | None = None
 ) -> Checkpoint:
     """Close the transaction, and record its success as a checkpoint, with the step's result if it
     was a step.

@@ -166,7 +166,7 @@ def _by_session(
     since = max([state.scanned, *(line.time for line in logged if line.mark == tool_log.SAME)])
     running = draft.trigger is Trigger.MANUAL
 
-    def claims(lines: Iterable[tool_log.Line]) -> dict[bytes, SessionClaim]:
+    def claims(lines: Iterable[tool_log.LoggedCall]) -> dict[bytes, SessionClaim]:
         root = os.fsencode(store.repo.root)
         known = works(lines, running=running)
         return _Evidence(known, since, root, taken, store.reader).claims(changes)
@@ -184,7 +184,7 @@ def _by_session(
 # ---------------------------------------------------------------- tool calls
 
 
-def works(lines: Iterable[tool_log.Line], *, running: bool) -> list[Work]:
+def works(lines: Iterable[tool_log.LoggedCall], *, running: bool) -> list[Work]:
     """Return the tool calls in a log. One without an end may never have begun: an agent asks
     before it runs a command. `running`: it is certain that they run. An edit that did happen did.
     """
@@ -203,7 +203,7 @@ def works(lines: Iterable[tool_log.Line], *, running: bool) -> list[Work]:
 class _Begin(NamedTuple):
     """The begin of a call, when it was asked for, and the files that it names."""
 
-    line: tool_log.Line
+    line: tool_log.LoggedCall
     asked: int
     before: Mapping[bytes, Seen]
 
@@ -230,7 +230,7 @@ class _Log:
     def __init__(self) -> None:
         self.done: list[Work] = []
         self._begun: dict[Key, _Begin] = {}
-        self._asked: dict[Key, tool_log.Line] = {}
+        self._asked: dict[Key, tool_log.LoggedCall] = {}
         self._seen: dict[tuple[str, Key], Mapping[bytes, Seen]] = {}
         self._last: dict[Session, int] = {}
 
@@ -238,7 +238,7 @@ class _Log:
         """Return the begins of the calls that have not ended."""
         return self._begun.values()
 
-    def add(self, line: tool_log.Line) -> None:
+    def add(self, line: tool_log.LoggedCall) -> None:
         """Read the next line."""
         key = (line.session, line.call)
         if line.mark in (tool_log.BEFORE, tool_log.AFTER):
@@ -256,7 +256,7 @@ class _Log:
                 self.done.append(self._begun.pop(key).work(line.time, certain=False))
         self._last[line.session] = line.time
 
-    def _end(self, end: tool_log.Line, key: Key) -> None:
+    def _end(self, end: tool_log.LoggedCall, key: Key) -> None:
         """Read the end of a call. One that failed changed no path that it names; one whose begin is
         not logged began after the session's event before.
         """
@@ -265,7 +265,7 @@ class _Log:
         is_known = begin is not None or asked is not None
         if begin is None:
             start = asked.time if asked else self._last.get(end.session, 0)
-            line = tool_log.Line(tool_log.BEGIN, start, end.session, end.call, end.paths)
+            line = tool_log.LoggedCall(tool_log.BEGIN, start, end.session, end.call, end.paths)
             begin = _Begin(line, start if asked else end.time, EMPTY)
         paths = end.paths if end.paths is not None else begin.line.paths
         if end.mark != tool_log.FAILED or paths is None:

@@ -18,7 +18,7 @@ from typing import Any
 from gitcp import readme, wire
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import refs, trees
-from gitcp.git.write_ahead_log import Move, Write
+from gitcp.git.write_ahead_log import LoggedWrite, Move
 from gitcp.model import (
     FILE,
     Agent,
@@ -87,7 +87,7 @@ def decode(data: bytes) -> Recorded:
         raise StoreDamaged(f"gitcp/ahead has something that is no write: {error!r}") from None
 
 
-def commit(store: Store, session: str, writes: Sequence[Write]) -> Iterator[Checkpoint]:
+def commit(store: Store, session: str, writes: Sequence[LoggedWrite]) -> Iterator[Checkpoint]:
     """Yield a checkpoint for each write, on top of the session's last one. The caller holds the
     store's lock, and moves the ref. Writes objects only. Raises StoreDamaged.
     """

@@ -44,7 +44,7 @@ from gitcp.worktree.paths import skip_line
 from gitcp.worktree.snapshot import Limits, PartialScan, Taken, known, take
 
 if TYPE_CHECKING:
-    from gitcp.state.steps import Result
+    from gitcp.state.steps import StepResult
 
 TRIES = 5
 
@@ -72,7 +72,7 @@ class Records(Value):
     reverted: Span | None = None
     run: Run | None = None
     step: StepName | None = None
-    results: tuple[Result, ...] = ()
+    results: tuple[StepResult, ...] = ()
     compensated: Mapping[str, str] = EMPTY
     state: State | None = None
 
@@ -259,7 +259,7 @@ class Look(NamedTuple):
     """A scan, and what the programs of this process had written before it."""
 
     scanned: Scanned
-    mark: programs.Mark | None
+    mark: programs.ProgramMark | None
 
 
 def look(store: Store, cwd: Path, limits: Limits) -> Look:

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Iterator
 from gitcp import adapters, clock, regular, wire
 from gitcp.adapters.base import Found, Message
 from gitcp.errors import GitcpError
-from gitcp.policy.events import Call
+from gitcp.policy.events import EventCall
 from gitcp.state import tool_log
-from gitcp.state.tool_log import Line, changed_paths
+from gitcp.state.tool_log import LoggedCall, changed_paths
 from gitcp.store import Store
 
 TAIL = 1 << 20
@@ -24,7 +24,7 @@ MILLISECOND = 1_000_000
 """Agents cut times to milliseconds: a call may have ended so many nanoseconds after its time."""
 
 
-def lines(store: Store, since: int, logged: Collection[tuple[str, str]]) -> Iterator[Line]:
+def lines(store: Store, since: int, logged: Collection[tuple[str, str]]) -> Iterator[LoggedCall]:
     """Yield the tool calls of this directory's conversations that were written to after `since`
     (nanoseconds), as lines of the log, except of sessions whose hooks `logged` theirs.
     """
@@ -49,7 +49,7 @@ def _messages(conversation: Found) -> Iterable[Message]:
         return ()
 
 
-def _calls(conversation: Found, messages: Iterable[Message], root: str) -> Iterator[Line]:
+def _calls(conversation: Found, messages: Iterable[Message], root: str) -> Iterator[LoggedCall]:
     key = (conversation.agent, conversation.session_id)
     named: dict[str | None, tuple[bytes, ...] | None] = {}
     for message in messages:
@@ -61,16 +61,16 @@ def _calls(conversation: Found, messages: Iterable[Message], root: str) -> Itera
             paths = _paths(message, root)
             if paths != ():
                 named[message.call] = paths
-                yield Line(tool_log.BEGIN, time, key, call, paths)
+                yield LoggedCall(tool_log.BEGIN, time, key, call, paths)
         elif message.role == "tool" and message.call in named:
             mark = tool_log.FAILED if message.failed else tool_log.DONE
-            yield Line(mark, time + MILLISECOND, key, call, named.pop(message.call))
+            yield LoggedCall(mark, time + MILLISECOND, key, call, named.pop(message.call))
 
 
 def _paths(message: Message, root: str) -> tuple[bytes, ...] | None:
     """Return the paths in the working tree that a call changes; None if it may change any."""
     fields = wire.parse_line(message.text.encode("utf-8", "replace"))
-    call = Call({"tool": message.tool, "args": fields if fields is not None else message.text})
+    call = EventCall({"tool": message.tool, "args": fields if fields is not None else message.text})
     try:
         paths = changed_paths(call)
         inside = [tool_log.relative(path, root, root) for path in paths or ()]

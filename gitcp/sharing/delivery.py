@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from gitcp.errors import GitcpError, StoreDamaged
 from gitcp.git import promised, remote
-from gitcp.git.remote import FEW, Update
+from gitcp.git.remote import FEW, RemoteUpdate
 from gitcp.model import Oid
 from gitcp.secrets.checkpoint_scan import Sieve
 from gitcp.sharing import catalogue, host_checks, remote_refs
@@ -71,7 +71,7 @@ class Delivery:
         self._store, self._to, self._refs, self._sieve, self._pace = store, to, refs, sieve, pace
         self._lines: Lines | None = None
 
-    def send(self, sessions: Mapping[str, Update], tags: Sequence[Update]) -> Delivered:
+    def send(self, sessions: Mapping[str, RemoteUpdate], tags: Sequence[RemoteUpdate]) -> Delivered:
         """Push sessions, by name, and tags, and write the catalogue. Without either, only the
         catalogue is repaired.
 
@@ -81,14 +81,16 @@ class Delivery:
         names = {update.ref: name for name, update in sessions.items()}
         return self._send([*sessions.values(), *tags], names)
 
-    def delete(self, sessions: Mapping[str, Iterable[Update]], tags: Sequence[Update]) -> Delivered:
+    def delete(
+        self, sessions: Mapping[str, Iterable[RemoteUpdate]], tags: Sequence[RemoteUpdate]
+    ) -> Delivered:
         """Delete all refs of sessions, by name, and tags, with what the catalogue says of them.
         Raises GitFailed if the remote cannot be reached.
         """
         names = {update.ref: name for name, updates in sessions.items() for update in updates}
         return self._send([*itertools.chain(*sessions.values()), *tags], names)
 
-    def _send(self, updates: Sequence[Update], names: Mapping[str, str]) -> Delivered:
+    def _send(self, updates: Sequence[RemoteUpdate], names: Mapping[str, str]) -> Delivered:
         refused: dict[str, str] = {}
         problem = ""
         for start in range(0, max(len(updates), 1), remote.AT_ONCE - 1):
@@ -98,7 +100,7 @@ class Delivery:
                 problem = delivered.catalogue
         return Delivered(refused, problem)
 
-    def _sized(self, updates: Sequence[Update]) -> Iterator[list[Update]]:
+    def _sized(self, updates: Sequence[RemoteUpdate]) -> Iterator[list[RemoteUpdate]]:
         """Yield the updates of each push: in halves while they are too large together, and a single
         session in several steps.
         """
@@ -111,7 +113,7 @@ class Delivery:
         else:
             yield from ([step] for step in self._steps(updates[0]))
 
-    def _is_small(self, updates: Sequence[Update]) -> bool:
+    def _is_small(self, updates: Sequence[RemoteUpdate]) -> bool:
         """Return whether a push of these is within the limit. A tag adds nothing to its session,
         which is sent before it, and what is deleted is not sent.
         """
@@ -121,25 +123,25 @@ class Delivery:
             return True
         return remote.size_of(repo, large) <= LARGEST
 
-    def _steps(self, update: Update) -> Iterator[Update]:
+    def _steps(self, update: RemoteUpdate) -> Iterator[RemoteUpdate]:
         """Yield moves of one ref along its chain, each as far as the limit allows, but at least by
         one checkpoint.
         """
         tip, old, last = update.new, update.old, None
         chain = [node.commit for node in self._store.history(tip)][::-1] if tip else []
         for commit in chain[chain.index(old) + 1 if old in chain else 0 :]:
-            if last and not self._is_small([Update(update.ref, commit, old)]):
-                yield Update(update.ref, last, old)
+            if last and not self._is_small([RemoteUpdate(update.ref, commit, old)]):
+                yield RemoteUpdate(update.ref, last, old)
                 old = last
             last = commit
-        yield Update(update.ref, update.new, old)
+        yield RemoteUpdate(update.ref, update.new, old)
 
-    def _batch(self, updates: Sequence[Update], names: Mapping[str, str]) -> Delivered:
+    def _batch(self, updates: Sequence[RemoteUpdate], names: Mapping[str, str]) -> Delivered:
         """Push one batch with the catalogue that describes it."""
         moved = {names[each.ref]: each for each in updates if each.ref in names and each.new}
         deleted = {names[each.ref] for each in updates if each.ref in names and not each.new}
         entries = dict(self._entries(moved))
-        reason, listing = "", tuple[Update, ...]()
+        reason, listing = "", tuple[RemoteUpdate, ...]()
         try:
             listing = self._catalogue(entries, deleted)
         except GitcpError as error:
@@ -154,13 +156,13 @@ class Delivery:
             reason = self._again(current, reason)
         return Delivered(refused, reason)
 
-    def _entries(self, moved: Mapping[str, Update]) -> Iterator[tuple[str, CatalogueEntry]]:
+    def _entries(self, moved: Mapping[str, RemoteUpdate]) -> Iterator[tuple[str, CatalogueEntry]]:
         for name, update in moved.items():
             if update.new:
                 with suppress(StoreDamaged):
                     yield name, catalogue.describe(self._store, name, update.new, self._sieve)
 
-    def _push(self, updates: Sequence[Update]) -> dict[str, str]:
+    def _push(self, updates: Sequence[RemoteUpdate]) -> dict[str, str]:
         """Push; if a host refuses all of many refs, try a few: it may allow no more at once."""
         if not updates:
             return {}
@@ -178,7 +180,9 @@ class Delivery:
             refused = {ref: why for ref, why in refused.items() if ref not in _refs(few)} | answers
         return refused
 
-    def _without_bad(self, updates: Sequence[Update], refused: dict[str, str]) -> dict[str, str]:
+    def _without_bad(
+        self, updates: Sequence[RemoteUpdate], refused: dict[str, str]
+    ) -> dict[str, str]:
         """Push again without the refs that have an object which the host's checks refuse: it
         refuses all others with them.
         """
@@ -197,9 +201,9 @@ class Delivery:
 
     def _note(
         self,
-        sent: Mapping[str, Update],
+        sent: Mapping[str, RemoteUpdate],
         deleted: Collection[str],
-        listing: Sequence[Update],
+        listing: Sequence[RemoteUpdate],
         refused: Mapping[str, str],
     ) -> None:
         """Remember what the remote has now, for the next batch."""
@@ -210,7 +214,7 @@ class Delivery:
             if each.ref not in refused:
                 self._took(each)
 
-    def _took(self, listing: Update) -> None:
+    def _took(self, listing: RemoteUpdate) -> None:
         self._refs = replace(self._refs, catalogue=listing.new)
         self._lines = None
         if listing.new:
@@ -224,7 +228,7 @@ class Delivery:
         deleted: Collection[str] = (),
         *,
         descends: bool = False,
-    ) -> tuple[Update, ...]:
+    ) -> tuple[RemoteUpdate, ...]:
         """Return how the catalogue has to move, () if it is right. `descends`: the host takes only
         a commit whose parent is the one that it has. What cannot be read is replaced.
         """
@@ -240,7 +244,7 @@ class Delivery:
             return ()
         parent = base if descends else None
         new = catalogue.write(self._store, lines, changes, base, self._sieve, parent=parent)
-        return (Update(self._to.catalogue, new, old),)
+        return (RemoteUpdate(self._to.catalogue, new, old),)
 
     def _again(self, sent: Mapping[str, CatalogueEntry], reason: str) -> str:
         """Write the catalogue after it failed for a reason: on top of what is there now, if that
@@ -274,5 +278,5 @@ def _without(
     return {name: value for name, value in sessions.items() if name not in deleted}
 
 
-def _refs(updates: Sequence[Update]) -> frozenset[str]:
+def _refs(updates: Sequence[RemoteUpdate]) -> frozenset[str]:
     return frozenset(update.ref for update in updates)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from gitcp import safe
 from gitcp.errors import GitFailed
 from gitcp.git import trees
-from gitcp.git.remote import Update
+from gitcp.git.remote import RemoteUpdate
 from gitcp.model import Oid
 from gitcp.store import Store
 from gitcp.value import Value
@@ -23,20 +23,20 @@ FSCK_REASON = re.compile(r"object ([0-9a-f]{40,64}): (\w+: [^;)]*)")
 CHECKED = "it checks objects with git's fsck, and refuses"
 
 
-class Refused(Value):
+class RefusedObject(Value):
     """An object that a host refused, and why."""
 
     oid: Oid
     why: str
 
 
-def refused(reasons: Iterable[str]) -> Refused | None:
+def refused(reasons: Iterable[str]) -> RefusedObject | None:
     """Return the first object that a host's answers name, None if it refused for another reason."""
     match = next(filter(None, map(FSCK_REASON.search, reasons)), None)
-    return match and Refused(Oid(match[1]), match[2].strip())
+    return match and RefusedObject(Oid(match[1]), match[2].strip())
 
 
-def holders(store: Store, updates: Iterable[Update], bad: Refused) -> dict[str, str]:
+def holders(store: Store, updates: Iterable[RemoteUpdate], bad: RefusedObject) -> dict[str, str]:
     """Return the refs that would send an object, each with the reason in words. Raises
     StoreDamaged.
     """
@@ -56,7 +56,7 @@ def path_in(reason: str) -> str | None:
     return path if rest and not start and not path.startswith("the directory ") else None
 
 
-def _path(store: Store, update: Update, oid: Oid) -> bytes | None:
+def _path(store: Store, update: RemoteUpdate, oid: Oid) -> bytes | None:
     """Return the path by which git found an object in what a ref sends, None if it is not in it."""
     asked = [*([update.new] if update.new else []), *([f"^{update.old}"] if update.old else [])]
     try:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from gitcp.errors import RevisionNotFound
 from gitcp.git import partial_clone, trees
 from gitcp.git.objects import Objects
-from gitcp.git.partial_clone import Aside, LazyReader
+from gitcp.git.partial_clone import LazyReader, RepositoryAside
 from gitcp.history import revisions
 from gitcp.model import RESERVED, TREE, Oid
 from gitcp.sharing import fetch
@@ -50,7 +50,7 @@ def find_store(store: Store, text: str) -> Store | None:
     return None
 
 
-def _open_store(aside: Aside) -> Store:
+def _open_store(aside: RepositoryAside) -> Store:
     store = Store(aside)
     store.objects = Objects(aside, reader=LazyReader)
     return store
@@ -58,7 +58,7 @@ def _open_store(aside: Aside) -> Store:
 
 def _fetch_blobs(store: Store, tip: Oid) -> None:
     """Fetch the blobs that a listing reads."""
-    assert isinstance(store.repo, Aside)
+    assert isinstance(store.repo, RepositoryAside)
     blobs = dict.fromkeys(
         oid for node in store.history(tip) for oid in _metadata_blobs(store, node.root)
     )

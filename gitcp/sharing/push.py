@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.git import refs
-from gitcp.git.remote import Update
+from gitcp.git.remote import RemoteUpdate
 from gitcp.model import CheckpointId, Oid
 from gitcp.secrets import checkpoint_scan, known_secrets
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
@@ -268,8 +268,8 @@ def _push(store: Store, agreed: PushPlan, pace: Pace) -> PushReport:
         raise _diverged(agreed.remote, diverged)
     sieve = Sieve(agreed.allowed)
     delivered = Delivery(store, agreed.remote, agreed.listed, sieve, pace).send(
-        {i.name: Update(i.ref, i.new, i.old) for i in agreed.sending if i.kind == "session"},
-        [Update(i.ref, i.new, i.old) for i in agreed.sending if i.kind == "tag"],
+        {i.name: RemoteUpdate(i.ref, i.new, i.old) for i in agreed.sending if i.kind == "session"},
+        [RemoteUpdate(i.ref, i.new, i.old) for i in agreed.sending if i.kind == "tag"],
     )
     refused = delivered.refused
     sent = tuple(item for item in agreed.sending if item.ref not in refused)

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from gitcp.errors import GitcpError, GitFailed, Refused, RevisionAmbiguous, RevisionNotFound
 from gitcp.git import refs
-from gitcp.git.remote import Update
+from gitcp.git.remote import RemoteUpdate
 from gitcp.model import Oid
 from gitcp.secrets.checkpoint_scan import Sieve
 from gitcp.sharing import catalogue, remote_refs
@@ -47,7 +47,7 @@ class Deletion(Value):
     entry: CatalogueEntry | None = None
 
 
-class DeletePlan(Value):
+class RemoteDeletePlan(Value):
     """The sessions that would be deleted on a remote, whose refs were `listed`."""
 
     remote: Remote
@@ -55,7 +55,7 @@ class DeletePlan(Value):
     deletions: tuple[Deletion, ...]
 
 
-class DeleteReport(Value):
+class RemoteDeleteReport(Value):
     """The deleted sessions; the refs that the remote refused to delete, with its reasons; and why
     its catalogue was not updated, "" if it was.
     """
@@ -65,7 +65,9 @@ class DeleteReport(Value):
     catalogue: str = ""
 
 
-def plan(store: Store, to: Remote, sessions: Iterable[str], *, force: bool = False) -> DeletePlan:
+def plan(
+    store: Store, to: Remote, sessions: Iterable[str], *, force: bool = False
+) -> RemoteDeletePlan:
     """Plan to delete sessions, named by unique prefixes. Writes nothing; with `force`, the objects
     of the remote's catalogue.
 
@@ -83,10 +85,10 @@ def plan(store: Store, to: Remote, sessions: Iterable[str], *, force: bool = Fal
     deletions = (
         _deletion(store, listed, name, chains[name], alone, entries.get(name)) for name in names
     )
-    return DeletePlan(to, listed, tuple(deletions))
+    return RemoteDeletePlan(to, listed, tuple(deletions))
 
 
-def delete(store: Store, agreed: DeletePlan, pace: Pace | None = None) -> DeleteReport:
+def delete(store: Store, agreed: RemoteDeletePlan, pace: Pace | None = None) -> RemoteDeleteReport:
     """Delete on the remote as planned, and update its catalogue. `pace` is by default at most six
     pushes a minute.
 
@@ -104,11 +106,11 @@ def delete(store: Store, agreed: DeletePlan, pace: Pace | None = None) -> Delete
     finally:
         store.writer.release()
     deleted = (each.session for each in agreed.deletions if not done.refused.keys() & each.refs)
-    return DeleteReport(tuple(deleted), done.refused, done.catalogue)
+    return RemoteDeleteReport(tuple(deleted), done.refused, done.catalogue)
 
 
-def _updates(values: Mapping[str, Oid]) -> list[Update]:
-    return [Update(ref, None, value) for ref, value in values.items()]
+def _updates(values: Mapping[str, Oid]) -> list[RemoteUpdate]:
+    return [RemoteUpdate(ref, None, value) for ref, value in values.items()]
 
 
 def _expand(to: Remote, listed: RemoteRefs, given: str) -> str:

@@ -27,7 +27,7 @@ class Inserted(NamedTuple):
     text: str
 
 
-class Conversion(Value):
+class ConversionRecord(Value):
     """A conversion: from the session `source_session` of the agent `source` to the session
     `session_id` of `agent`. `items` is the number of messages converted, `began` the
     time of the first conversion into that session, `ended` that of the last message converted (None
@@ -56,7 +56,7 @@ CODEC = Codec(
 )
 
 
-def last(repo: Repository, source: str, session: str | None, agent: str) -> Conversion | None:
+def last(repo: Repository, source: str, session: str | None, agent: str) -> ConversionRecord | None:
     """Return the last conversion of a session to an agent, None if there is none."""
     same = (
         each
@@ -66,7 +66,7 @@ def last(repo: Repository, source: str, session: str | None, agent: str) -> Conv
     return next(same, None)
 
 
-def entries(repo: Repository) -> tuple[Conversion, ...]:
+def entries(repo: Repository) -> tuple[ConversionRecord, ...]:
     """Return all conversions, oldest first. Lines that cannot be read are skipped."""
     try:
         lines = read_own(repo.store_dir / NAME).splitlines()
@@ -75,7 +75,7 @@ def entries(repo: Repository) -> tuple[Conversion, ...]:
     return tuple(filter(None, map(_decode, lines)))
 
 
-def record(repo: Repository, conversion: Conversion) -> None:
+def record(repo: Repository, conversion: ConversionRecord) -> None:
     """Add a conversion, in place of the earlier one into the same session. Raises OSError."""
     key = (conversion.agent, conversion.session_id)
     others = (each for each in entries(repo) if (each.agent, each.session_id) != key)
@@ -83,8 +83,8 @@ def record(repo: Repository, conversion: Conversion) -> None:
     replace_file(repo.store_dir / NAME, b"".join(line + b"\n" for line in lines))
 
 
-def _decode(line: bytes) -> Conversion | None:
+def _decode(line: bytes) -> ConversionRecord | None:
     with suppress(ValueError):
-        conversion = CODEC.decode(Conversion, wire.parse_line(line))
+        conversion = CODEC.decode(ConversionRecord, wire.parse_line(line))
         return conversion if conversion.notes else None
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gitcp import wire
-from gitcp.codec import Codec, Form, Rule
+from gitcp.codec import Codec, FieldRule, Form
 from gitcp.model import CheckpointId
 from gitcp.value import EMPTY, Value
 
@@ -45,11 +45,11 @@ class Restores(Value):
 NAME = Form(str, lambda name: name if name.isalnum() else "")
 """The name of a list beside the journal: any other text names none."""
 
-RULES: Mapping[type, Mapping[str, Rule]] = {
+RULES: Mapping[type, Mapping[str, FieldRule]] = {
     Extent: {
-        "paths": Rule("limits"),
-        "written": Rule(form=NAME),
-        "rules": Rule(form=NAME),
+        "paths": FieldRule("limits"),
+        "written": FieldRule(form=NAME),
+        "rules": FieldRule(form=NAME),
     }
 }
 CODEC = Codec(wire.FORMS, RULES, in_full=True)

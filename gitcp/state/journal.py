@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from gitcp import wire
-from gitcp.codec import INLINE, Codec, Form, Rule
+from gitcp.codec import INLINE, Codec, FieldRule, Form
 from gitcp.errors import StoreBusy
 from gitcp.git.fsync import sync_directory
 from gitcp.git.repo import Repository
@@ -84,7 +84,10 @@ CODEC = Codec(
     wire.FORMS,
     {
         **extent.RULES,
-        Unfinished: {"extent": INLINE, "merged": Rule(form=Form(_encode_merged, _decode_merged))},
+        Unfinished: {
+            "extent": INLINE,
+            "merged": FieldRule(form=Form(_encode_merged, _decode_merged)),
+        },
     },
     in_full=True,
 )

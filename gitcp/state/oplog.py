@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gitcp import wire
-from gitcp.codec import ALWAYS, Codec, Form, Rule
+from gitcp.codec import ALWAYS, Codec, FieldRule, Form
 from gitcp.errors import DiskFull, GitcpError, StoreDamaged
 from gitcp.git.fsync import FULL, append_line, open_own, read_own
 from gitcp.git.repo import Repository
@@ -228,8 +228,8 @@ CODEC = Codec(
     {
         Operation: {
             "what": ALWAYS,
-            "summary": Rule("said", Form(_without_surrogates, str), always=True),
-            "extent": Rule(form=extent.CODEC.form(Extent)),
+            "summary": FieldRule("said", Form(_without_surrogates, str), always=True),
+            "extent": FieldRule(form=extent.CODEC.form(Extent)),
         }
     },
 )

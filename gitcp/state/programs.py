@@ -98,7 +98,7 @@ class Program:
                 self.runs_commands = True
 
 
-class Running(Program):
+class RunningProgram(Program):
     """A program of this process, from its begin to its end. `thread` is the thread that it began
     in, None if its work is done in others; or `owns` tells whether this thread works for it now.
     """
@@ -153,14 +153,14 @@ class Running(Program):
                 write_all(self.descriptor, b"".join(entry + b"\0" for entry in new))
 
 
-_running: list[Running] = []
+_running: list[RunningProgram] = []
 _lock = threading.Lock()
 _watching: list[bool] = []
 
 
 def begin(
     repo: Repository, session: str, name: str = "", owns: Callable[[], bool] | None = None
-) -> Running | None:
+) -> RunningProgram | None:
     """Record that this process is a program at work in a session. Return None if that cannot be
     written. Without a `name` it goes on where one that was killed ended, whose file is removed.
     """
@@ -177,7 +177,7 @@ def begin(
         write_all(descriptor, b"\0")
     except OSError:
         return None
-    program = Running(path, session, repo.root, descriptor, owns)
+    program = RunningProgram(path, session, repo.root, descriptor, owns)
     mine = threading.get_ident()
     around = _around(lambda each: each.path.parent == directory)
     _join(directory, session, [each for each in around if each.thread == mine])
@@ -192,7 +192,7 @@ def begin(
     return program
 
 
-def end(program: Running | None) -> None:
+def end(program: RunningProgram | None) -> None:
     """End a program: nothing that it wrote is unsaved, or needs to be known any longer."""
     if program is None:
         return
@@ -208,7 +208,7 @@ def forget(repo: Repository, name: str) -> None:
         (repo.git_dir / "gitcp" / NAME / name).unlink()
 
 
-def here(repo: Repository, session: str) -> Running | None:
+def here(repo: Repository, session: str) -> RunningProgram | None:
     """Return the program of this process that works in a session here, None if there is none."""
     own = (each for each in _running if each.session == session and each.is_here)
     return next((each for each in own if each.path.parent == repo.state_dir / NAME), None)
@@ -252,14 +252,14 @@ def join(repo: Repository, session: str) -> None:
     """
     directory = repo.git_dir / "gitcp" / NAME
     _join(directory, session, _around(lambda each: each.path.parent == directory))
-    others = [each for each in known(repo) if not isinstance(each, Running) and each.alive]
+    others = [each for each in known(repo) if not isinstance(each, RunningProgram) and each.alive]
     above = _ancestors() if others else ()
     for each in others:
         if each.pid in above and each.session != session and session not in each.joined:
             _append(each.path, JOINED + os.fsencode(session))
 
 
-def _join(directory: Path, session: str, programs: Iterable[Running]) -> None:
+def _join(directory: Path, session: str, programs: Iterable[RunningProgram]) -> None:
     for program in programs:
         if program.path.parent == directory and program.pid == os.getpid():
             program.note_session(session)
@@ -290,26 +290,26 @@ def note_open_files(repo: Repository, session: str, changed: Collection[bytes]) 
         program.note_paths((_open_files(repo) or set()).intersection(changed))
 
 
-class Mark(NamedTuple):
+class ProgramMark(NamedTuple):
     """How much the programs of this process had written at the begin of a scan, and which files
     were open then.
     """
 
-    written: tuple[tuple[Running, int], ...]
+    written: tuple[tuple[RunningProgram, int], ...]
     opened: Collection[bytes]
 
 
-def mark(repo: Repository) -> Mark | None:
+def mark(repo: Repository) -> ProgramMark | None:
     """Return a mark of now for `settle`; None if there is nothing to settle."""
     directory = repo.git_dir / "gitcp" / NAME
     own = [each for each in _running if each.is_here and each.path.parent == directory]
     opened = _open_files(repo) if any(each.paths for each in own) else None
     if opened is None:
         return None
-    return Mark(tuple((each, each.written) for each in own), opened)
+    return ProgramMark(tuple((each, each.written) for each in own), opened)
 
 
-def settle(at: Mark | None) -> None:
+def settle(at: ProgramMark | None) -> None:
     """Record that what was written up to a mark is saved, and who wrote it: if it changes again
     without having been opened again, somebody else did that.
     """
@@ -372,7 +372,7 @@ def _watch() -> None:
     sys.addaudithook(_audit)
 
 
-def _around(of: Callable[[Running], bool]) -> list[Running]:
+def _around(of: Callable[[RunningProgram], bool]) -> list[RunningProgram]:
     """Return those of some programs that this thread works for: those that it began; else all whose
     work may be done in other threads, such as a pool's. One that it began in another repository
     once hid an asynchronous one in this.
@@ -382,7 +382,7 @@ def _around(of: Callable[[Running], bool]) -> list[Running]:
     return [each for each in programs if each.thread == mine] or programs
 
 
-def _writing(of: Callable[[Running], bool]) -> list[Running]:
+def _writing(of: Callable[[RunningProgram], bool]) -> list[RunningProgram]:
     """Return those whose work this thread does, with those that tell that it is."""
     pid = os.getpid()
     telling = (p for p in _running if p.pid == pid and p.owns is not None and of(p) and p.owns())

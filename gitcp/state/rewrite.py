@@ -48,7 +48,7 @@ class Forest(Value):
             tip = node.parent
 
 
-class Move(Value):
+class RefMove(Value):
     """One ref update; `old` is None for a new ref, `new` is None for a deleted one."""
 
     ref: str
@@ -138,12 +138,13 @@ def moves(
     forest: Forest,
     new_commits: Mapping[Oid, Oid] | Mapping[Oid, Oid | None],
     tags: Mapping[str, Oid] = EMPTY,
-) -> list[Move]:
+) -> list[RefMove]:
     """Return the ref updates of sessions and tags that follow their commits; `tags` are existing
     tag objects to reuse where they match.
     """
     updates = [
-        Move(refs.SESSIONS + name, tip, new_commits[tip]) for name, tip in forest.sessions.items()
+        RefMove(refs.SESSIONS + name, tip, new_commits[tip])
+        for name, tip in forest.sessions.items()
     ]
     for name, value in forest.tags.items():
         commit = new_commits[forest.tagged[name]]
@@ -151,22 +152,24 @@ def moves(
             continue
         is_reusable = name in tags and store.peel(tags[name]) == commit
         updates.append(
-            Move(refs.TAGS + name, value, tags[name] if is_reusable else store.retag(value, commit))
+            RefMove(
+                refs.TAGS + name, value, tags[name] if is_reusable else store.retag(value, commit)
+            )
         )
     store.writer.flush(keep=True)
     return [move for move in updates if move.new is not None and move.new != move.old]
 
 
-def trash_moves(updates: Iterable[Move], trash: str) -> list[Move]:
+def trash_moves(updates: Iterable[RefMove], trash: str) -> list[RefMove]:
     """Return the moves that copy the old values of other moves to the trash entry `trash`."""
     return [
-        Move(f"{refs.TRASH}{trash}/{move.ref.removeprefix(refs.PREFIX)}", None, move.old)
+        RefMove(f"{refs.TRASH}{trash}/{move.ref.removeprefix(refs.PREFIX)}", None, move.old)
         for move in updates
         if move.old is not None
     ]
 
 
-def carry_out(store: Store, wanted: Iterable[Move], operation: Operation) -> Operation:
+def carry_out(store: Store, wanted: Iterable[RefMove], operation: Operation) -> Operation:
     """Move the refs and log the operation. The caller holds the store's lock and lists the moves
     into the trash first.
 
@@ -198,7 +201,7 @@ def finish(store: Store) -> Operation | None:
     return None if interrupted is None else _move_all(store, *interrupted)
 
 
-def unfinished(store: Store) -> tuple[list[Move], Operation] | None:
+def unfinished(store: Store) -> tuple[list[RefMove], Operation] | None:
     """Return the moves and the operation that a crash interrupted, None if there are none. Moves
     nothing. Raises StoreDamaged.
     """
@@ -220,7 +223,7 @@ def unfinished(store: Store) -> tuple[list[Move], Operation] | None:
     return listed, operation
 
 
-def _move(ref: str, old: str | None, new: str | None) -> Move:
+def _move(ref: str, old: str | None, new: str | None) -> RefMove:
     """Return a recorded move. Raises ValueError, TypeError if it is not a ref of gitcp or not an
     object id.
     """
@@ -232,10 +235,10 @@ def _move(ref: str, old: str | None, new: str | None) -> Move:
         raise ValueError("it contains a ref that is not gitcp's")
     if not all(oid is None or refs.HEX.match(oid) for oid in (old, new)):
         raise ValueError("it contains an invalid object id")
-    return Move(ref, Oid(old) if old else None, Oid(new) if new else None)
+    return RefMove(ref, Oid(old) if old else None, Oid(new) if new else None)
 
 
-def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operation:
+def _move_all(store: Store, listed: list[RefMove], operation: Operation) -> Operation:
     has_failed = False
     # git lists one directory of refs after the other: `gc` saw a chain that moved to the trash in
     # neither place, and removed what was older than two weeks.
@@ -262,7 +265,7 @@ def _move_all(store: Store, listed: list[Move], operation: Operation) -> Operati
     return logged
 
 
-def tidy(store: Store, listed: Iterable[Move]) -> None:
+def tidy(store: Store, listed: Iterable[RefMove]) -> None:
     """Remove the directories that deleted refs leave empty, as git does, deepest first."""
     names = {move.ref for move in listed if move.new is None and move.ref.startswith(refs.TRASH)}
     for directory in sorted({Path(name).parent for name in names}):

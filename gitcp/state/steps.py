@@ -28,7 +28,7 @@ MOST_READ = 100_000
 """Objects of results that one reader remembers."""
 
 
-class Result(Value):
+class StepResult(Value):
     """The result of a step.
 
     `result` is JSON. `inputs` is the checksum of the inputs, None if there are none. `depends` has
@@ -59,7 +59,7 @@ def place(step: StepName) -> str:
     return sha256(f"{len(name)}\0{name}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def encode(step: StepName, result: Any) -> Result:
+def encode(step: StepName, result: Any) -> StepResult:
     """Return a result in its stored form; tuples become lists. Raises BadValue for a value that is
     not JSON.
     """
@@ -70,10 +70,10 @@ def encode(step: StepName, result: Any) -> Result:
             hint="return None, numbers, text, lists, or dicts with text keys, nested at most "
             f"{wire.NESTED} times",
         )
-    return Result(step, wire.dumps(result))
+    return StepResult(step, wire.dumps(result))
 
 
-def decode(result: Result) -> Any:
+def decode(result: StepResult) -> Any:
     """Return the value as a later lookup will return it."""
     return wire.loads(result.result)
 
@@ -101,7 +101,7 @@ class Results:
             known.clear()
         self._store, self._tree, self._known = store, tree, known
 
-    def find(self, step: StepName) -> Result | None:
+    def find(self, step: StepName) -> StepResult | None:
         """Return the recorded result of a step, None if there is none. Raises StoreDamaged."""
         oid = self._tree
         for name in _path(step).split(b"/"):
@@ -110,7 +110,7 @@ class Results:
             oid = self._entries(oid).get(name)
         return self._read(oid) if oid else None
 
-    def __iter__(self) -> Iterator[Result]:
+    def __iter__(self) -> Iterator[StepResult]:
         """Yield every result."""
         if self._tree is not None:
             for _, entry in trees.walk(self._store.objects.reader, self._tree):
@@ -123,20 +123,20 @@ class Results:
         entries: Mapping[bytes, Oid] = self._known[tree]
         return entries
 
-    def _read(self, oid: Oid) -> Result:
+    def _read(self, oid: Oid) -> StepResult:
         if oid not in self._known:
             self._known[oid] = _decode_record(self._store.reader.read_blob(oid), oid)
-        result: Result = self._known[oid]
+        result: StepResult = self._known[oid]
         return result
 
 
-def add(store: Store, tree: Oid | None, result: Result) -> Oid:
+def add(store: Store, tree: Oid | None, result: StepResult) -> Oid:
     """Return the tree of results with one more. Writes objects only."""
     blob = store.writer.write_blob(_encode_record(result))
     return trees.put(store.objects, tree, _path(result.step), Entry(FILE, blob))
 
 
-def _encode_record(result: Result) -> bytes:
+def _encode_record(result: StepResult) -> bytes:
     about: wire.Json = {"name": result.step.name, "key": result.step.key}
     if result.inputs is not None:
         about["inputs"] = result.inputs
@@ -155,10 +155,10 @@ def _encode_record(result: Result) -> bytes:
     return wire.dumps(about)[:-1] + b',"result":' + result.result + b"}\n"
 
 
-def _decode_record(data: bytes, oid: Oid) -> Result:
+def _decode_record(data: bytes, oid: Oid) -> StepResult:
     try:
         fields = wire.loads(data)
-        return Result(
+        return StepResult(
             StepName(fields["name"], fields["key"]),
             wire.dumps(fields["result"]),
             fields.get("inputs"),

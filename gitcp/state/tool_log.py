@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gitcp.policy.events import Call, Event
+    from gitcp.policy.events import Event, EventCall
 
 NAME = "tools"
 OLD = "tools.old"
@@ -63,7 +63,7 @@ ESCAPES = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"))
 MARKS = {agents.PROMPT: TURN, agents.TURN: IDLE, agents.END: LEFT}
 
 
-class Line:
+class LoggedCall:
     """One line: what happened, when (nanoseconds of the file system's clock), in which session of
     which agent, in which call. `paths` are those in the working tree that the call changes, None if
     it may change any.
@@ -119,7 +119,7 @@ def note_unchanged(git_dir: str, since: int) -> None:
         return
 
 
-def read(git_dir: str) -> Iterator[Line]:
+def read(git_dir: str) -> Iterator[LoggedCall]:
     """Yield the lines, oldest first, without those that are incomplete."""
     for name in (OLD, NAME):
         for text in _content(os.path.join(git_dir, "gitcp", name)).split(b"\n"):
@@ -128,7 +128,7 @@ def read(git_dir: str) -> Iterator[Line]:
                 yield line
 
 
-def open_turns(lines: Iterable[Line]) -> dict[tuple[str, str], tuple[int, int]]:
+def open_turns(lines: Iterable[LoggedCall]) -> dict[tuple[str, str], tuple[int, int]]:
     """Return the sessions whose last turn has not ended, by agent and its session, with the times
     of the begin (or the first that is known of it) and of the last event.
     """
@@ -154,7 +154,7 @@ def turn_over(git_dir: str) -> None:
         return
 
 
-def changed_paths(call: Call) -> list[str] | None:
+def changed_paths(call: EventCall) -> list[str] | None:
     """Return the paths that a tool call changes, as the agent gave them. None if it may change any
     file, as a command may.
     """
@@ -213,7 +213,7 @@ def _inside(event: Event, root: str, named: Iterable[str]) -> dict[bytes, str]:
     return {path: given for path, given in pairs if path}
 
 
-def _seen(call: Call, path: bytes, given: str, root: str, is_begin: bool) -> bytes:
+def _seen(call: EventCall, path: bytes, given: str, root: str, is_begin: bool) -> bytes:
     """Return what a file is now, as a line has it: when it changed, and checksums."""
     file = os.path.join(os.fsencode(root), path)
     try:
@@ -248,7 +248,7 @@ def _regular(path: bytes) -> bytes | None:
         os.close(descriptor)
 
 
-def seen(line: Line) -> dict[bytes, Seen]:
+def seen(line: LoggedCall) -> dict[bytes, Seen]:
     """Return the files in a line of BEFORE or AFTER, without those that are incomplete."""
     files = {}
     parts = line.paths or ()
@@ -299,7 +299,7 @@ def _content(path: str) -> bytes:
         os.close(descriptor)
 
 
-def _parsed(text: bytes) -> Line | None:
+def _parsed(text: bytes) -> LoggedCall | None:
     mark, *fields = text.removesuffix(WHOLE).split(b"\t")
     if len(fields) < 5 or not fields[0].isdigit() or len(fields[0]) > 20:
         return None
@@ -309,7 +309,7 @@ def _parsed(text: bytes) -> Line | None:
     if not is_session and mark != SAME.encode():
         return None
     named = None if paths == [ANY] else tuple(map(_unescaped, paths))
-    return Line(
+    return LoggedCall(
         mark.decode("ascii", "replace"), int(at), key, call.decode("utf-8", "replace"), named
     )
 

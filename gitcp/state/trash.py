@@ -20,7 +20,7 @@ from gitcp.model import CheckpointId, Oid
 from gitcp.retention import ranges
 from gitcp.state import rewrite
 from gitcp.state.oplog import Operation
-from gitcp.state.rewrite import Forest, Move
+from gitcp.state.rewrite import Forest, RefMove
 from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, Value
 
@@ -59,7 +59,7 @@ class DroppedRefs(Value):
         return match is not None and match[2] is not None
 
     @property
-    def refs(self) -> list[Move]:
+    def refs(self) -> list[RefMove]:
         """Return the moves that remove the entry. Tags come first, so that a partly removed entry
         still has complete chains.
         """
@@ -70,7 +70,7 @@ class DroppedRefs(Value):
             ("fetched-sessions", self.fetched_sessions),
         )
         return [
-            Move(f"{refs.TRASH}{self.name}/{part}/{n}", oid, None)
+            RefMove(f"{refs.TRASH}{self.name}/{part}/{n}", oid, None)
             for part, values in parts
             for n, oid in values.items()
         ]
@@ -99,12 +99,12 @@ def entries(store: Store) -> tuple[DroppedRefs, ...]:
     )
 
 
-def trash_fetched(ref: str, value: Oid, trash: str) -> tuple[Move, Move]:
+def trash_fetched(ref: str, value: Oid, trash: str) -> tuple[RefMove, RefMove]:
     """Return the moves that put a fetched ref (`refs/gitcp/remotes/REMOTE/KIND/NAME`) into the
     trash.
     """
     remote, kind, name = ref.removeprefix(refs.REMOTES).split("/", 2)
-    return Move(f"{refs.TRASH}{trash}/fetched-{kind}/{remote}/{name}", None, value), Move(
+    return RefMove(f"{refs.TRASH}{trash}/fetched-{kind}/{remote}/{name}", None, value), RefMove(
         ref, value, None
     )
 
@@ -341,7 +341,7 @@ def _lines(now: Forest, then: Forest) -> dict[_Same, _Same]:
 
 def _restore_missing(
     store: Store, entry: DroppedRefs, now: Forest, then: Forest, union: Mapping[_Same, Oid]
-) -> list[Move]:
+) -> list[RefMove]:
     """Return the moves for missing refs. A tag that the user removed from an existing checkpoint
     stays removed.
     """
@@ -349,20 +349,20 @@ def _restore_missing(
     moves = []
     for session, tip in entry.sessions.items():
         if session not in now.sessions:
-            moves.append(Move(refs.SESSIONS + session, None, union[_same(then.nodes[tip])]))
+            moves.append(RefMove(refs.SESSIONS + session, None, union[_same(then.nodes[tip])]))
     for tag, value in entry.tags.items():
         commit = then.tagged[tag]
         same = _same(then.nodes[commit])
         if tag not in now.tags and same not in here:
             new = union[same]
             moves.append(
-                Move(refs.TAGS + tag, None, value if commit == new else store.retag(value, new))
+                RefMove(refs.TAGS + tag, None, value if commit == new else store.retag(value, new))
             )
     store.writer.flush(keep=True)
     return moves
 
 
-def _restore_fetched(store: Store, entry: DroppedRefs) -> list[Move]:
+def _restore_fetched(store: Store, entry: DroppedRefs) -> list[RefMove]:
     """Return the moves for fetched refs, unless something was fetched in their place since."""
     parts = (("sessions", entry.fetched_sessions), ("tags", entry.fetched_tags))
     moves = []
@@ -371,7 +371,7 @@ def _restore_fetched(store: Store, entry: DroppedRefs) -> list[Move]:
             remote, _, name = fetched_ref.partition("/")
             ref = f"{refs.REMOTES}{remote}/{kind}/{name}"
             if store.repo.refs.read(ref) is None:
-                moves.append(Move(ref, None, oid))
+                moves.append(RefMove(ref, None, oid))
     return moves
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gitcp import wire
-from gitcp.codec import Codec, Form, Rule
+from gitcp.codec import Codec, FieldRule, Form
 from gitcp.errors import GitcpError
 from gitcp.git.fsync import append_line, read_own
 from gitcp.git.repo import Repository
@@ -24,7 +24,7 @@ NAME = "worktrees"
 IDENTITY = "worktree-id"
 
 
-class Seen(Value):
+class SeenWorktree(Value):
     """A session was saved in a worktree: its identity ("" for the main one), name and path then."""
 
     id: str
@@ -37,7 +37,7 @@ PATH = Form(
     lambda path: wire.encode_path(os.fsencode(path)),
     lambda text: Path(os.fsdecode(wire.decode_path(text))),
 )
-CODEC = Codec({Path: PATH}, {Seen: {"name": Rule("worktree")}}, in_full=True)
+CODEC = Codec({Path: PATH}, {SeenWorktree: {"name": FieldRule("worktree")}}, in_full=True)
 
 
 def identity(repo: Repository) -> str | None:
@@ -77,12 +77,12 @@ def note(repo: Repository, session: str) -> None:
         if (fields.get("session"), fields.get("path")) == (session, path):
             return
         own = identify(repo)
-        line = CODEC.encode(Seen(own, repo.worktree_name, repo.root, session))
+        line = CODEC.encode(SeenWorktree(own, repo.worktree_name, repo.root, session))
         append_line(repo.store_dir / NAME, wire.dumps(line, small=True))
         _remember(repo, own, {"session": session, "path": path})
 
 
-def seen(repo: Repository) -> tuple[Seen, ...]:
+def seen(repo: Repository) -> tuple[SeenWorktree, ...]:
     """Return what was recorded, oldest first, with the current names of sessions. Unreadable lines
     are skipped.
     """
@@ -95,9 +95,9 @@ def seen(repo: Repository) -> tuple[Seen, ...]:
     return tuple(each for each in parsed if each is not None)
 
 
-def _parsed(line: bytes, names: dict[str, str]) -> Seen | None:
+def _parsed(line: bytes, names: dict[str, str]) -> SeenWorktree | None:
     with suppress(ValueError):
-        recorded = CODEC.decode(Seen, wire.loads(line))
+        recorded = CODEC.decode(SeenWorktree, wire.loads(line))
         return replace(recorded, session=names.get(recorded.session, recorded.session))
     return None
 

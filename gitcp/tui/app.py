@@ -22,7 +22,7 @@ from gitcp.errors import BadValue
 from gitcp.store import Store, Summary
 from gitcp.tui import acts, keys, reading
 from gitcp.tui.acts import Perform, Proposal
-from gitcp.tui.bars import Field, Keybar, Status, Typed, bindings
+from gitcp.tui.bars import Field, Keybar, StatusBar, Typed, bindings
 from gitcp.tui.lines import Empty, Line, Lines, shown, wrapped
 from gitcp.tui.preview import (
     BASES,
@@ -35,7 +35,7 @@ from gitcp.tui.preview import (
     path_of,
 )
 from gitcp.tui.preview import read as read_preview
-from gitcp.tui.reader import Delivery, Reader
+from gitcp.tui.reader import Delivery, StoreReader
 from gitcp.tui.rows import Query, Timeline, span
 from gitcp.tui.sessions import Sessions
 from gitcp.worktree.paths import display
@@ -120,8 +120,8 @@ class Panes(Screen[None], inherit_bindings=False):
         self.flipped: set[str] = set()
         self.signature: reading.Signature | None = None
         self._waiting: dict[str, Timer] = {}
-        self.reader = Reader(given.open_store, self._deliver, URGENT)
-        self.searcher = Reader(given.open_store, self._deliver, ("found",))
+        self.reader = StoreReader(given.open_store, self._deliver, URGENT)
+        self.searcher = StoreReader(given.open_store, self._deliver, ("found",))
         typed = Typed(
             self._searched, lambda _: self._stop_typing(), self._end_search, self.action_move
         )
@@ -136,7 +136,7 @@ class Panes(Screen[None], inherit_bindings=False):
             yield Lines(id="timeline", source=self.timeline)
             yield Lines(id="preview")
         yield self._search
-        yield Status(id="status")
+        yield StatusBar(id="status")
         yield Keybar()
 
     def on_mount(self) -> None:
@@ -396,7 +396,7 @@ class Panes(Screen[None], inherit_bindings=False):
 
     def tell(self, text: str, undo: str = "", *, failed: bool = False) -> None:
         """Say what the last act did, and how to undo it."""
-        bar, role = self.query_one("#status", Status), "error" if failed else ""
+        bar, role = self.query_one("#status", StatusBar), "error" if failed else ""
         right = ((f" {undo} ", "accent"),) if undo else ()
         texts = list(wrapped(text, max(self.size.width - 2, 20)))[:MOST_LINES] if failed else [text]
         bar.tell_all([Line(((" ", ""), (each, role)), right) for each in texts])

@@ -51,7 +51,7 @@ class Bar(Widget):
         return Strip([Segment(text, STYLES[role]) for text, role in parts], width)
 
 
-class Status(Bar):
+class StatusBar(Bar):
     """What the last act did: a line, or as many as an error takes."""
 
     def tell_all(self, lines: Sequence[Line]) -> None:

@@ -32,7 +32,7 @@ class _Job:
         self.steps: Iterator[Any] | None = None
 
 
-class Reader:
+class StoreReader:
     """One thread with a store of its own. `order` lists the purposes, the most urgent first."""
 
     def __init__(

@@ -12,7 +12,7 @@ from gitcp import fingerprint
 from gitcp.errors import GitcpError
 from gitcp.history import folding
 from gitcp.history.diffstat import Total
-from gitcp.history.folding import Row, fold
+from gitcp.history.folding import FoldedRow, fold
 from gitcp.history.log import Selection, select
 from gitcp.history.rows import counted, title
 from gitcp.history.sessions import Session
@@ -38,7 +38,7 @@ class Page(NamedTuple):
     """Older rows of a session's timeline. `last`: there are no more; `error`: why, if damaged."""
 
     session: str
-    rows: list[Row]
+    rows: list[FoldedRow]
     tags: Mapping[Oid, Sequence[str]]
     last: bool
     error: str = ""
@@ -62,7 +62,7 @@ def pages(store: Store, session: str) -> Iterator[Page]:
     rows = fold(select(store, [tip], Selection()), named)
     size = FIRST
     while True:
-        page: list[Row] = []
+        page: list[FoldedRow] = []
         try:
             page += islice(rows, size)
         except GitcpError as error:
@@ -153,7 +153,7 @@ class Counts(NamedTuple):
     totals: dict[tuple[Oid, Oid], Total | None]
 
 
-def counts(store: Store, rows: Sequence[Row]) -> Iterator[Counts]:
+def counts(store: Store, rows: Sequence[FoldedRow]) -> Iterator[Counts]:
     """Yield how much each row changed, with one git command."""
     yield Counts({span(each.row): each.total for each in counted(store, rows)})
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from gitcp.history.diffstat import Total
-from gitcp.history.folding import RESTORES, Row
+from gitcp.history.folding import RESTORES, FoldedRow
 from gitcp.history.rows import changed_in, title
 from gitcp.humanize import age
 from gitcp.model import Oid, Trigger
@@ -115,7 +115,7 @@ class Entry(NamedTuple):
 
     kind: str
     key: str | None
-    row: Row | None = None
+    row: FoldedRow | None = None
     text: str = ""
     fork: Fork | None = None
 
@@ -125,7 +125,7 @@ class Timeline:
 
     def __init__(self, session: str, now: datetime) -> None:
         self.session, self.now = session, now
-        self.rows: list[Row] = []
+        self.rows: list[FoldedRow] = []
         self.tags: Mapping[Oid, Sequence[str]] = {}
         self.forks: Mapping[str, Sequence[Fork]] = {}
         self.totals: dict[tuple[Oid, Oid], Total | None] = {}
@@ -139,11 +139,11 @@ class Timeline:
         self.sought = Query()
         self._whole: list[Entry] = []
         self._texts: dict[Oid, str] = {}
-        self._found_at: dict[str | None, tuple[Row, Summary]] = {}
+        self._found_at: dict[str | None, tuple[FoldedRow, Summary]] = {}
 
     # ------------------------------------------------------------ what it holds
 
-    def extend(self, rows: Sequence[Row]) -> None:
+    def extend(self, rows: Sequence[FoldedRow]) -> None:
         """Add older rows."""
         before = self.rows[-1] if self.rows else None
         self.rows += rows
@@ -151,14 +151,14 @@ class Timeline:
         self._whole += self._arranged(rows, before)
         self._select()
 
-    def replace(self, rows: list[Row]) -> None:
+    def replace(self, rows: list[FoldedRow]) -> None:
         """Hold these rows instead."""
         self.rows = rows
         self._found_at.clear()
         self._index(rows)
         self.arrange()
 
-    def _index(self, rows: Sequence[Row]) -> None:
+    def _index(self, rows: Sequence[FoldedRow]) -> None:
         for row in rows:
             for each in (row.newest, *row.folded):
                 self._found_at[each.commit] = row, each
@@ -202,7 +202,7 @@ class Timeline:
         places = ((n, known.get(span(row))) for n, row in enumerate(self.rows))
         return next(((n, position) for n, position in places if position is not None), None)
 
-    def row(self, key: str | None) -> Row | None:
+    def row(self, key: str | None) -> FoldedRow | None:
         """Return the row that has a checkpoint; None for a fork and a heading."""
         return self._found_at[key][0] if key in self._found_at else None
 
@@ -224,13 +224,13 @@ class Timeline:
 
     # ------------------------------------------------------------ arranging
 
-    def _arranged(self, rows: Sequence[Row], before: Row | None) -> Iterator[Entry]:
+    def _arranged(self, rows: Sequence[FoldedRow], before: FoldedRow | None) -> Iterator[Entry]:
         for row in rows:
             yield from self._headings(row, before)
             yield from self._row(row)
             before = row
 
-    def _matches(self, row: Row) -> bool:
+    def _matches(self, row: FoldedRow) -> bool:
         """Return whether a checkpoint of a row matches: its words may be in what was `found`."""
         named = self.sought._replace(words="")
         return any(
@@ -245,7 +245,7 @@ class Timeline:
         phase, tags = summary.trailers.get("Gitcp-Phase", ""), self.tags.get(summary.commit, ())
         return " ".join((f"#{summary.id.number}", summary.subject, *tags, phase)).lower()
 
-    def _headings(self, row: Row, before: Row | None) -> Iterator[Entry]:
+    def _headings(self, row: FoldedRow, before: FoldedRow | None) -> Iterator[Entry]:
         """Yield one heading where the day or the phase is another one than above."""
         day, phase = _day(row.newest), row.newest.trailers.get("Gitcp-Phase", "")
         new_day = before is None or day != _day(before.newest)
@@ -257,10 +257,10 @@ class Timeline:
         if any(texts):
             yield Entry("heading", None, row, "\n".join(texts))
 
-    def _row(self, row: Row) -> Iterator[Entry]:
+    def _row(self, row: FoldedRow) -> Iterator[Entry]:
         yield Entry("row", row.newest.commit, row)
         if row.folded and row.newest.commit in self.unfolded:
-            yield from (Entry("step", each.commit, Row(each)) for each in row.folded)
+            yield from (Entry("step", each.commit, FoldedRow(each)) for each in row.folded)
         for each in (row.newest, *row.folded):
             for fork in self.forks.get(str(each.id), ()):
                 if fork.session != self.session:
@@ -297,7 +297,7 @@ class Timeline:
         about = ((f"  {fork.about}", "dim"),) if fork.about else ()
         return Line((*parts, *about), ((f" {age(fork.when, self.now):>4}", "dim"),))
 
-    def _row_line(self, entry: Entry, row: Row, width: int) -> Line:
+    def _row_line(self, entry: Entry, row: FoldedRow, width: int) -> Line:
         summary = row.newest
         own = ((" │ ", "dim"),) if entry.kind == "step" else ()
         mark = (("▪ ", "tag"),) if summary.commit == self.marked else ()
@@ -306,7 +306,7 @@ class Timeline:
         left = (*left, (f"  {display(total.path)}", "dim")) if total and total.path else left
         return Line(left, self._right(row, width))
 
-    def _sign(self, row: Row) -> tuple[Part, ...]:
+    def _sign(self, row: FoldedRow) -> tuple[Part, ...]:
         summary = row.newest
         trigger = summary.trailers.get("Gitcp-Trigger", "")
         sign = SIGNS.get(trigger, UNKNOWN_SIGN)
@@ -314,7 +314,7 @@ class Timeline:
         digits = len(str(self.rows[0].newest.id.number)) if self.rows else 1
         return (f"{sign} ", role), (f"{summary.id.number:>{digits}} ", "dim")
 
-    def _title(self, row: Row) -> tuple[Part, ...]:
+    def _title(self, row: FoldedRow) -> tuple[Part, ...]:
         summary = row.newest
         trigger = summary.trailers.get("Gitcp-Trigger", "")
         if len(row.folded) > 0 and trigger in RESTORES:
@@ -323,16 +323,16 @@ class Timeline:
         fold: tuple[Part, ...] = ((self._fold(row), "dim"),) if row.folded else ()
         return (*fold, (title(summary), role))
 
-    def _fold(self, row: Row) -> str:
+    def _fold(self, row: FoldedRow) -> str:
         return "▾ " if row.newest.commit in self.unfolded else "▸ "
 
-    def _marks(self, row: Row) -> tuple[Part, ...]:
+    def _marks(self, row: FoldedRow) -> tuple[Part, ...]:
         tags = [tag for each in (row.newest, *row.folded) for tag in self.tags.get(each.commit, ())]
         if row.newest.commit == self.current:
             tags.insert(0, "@")
         return (("  " + " ".join(f"[{tag}]" for tag in tags), "tag"),) if tags else ()
 
-    def _right(self, row: Row, width: int) -> tuple[Part, ...]:
+    def _right(self, row: FoldedRow, width: int) -> tuple[Part, ...]:
         """Return age, bar and counts, in columns of their own: a late count moves nothing."""
         total = self.totals.get(span(row))
         when = (f" {age(row.newest.created, self.now):>4} ", "dim")
@@ -356,7 +356,7 @@ def _heading(text: str, width: int) -> Line:
     return Line((("── ", "dim"), (day, "bold"), *join, (phase, "head"), (f" {rest}", "dim")))
 
 
-def span(row: Row) -> tuple[Oid, Oid]:
+def span(row: FoldedRow) -> tuple[Oid, Oid]:
     """Return the first and the last commit of a row."""
     return row.oldest.commit, row.newest.commit
 

@@ -22,7 +22,7 @@ from gitcp.value import EMPTY
 from gitcp.worktree import sqlite_files, sqlite_locks
 from gitcp.worktree.attributes import Attributes, ConversionHints
 from gitcp.worktree.reading import Unstable, blocks, consume, read, reason, settled
-from gitcp.worktree.records import RAW, SEGMENTS, File, ScannedDirectory, stamp_of
+from gitcp.worktree.records import RAW, SEGMENTS, FileRecord, ScannedDirectory, stamp_of
 
 if TYPE_CHECKING:
     from gitcp.git.objects import Objects
@@ -83,7 +83,7 @@ class Job:
         name: bytes,
         status: os.stat_result,
         slots: tuple[Slot, ...],
-        known: File | None,
+        known: FileRecord | None,
     ) -> None:
         self.record = record
         self.name = name
@@ -125,7 +125,7 @@ class Blobs:
         started: int,
         segmented: frozenset[bytes],
         promised: frozenset[bytes],
-        trusted: Callable[[File], bool],
+        trusted: Callable[[FileRecord], bool],
         written: Mapping[bytes, WrittenFile] = EMPTY,
     ) -> None:
         self._repo = repo
@@ -429,7 +429,7 @@ class Blobs:
         return True
 
     def _store(
-        self, file: int, status: os.stat_result, known: File | None
+        self, file: int, status: os.stat_result, known: FileRecord | None
     ) -> tuple[Oid, bool] | None:
         """Store the segments of an open file, and return whether all of it was read; None if it was
         cut short meanwhile. `known` is what was captured of it, if it was only appended to since.
@@ -475,7 +475,7 @@ class Blobs:
             self.has_new_links = True
         if self._stands_for_link(job):
             how = RAW
-        job.record.files[job.name] = File(
+        job.record.files[job.name] = FileRecord(
             self.mode(status.st_mode, job.slots),
             oid,
             status.st_mode,
@@ -503,15 +503,19 @@ class Blobs:
         return jobs
 
     def _capture_converted(self, job: Job) -> bool:
-        from gitcp.worktree.convert import Rule, rule_of, store  # most scans convert nothing
+        from gitcp.worktree.convert import (  # most scans convert nothing
+            ConversionRule,
+            rule_of,
+            store,
+        )
 
         attributes = Attributes._make(job.attributes or ())
         rule = rule_of(attributes, self._repo.config)
         if attributes.driver == "lfs" and not job.status.st_size:
-            rule = Rule()  # LFS does not convert empty files
+            rule = ConversionRule()  # LFS does not convert empty files
         elif self._is_filtered(attributes.driver):
             return (attributes.driver == "lfs" and self._lfs_pointer(job)) or self._capture_raw(job)
-        if rule == Rule() and job.status.st_size > STREAM_ABOVE:
+        if rule == ConversionRule() and job.status.st_size > STREAM_ABOVE:
             return self._stream(job)
         if job.status.st_size > CONVERT_UP_TO:
             return self._stream(job, RAW)

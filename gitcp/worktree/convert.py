@@ -49,7 +49,7 @@ _BYTE_CODECS = re.compile(
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 
 
-class Rule(NamedTuple):
+class ConversionRule(NamedTuple):
     """How git converts a file: whether it is text (`auto`: if it looks like text), and whether it
     gets CRLF, `$Id$` or an encoding.
     """
@@ -61,7 +61,7 @@ class Rule(NamedTuple):
     encoding: str = ""
 
 
-def rule_of(attributes: Attributes, config: Mapping[str, str]) -> Rule:
+def rule_of(attributes: Attributes, config: Mapping[str, str]) -> ConversionRule:
     """Return git's rule for a path from its attributes and the settings core.autocrlf and
     core.eol.
     """
@@ -76,7 +76,7 @@ def rule_of(attributes: Attributes, config: Mapping[str, str]) -> Rule:
     text = (
         attributes.text if attributes.text in ("set", "unset", "input", "auto") else attributes.crlf
     )
-    rule = Rule(ident=ident, encoding="" if encoding in ("utf-8", "utf8") else encoding)
+    rule = ConversionRule(ident=ident, encoding="" if encoding in ("utf-8", "utf8") else encoding)
     if text == "unset":
         return rule
     if attributes.eol in ("lf", "crlf"):
@@ -93,7 +93,7 @@ def rule_of(attributes: Attributes, config: Mapping[str, str]) -> Rule:
 def store(
     path: bytes,
     data: bytes,
-    rule: Rule,
+    rule: ConversionRule,
     indexed_crlf: Callable[[], bool],
     object_format: ObjectFormat,
 ) -> tuple[bytes, Conversion | None] | None:
@@ -120,7 +120,9 @@ def blob_of(data: bytes, conversion: Conversion) -> bytes:
     """Return the blob of a file's current bytes, converted as recorded for an earlier version; the
     bytes themselves if they no longer fit the recorded encoding.
     """
-    rule = Rule(text=conversion.eol == "crlf", ident=conversion.ident, encoding=conversion.encoding)
+    rule = ConversionRule(
+        text=conversion.eol == "crlf", ident=conversion.ident, encoding=conversion.encoding
+    )
     blob = _clean(data, rule, lambda: False)
     return data if blob is None else blob
 
@@ -175,7 +177,7 @@ def has_crlf(blob: bytes) -> bool:
 # ---------------------------------------------------------------- file → blob
 
 
-def _clean(data: bytes, rule: Rule, indexed_crlf: Callable[[], bool]) -> bytes | None:
+def _clean(data: bytes, rule: ConversionRule, indexed_crlf: Callable[[], bool]) -> bytes | None:
     """Return the bytes that git would store, None if the content does not fit its encoding."""
     if rule.encoding and data:
         decoded = _decode(data, rule.encoding)
@@ -223,7 +225,7 @@ def _codec(encoding: str) -> tuple[str, bytes]:
 # ---------------------------------------------------------------- blob → file
 
 
-def _checkout_conversion(path: bytes, blob: bytes, rule: Rule) -> Conversion | None:
+def _checkout_conversion(path: bytes, blob: bytes, rule: ConversionRule) -> Conversion | None:
     """Return what git's checkout would do to this blob, None for nothing."""
     ident = rule.ident and _expand(blob, _NO_OID) != blob
     # `$Id$` contains no line end, so the order of the two does not matter.

@@ -18,7 +18,7 @@ from gitcp.model import Skip, SkipReason
 if TYPE_CHECKING:
     from gitcp.git.reader import ObjectReader
     from gitcp.git.repo import Repository
-    from gitcp.worktree.state import Memory
+    from gitcp.worktree.state import ScanMemory
 
 PATH = b".git/index"
 """The path by which a snapshot lists an index that it does not have."""
@@ -26,7 +26,7 @@ PATH = b".git/index"
 SCAN, HEAD, NOTHING = "the last scan", "HEAD", "no commit: those that are ignored are not saved"
 
 
-def instead(repo: Repository, reader: ObjectReader, memory: Memory | None) -> tuple[Index, str]:
+def instead(repo: Repository, reader: ObjectReader, memory: ScanMemory | None) -> tuple[Index, str]:
     """Return the index that the last scan saw, else that of HEAD, and which of them it is. Raises
     Damaged.
     """

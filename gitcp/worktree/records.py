@@ -53,7 +53,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return Stamp(status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
 
 
-class File(NamedTuple):
+class FileRecord(NamedTuple):
     """One captured file or symlink: its tree entry, and its lstat fields when it was read.
 
     `how` is None if the blob is the file's bytes and git agrees, RAW if git would not restore them,
@@ -267,7 +267,7 @@ class ScannedDirectory:
         self.stamp = GONE
         self.inode = 0
         self.mode = 0
-        self.files: dict[bytes, File] = {}
+        self.files: dict[bytes, FileRecord] = {}
         self.folders: set[bytes] = set()
         self.links: dict[bytes, tuple[bytes, str | None]] = {}
         self.absent: list[bytes] = []
@@ -454,7 +454,7 @@ class ScannedDirectory:
         make, apart = tuple.__new__, detail.apart  # a tenth of a large scan is spent here
         self.files = {
             name: make(
-                File,
+                FileRecord,
                 (*row, *apart[name]) if name in apart else (*row, stamp, True, None, None, False),
             )
             for name, stamp, row in zip(line.names, line.stamps, rows, strict=False)

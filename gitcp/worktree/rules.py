@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gitcp.git.repo import Repository
     from gitcp.worktree.attributes import ConversionHints
     from gitcp.worktree.basis import ScanInputs
-    from gitcp.worktree.state import Memory
+    from gitcp.worktree.state import ScanMemory
 
 GITATTRIBUTES = b".gitattributes"
 
@@ -53,7 +53,7 @@ class OutsideRules(Value):
         return lambda path: self.files.get(path) if (data := read(path)) is None else data
 
 
-def outside(repo: Repository, memory: Memory | None) -> OutsideRules:
+def outside(repo: Repository, memory: ScanMemory | None) -> OutsideRules:
     """Return the current rules that a snapshot does not contain; `memory` is its scan. Writes
     nothing. Raises GitcpError.
     """
@@ -66,7 +66,7 @@ def outside(repo: Repository, memory: Memory | None) -> OutsideRules:
     return OutsideRules(*excludes(repo), files)
 
 
-def _loose_rules(memory: Memory) -> list[bytes]:
+def _loose_rules(memory: ScanMemory) -> list[bytes]:
     """Return the paths of the `.gitignore` files that are not captured. Raises GitcpError."""
     try:
         return [

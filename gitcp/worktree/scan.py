@@ -24,7 +24,7 @@ from gitcp.worktree.blobs import Blobs, Job
 from gitcp.worktree.dependencies import DEPENDENCIES, is_overfull
 from gitcp.worktree.paths import TEMPORARY, is_temporary, name_problem, names_store, problem
 from gitcp.worktree.reading import reason, settled_ctime
-from gitcp.worktree.records import File, PreviousScan, ScannedDirectory, stamp_of
+from gitcp.worktree.records import FileRecord, PreviousScan, ScannedDirectory, stamp_of
 from gitcp.worktree.rules import Rules
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _KINDS = {
 }
 
 
-class Scope(Value):
+class ScanScope(Value):
     """The inputs of a scan.
 
     `own` are this repository's git directories, `outputs` files that are captured whatever their
@@ -64,7 +64,7 @@ class Scope(Value):
     max_dependency_files: int
     index: Index | None
     past: PreviousScan
-    trusted: Callable[[File], bool]
+    trusted: Callable[[FileRecord], bool]
     deep: bool
     started: int
 
@@ -76,7 +76,7 @@ class Scan:
 
     def __init__(
         self,
-        scope: Scope,
+        scope: ScanScope,
         basis: ScanInputs,
         objects: Objects,
         blobs: Blobs,
@@ -413,7 +413,7 @@ class Scan:
         record: ScannedDirectory,
         entries: Iterable[os.DirEntry[bytes]],
         old: ScannedDirectory | None,
-    ) -> dict[bytes, File]:
+    ) -> dict[bytes, FileRecord]:
         """Return the known files that need no check because the rules are unchanged. A name may now
         belong to another file.
         """
@@ -486,7 +486,7 @@ class Scan:
             return False
         return True
 
-    def _is_unchanged(self, known: File, status: os.stat_result) -> bool:
+    def _is_unchanged(self, known: FileRecord, status: os.stat_result) -> bool:
         return known.settled and known.stamp == stamp_of(status) and self._scope.trusted(known)
 
     def _capture(self, least: int = 0) -> None:
@@ -640,7 +640,7 @@ def _is_below(path: bytes, tops: Iterable[bytes]) -> bool:
 
 
 def _is_stored_alike(
-    known: File, old: ScannedDirectory, name: bytes, slots: tuple[Slot, ...], mode: int
+    known: FileRecord, old: ScannedDirectory, name: bytes, slots: tuple[Slot, ...], mode: int
 ) -> bool:
     """Return whether a file is stored as before: git's conversion can depend on its index entry,
     and what stands for a link is not converted.

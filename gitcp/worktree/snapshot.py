@@ -48,7 +48,7 @@ from gitcp.worktree.records import (
     SEGMENTS,
     TRACKED,
     UNTRACKED_BELOW,
-    File,
+    FileRecord,
     PreviousScan,
     Ref,
     ScannedDirectory,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from gitcp.worktree.attributes import ConversionHints
     from gitcp.worktree.blobs import Blobs, WrittenFile
     from gitcp.worktree.scan import Scan
-    from gitcp.worktree.state import Memory, Nodes
+    from gitcp.worktree.state import Nodes, ScanMemory
 
 _UNSETTLED_INDEX = (0,)
 
@@ -108,7 +108,7 @@ class Taken(NamedTuple):
     snapshot: Snapshot
     stamp: Callable[[bytes], Stamp | None]
     remember: Callable[[], None]
-    memory: Memory | None
+    memory: ScanMemory | None
     started: int = 0
     watch: Watch | None = None
     began: int = 0
@@ -208,7 +208,11 @@ def _look(repo: Repository, look: Look | None, *, whole: bool) -> Look:
 
 
 def _remember(
-    repo: Repository, basis: ScanInputs, memory: Memory | None, current: Memory, watch: Watch | None
+    repo: Repository,
+    basis: ScanInputs,
+    memory: ScanMemory | None,
+    current: ScanMemory,
+    watch: Watch | None,
 ) -> Callable[[], None]:
     """Return the function that stores a scan, and the token that a watcher gave before it."""
     before = memory.file.fingerprint if memory is not None else None
@@ -230,7 +234,7 @@ def known(snapshot: Snapshot) -> Taken:
     return Taken(snapshot, lambda _: None, lambda: None, None)
 
 
-def _stamps(memory: Memory) -> Callable[[bytes], Stamp | None]:
+def _stamps(memory: ScanMemory) -> Callable[[bytes], Stamp | None]:
     past = memory.past()
 
     @lru_cache(maxsize=STAMPS)
@@ -246,7 +250,7 @@ def _stamps(memory: Memory) -> Callable[[bytes], Stamp | None]:
     return stamp
 
 
-def _reindexed(memory: Memory, index: Index) -> list[bytes]:
+def _reindexed(memory: ScanMemory, index: Index) -> list[bytes]:
     """Return the directories whose index entries changed."""
     directories = []
     for path, line in memory.walk():
@@ -293,8 +297,8 @@ class _Snapshotter:
         self.unlocked: tuple[Unlocked, ...] = ()
 
     def take(
-        self, memory: Memory | None, index_file: Fingerprint | None, since: PartialScan | None
-    ) -> Memory:
+        self, memory: ScanMemory | None, index_file: Fingerprint | None, since: PartialScan | None
+    ) -> ScanMemory:
         """Return the scan of now, by the remembered one as far as it holds. Raises Damaged."""
         basis = self._basis
         if memory is None or not self._is_live:
@@ -304,8 +308,8 @@ class _Snapshotter:
         return self._update(memory, index_file, since)
 
     def _update(
-        self, memory: Memory, index_file: Fingerprint | None, since: PartialScan | None
-    ) -> Memory:
+        self, memory: ScanMemory, index_file: Fingerprint | None, since: PartialScan | None
+    ) -> ScanMemory:
         """Return the remembered scan, updated."""
         is_same_index = index_file == memory.index_file
         index = None if is_same_index else self._changed_index(memory, index_file)
@@ -333,7 +337,7 @@ class _Snapshotter:
         updated = self._memory(hints, assembly.root(), memory.file, (index_file, digest))
         return updated._replace(scanned=None if scan.gone else scan.records)
 
-    def _changed_index(self, memory: Memory, index_file: Fingerprint | None) -> Index | None:
+    def _changed_index(self, memory: ScanMemory, index_file: Fingerprint | None) -> Index | None:
         """Return git's index, None if it has the digest of the remembered one: `git status`
         rewrites it with nothing new but stat data. None also if it cannot be read.
         """
@@ -344,7 +348,7 @@ class _Snapshotter:
             return None
         return None if memory.index_digest and index.digest == memory.index_digest else index
 
-    def _read_index(self, memory: Memory | None, index_file: Fingerprint | None) -> Index:
+    def _read_index(self, memory: ScanMemory | None, index_file: Fingerprint | None) -> Index:
         """Return git's index. Raises IndexUnreadable, also for one that was there and is gone."""
         if index_file is None and memory is not None and memory.index_file is not None:
             raise git_index.unreadable(self._repo, "it is missing")
@@ -356,7 +360,7 @@ class _Snapshotter:
         self.lost = known_index.skip(error.what, instead)
         self._repo.lose_index(faults.of_index(self._repo, error.what, instead))
 
-    def _changed_directories(self, memory: Memory) -> dict[bytes, Touched]:
+    def _changed_directories(self, memory: ScanMemory) -> dict[bytes, Touched]:
         # import these while the child processes scan
         from gitcp.worktree import attributes, blobs, include, scan  # noqa: F401
 
@@ -375,10 +379,10 @@ class _Snapshotter:
         """Return whether only some directories were looked at."""
         return self._look is not None and self._look.only is not None
 
-    def _compare(self, memory: Memory, only: frozenset[bytes] | None) -> list[Change]:
+    def _compare(self, memory: ScanMemory, only: frozenset[bytes] | None) -> list[Change]:
         return compare(self._root, memory.file.stored(), only)
 
-    def rescan(self, memory: Memory | None, index_file: Fingerprint | None) -> Memory:
+    def rescan(self, memory: ScanMemory | None, index_file: Fingerprint | None) -> ScanMemory:
         """Scan everything. Files that are as remembered are not read again if their blobs can be
         trusted. Raises Damaged.
         """
@@ -405,11 +409,13 @@ class _Snapshotter:
         root: Ref,
         file: Nodes,
         index: tuple[Fingerprint | None, bytes],
-    ) -> Memory:
+    ) -> ScanMemory:
         basis, words = self._basis, frozenset(hints.words)
         index_file, digest = self._comparable_index(index[0]), index[1]
         decisions, contents = basis.decisions, basis.contents
-        return state.Memory(root.tree, index_file, digest, words, decisions, contents, root, file)
+        return state.ScanMemory(
+            root.tree, index_file, digest, words, decisions, contents, root, file
+        )
 
     def _comparable_index(self, index_file: Fingerprint | None) -> Fingerprint | None:
         """Return the index file to compare the next one with; one that never matches if it was
@@ -423,7 +429,7 @@ class _Snapshotter:
             else _UNSETTLED_INDEX
         )
 
-    def _moved_repositories(self, memory: Memory) -> list[bytes]:
+    def _moved_repositories(self, memory: ScanMemory) -> list[bytes]:
         """Return the directories that contain a submodule or nested repository whose HEAD
         changed.
         """
@@ -455,7 +461,7 @@ class _Snapshotter:
             directories.add(directory)
         return directories
 
-    def _is_trusted(self, file: File) -> bool:
+    def _is_trusted(self, file: FileRecord) -> bool:
         """Return whether a remembered file's objects are stored, and will stay."""
         if self._is_live:
             return True
@@ -476,11 +482,11 @@ class _Snapshotter:
     ) -> tuple[Scan, ConversionHints]:
         from gitcp.worktree.attributes import ConversionHints
         from gitcp.worktree.include import Include
-        from gitcp.worktree.scan import Scan, Scope
+        from gitcp.worktree.scan import Scan, ScanScope
 
         repo, basis, objects = self._repo, self._basis, self._objects
         hints = ConversionHints(repo, basis.words | words)
-        scope = Scope(
+        scope = ScanScope(
             root=self._root,
             own=frozenset(
                 os.path.realpath(os.fsencode(path)) for path in (repo.git_dir, repo.common_dir)
@@ -612,7 +618,9 @@ def _is_directory(full: bytes) -> bool:
     return os.path.isdir(full) and not os.path.islink(full)
 
 
-def _notes_of(memory: Memory, flag: int = NOTED) -> Iterator[tuple[bytes, dict[str, list[Any]]]]:
+def _notes_of(
+    memory: ScanMemory, flag: int = NOTED
+) -> Iterator[tuple[bytes, dict[str, list[Any]]]]:
     """Yield the notes of the directories with this flag. Raises Damaged."""
     for path, line in memory.flagged(flag):
         if line.notes:
@@ -622,7 +630,7 @@ def _notes_of(memory: Memory, flag: int = NOTED) -> Iterator[tuple[bytes, dict[s
 PYTHON_CACHE = b"__pycache__"
 
 
-def _empty(memory: Memory) -> list[bytes]:
+def _empty(memory: ScanMemory) -> list[bytes]:
     """Return the directories on disk of which nothing is captured, or only such directories; the
     deepest of each branch. What only Python's cache is in is as if it were not there.
     """
@@ -635,7 +643,7 @@ def _empty(memory: Memory) -> list[bytes]:
     return sorted(path for path in deepest if path.rpartition(b"/")[2] != PYTHON_CACHE)
 
 
-def _absent(memory: Memory) -> list[bytes]:
+def _absent(memory: ScanMemory) -> list[bytes]:
     """Return the topmost directories that sparse checkout keeps from the disk as a whole."""
     return [
         below(path, name)
@@ -645,7 +653,7 @@ def _absent(memory: Memory) -> list[bytes]:
     ]
 
 
-def _untracked(memory: Memory) -> list[bytes]:
+def _untracked(memory: ScanMemory) -> list[bytes]:
     """Return the topmost directories with captured paths but no index entries."""
     return [
         below(path, name)
@@ -660,7 +668,7 @@ def _untracked_in(path: bytes, line: StoredDirectory) -> list[bytes]:
     return [name for name, ref in line.children.items() if ref.tree and not ref.flags & TRACKED]
 
 
-def _snapshot_of(memory: Memory, base: Base) -> Snapshot:
+def _snapshot_of(memory: ScanMemory, base: Base) -> Snapshot:
     """Return the Snapshot that a scan describes. Raises Damaged."""
     notes = dict(_notes_of(memory))
 

@@ -223,7 +223,7 @@ def _level(source: Nodes, name: bytes, ref: NodeRef) -> _Level:
     return name, ref, node, iter(node[4].items()), {}
 
 
-class Memory(NamedTuple):
+class ScanMemory(NamedTuple):
     """The remembered result of a scan.
 
     `tree` is the captured tree, `index_file` the index it was compared with, `index_digest` that of
@@ -261,7 +261,7 @@ class Memory(NamedTuple):
             pending += [(below(path, name), child) for name, child in line.children.items()]
 
 
-def load(repo: Repository, basis: ScanInputs, look: Look | None) -> Memory | None:
+def load(repo: Repository, basis: ScanInputs, look: Look | None) -> ScanMemory | None:
     """Return the remembered scan of this working tree, None if there is none; a look may have
     opened it already. Never raises, never writes.
     """
@@ -277,10 +277,10 @@ def load(repo: Repository, basis: ScanInputs, look: Look | None) -> Memory | Non
     if identity != tuple(basis.place):
         return None
     nodes = Nodes(state)
-    return Memory(tree, index, digest, frozenset(words), decisions, contents, root, nodes)
+    return ScanMemory(tree, index, digest, frozenset(words), decisions, contents, root, nodes)
 
 
-def save(repo: Repository, basis: ScanInputs, memory: Memory) -> None:
+def save(repo: Repository, basis: ScanInputs, memory: ScanMemory) -> None:
     """Remember a scan, in a file readable only by its owner. Ignores a full disk."""
     head = (
         tuple(basis.place),

@@ -48,7 +48,7 @@ SPECIAL = stat.S_ISGID | stat.S_ISVTX
 _FILE, _LINK, _DIRECTORY = (stat.S_IFREG,), (stat.S_IFLNK,), (stat.S_IFDIR,)
 
 
-class Prepared(NamedTuple):
+class PreparedWrite(NamedTuple):
     """A finished file not yet at its target: its path, temporary name, directory descriptor, that
     directory's device and inode, own descriptor (-1 for a link), and the directories created for
     it.
@@ -175,7 +175,7 @@ class Writer:
         chunks: Iterable[bytes],
         permissions: int,
         like: os.stat_result | None = None,
-    ) -> Prepared:
+    ) -> PreparedWrite:
         """Do the first step of `write`: create the file under a temporary name beside its target.
         `place` or `drop` must follow.
 
@@ -188,7 +188,7 @@ class Writer:
             lambda directory, name: write_in(directory, name, chunks, permissions & 0o777, like),
         )
 
-    def sync(self, batch: Sequence[Prepared]) -> list[GitcpError | None]:
+    def sync(self, batch: Sequence[PreparedWrite]) -> list[GitcpError | None]:
         """Do the second step: make the content of prepared files durable. Files that fail are
         dropped, and their errors returned.
         """
@@ -203,13 +203,13 @@ class Writer:
             for prepared_file, error in zip(batch, errors, strict=True)
         ]
 
-    def _drop_failed(self, prepared: Prepared, error: OSError) -> GitcpError:
+    def _drop_failed(self, prepared: PreparedWrite, error: OSError) -> GitcpError:
         self.drop(prepared)
         return _error(error, "write", prepared.path)
 
     def place(
         self,
-        prepared: Prepared,
+        prepared: PreparedWrite,
         admit: Callable[[os.stat_result | None], object] = lambda _: None,
     ) -> os.stat_result:
         """Do the last step: rename the file to its target and return what `write` returns. Drops
@@ -236,7 +236,7 @@ class Writer:
         prepared.close()
         return placed
 
-    def drop(self, prepared: Prepared) -> None:
+    def drop(self, prepared: PreparedWrite) -> None:
         """Remove what `prepare` created, including directories that are now empty. Never raises."""
         with suppress(OSError):
             os.unlink(prepared.temporary, dir_fd=prepared.directory)
@@ -374,7 +374,7 @@ class Writer:
             for descriptor in descriptors.values():
                 os.close(descriptor)
 
-    def _create_temporary(self, path: bytes, create: Callable[[int, bytes], int]) -> Prepared:
+    def _create_temporary(self, path: bytes, create: Callable[[int, bytes], int]) -> PreparedWrite:
         """Call `create` to make a file or link under a temporary name; it returns a descriptor or
         -1.
         """
@@ -392,9 +392,9 @@ class Writer:
                     os.unlink(temporary, dir_fd=directory)
                 os.close(directory)
                 raise
-        return Prepared(path, temporary, directory, opened, descriptor, tuple(made))
+        return PreparedWrite(path, temporary, directory, opened, descriptor, tuple(made))
 
-    def _require_in_place(self, prepared: Prepared) -> None:
+    def _require_in_place(self, prepared: PreparedWrite) -> None:
         """Raise PathBlocked if the directory was moved during a long write; the file would move
         with it.
         """

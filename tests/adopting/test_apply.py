@@ -16,7 +16,7 @@ import pytest
 from talk import Talk
 
 from gitcp.adopting import apply as op
-from gitcp.adopting.memory import Memory
+from gitcp.adopting.memory import AdoptedBefore
 from gitcp.adopting.plan import AdoptRequest, plan
 from gitcp.model import Host
 
@@ -66,7 +66,7 @@ def test_interrupted_between_batches(
 
     with monkeypatch.context() as patched:
         patched.setattr(op.BatchStore, "land", interrupted)
-        memory = Memory(host())
+        memory = AdoptedBefore(host())
         agreed = plan(host(), open_store(project), AdoptRequest(), memory)
         with project.guard(), pytest.raises(KeyboardInterrupt):
             op.apply(host(), agreed, memory)
@@ -89,7 +89,7 @@ def test_killed(project: Project, talks: list[Talk], delay: float) -> None:
 
 def test_one_that_cannot_be_read(project: Project, talks: list[Talk], tmp_path: Path) -> None:
     """A transcript that vanishes after the plan is named, and the others are stored."""
-    memory = Memory(host())
+    memory = AdoptedBefore(host())
     agreed = plan(host(), open_store(project), AdoptRequest(), memory)
     talks[0].path.unlink()
 
@@ -148,7 +148,7 @@ def test_a_session_that_moves_meanwhile(
     project: Project, talks: list[Talk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process that saves the same session wins; what it has is not stored again."""
-    memory = Memory(host())
+    memory = AdoptedBefore(host())
     agreed = plan(host(), open_store(project), AdoptRequest(), memory)
     project.gitcp("save", "--session", "00000001", check=0)
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from gitcp.policy import edited
-from gitcp.policy.events import Call
+from gitcp.policy.events import EventCall
 
 BEFORE = b"def a():\n    one\n\ndef b():\n    one\n"
 
 
 def results(tool: str, path: str = "f.py", before: bytes = BEFORE, **fields: Any) -> list[bytes]:
     """What the file may contain after a call."""
-    return edited.results(Call({"tool_name": tool, "tool_input": fields}), path, before)
+    return edited.results(EventCall({"tool_name": tool, "tool_input": fields}), path, before)
 
 
 PATCH = """*** Begin Patch
@@ -113,4 +113,4 @@ def test_cannot_be_told(tool: str, fields: dict[str, Any]) -> None:
 )
 def test_one_place(tool: str, fields: dict[str, Any], expected: bool) -> None:
     """An edit of one text changes lines that follow each other."""
-    assert edited.is_one_place(Call({"tool_name": tool, "tool_input": fields})) is expected
+    assert edited.is_one_place(EventCall({"tool_name": tool, "tool_input": fields})) is expected

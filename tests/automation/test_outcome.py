@@ -9,7 +9,7 @@ import time
 import pytest
 
 from gitcp.policy import outcome
-from gitcp.policy.events import Call
+from gitcp.policy.events import EventCall
 from gitcp.policy.settings import Settings
 
 WORDS = {True: "failed", False: "passed", None: "unknown"}
@@ -17,7 +17,7 @@ WORDS = {True: "failed", False: "passed", None: "unknown"}
 
 def told(command: object, output: object, *, failed: bool = False, **given: object) -> str:
     """What is known of a test command with this output."""
-    call = Call({"tool": "Bash", "args": {"command": command, **given}}, failed=failed)
+    call = EventCall({"tool": "Bash", "args": {"command": command, **given}}, failed=failed)
     call.output = output
     assert outcome.is_test(call, Settings())
     return WORDS[outcome.failed(call, Settings())]

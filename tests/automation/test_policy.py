@@ -17,7 +17,7 @@ from gitcp.agents import COMMANDS
 from gitcp.automation.install import shipped
 from gitcp.model import Trigger
 from gitcp.policy import events, outcome, patterns, payload, risk, shell, triggers
-from gitcp.policy.events import Call, Event
+from gitcp.policy.events import Event, EventCall
 from gitcp.policy.settings import AUTOMATIC, Settings
 
 ANY_JSON = st.recursive(
@@ -402,7 +402,9 @@ def test_the_lists_are_sound() -> None:
     for listed in (risk.COMMANDS, outcome.COMMANDS):
         assert len(set(listed)) == len(listed)
         assert all(pattern and not pattern.startswith(("* ", "!")) for pattern in listed)
-        assert not any(patterns.matches(shell.Command(["ls", "-l"]), pattern) for pattern in listed)
+        assert not any(
+            patterns.matches(shell.ShellCommand(["ls", "-l"]), pattern) for pattern in listed
+        )
 
 
 # ---------------------------------------------------------------- failed tests
@@ -591,4 +593,4 @@ def test_the_words_are_triggers() -> None:
 
 def test_a_call_without_input() -> None:
     """A tool whose input is nothing is a tool all the same."""
-    assert Call({"tool_name": "x"}).text("command") == ""
+    assert EventCall({"tool_name": "x"}).text("command") == ""

@@ -21,7 +21,7 @@ from talk import Talk
 
 from gitcp import installed
 from gitcp.automation.watching import saves as op
-from gitcp.automation.watching.saves import Pace, Task
+from gitcp.automation.watching.saves import Pace, SaveTask
 from gitcp.automation.watching.watcher import Relevance, Stop, Watcher, WatchfilesWatcher, watcher
 from gitcp.errors import GitcpError
 from gitcp.git.repo import Repository
@@ -364,7 +364,7 @@ def run(
     project: Project, script: Script, pace: Pace, opened: Callable[[], Store] | None = None
 ) -> list[str]:
     opened = opened or (lambda: open_store(project))
-    found = op.watch(opened, Task(project.root), pace, script.wait, script.is_stopped)
+    found = op.watch(opened, SaveTask(project.root), pace, script.wait, script.is_stopped)
     return [
         each.checkpoint.trigger.value if isinstance(each, Saved) else str(each) for each in found
     ]

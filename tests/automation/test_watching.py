@@ -18,7 +18,7 @@ import pytest
 
 from gitcp.automation.watching import inotify
 from gitcp.automation.watching.journal import Journal, MountEvents
-from gitcp.automation.watching.server import Server
+from gitcp.automation.watching.server import WatchServer
 from gitcp.fastpath import mounts, watch_ipc, watched
 
 if sys.platform != "linux":
@@ -38,7 +38,7 @@ class Watch:
         self.told: list[object] = []
         self.journal = Journal(os.fsencode(root), self.enters, [os.fsencode(self.own)])
         self.address = str(self.own / "watch.ipc")
-        self.server = Server(self.journal, str(self.own), self.address, self.told.append)
+        self.server = WatchServer(self.journal, str(self.own), self.address, self.told.append)
         self.token = b""
         self.since()
 

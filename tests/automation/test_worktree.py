@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from talk import Talk
 
-from gitcp.policy.events import Call
+from gitcp.policy.events import EventCall
 from gitcp.policy.risk import deleted_directories
 
 from driver import Project
@@ -131,4 +131,6 @@ def test_what_is_deleted() -> None:
         "git worktree list; git worktree add x; rm file": [],
         "git status": [],
     }.items():
-        assert deleted_directories(Call({"tool": "Bash", "args": {"command": command}})) == paths
+        assert (
+            deleted_directories(EventCall({"tool": "Bash", "args": {"command": command}})) == paths
+        )

@@ -19,7 +19,7 @@ from terminal import SGR
 from gitcp import humanize, readme
 from gitcp.cli import rendering, table
 from gitcp.cli.output import PLAIN, RED, Output, Styled
-from gitcp.cli.table import Column
+from gitcp.cli.table import TableColumn
 from gitcp.safe import flat, safe
 
 ACTED_ON = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -210,7 +210,7 @@ def test_a_terminal_that_knows_little(monkeypatch: pytest.MonkeyPatch) -> None:
     assert captured.text == "na\\xefve \\u2014 \\u65e5\\u672c\n"
 
 
-COLUMNS = (Column("#", right=True), Column("empty"), Column("about", cut=True))
+COLUMNS = (TableColumn("#", right=True), TableColumn("empty"), TableColumn("about", cut=True))
 ROWS = (
     ("1", "", "plain"),
     ("12", "", "日本語 " * 60),

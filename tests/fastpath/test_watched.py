@@ -83,7 +83,7 @@ class Fake:
         self.path = git_dir / watched.SOCKET
         self.path.parent.mkdir(exist_ok=True)
         self.socket = socket.socket(socket.AF_UNIX)
-        with watch_ipc.Address(str(self.path)) as address:
+        with watch_ipc.WatchAddress(str(self.path)) as address:
             self.socket.bind(address)
         self.socket.listen()
         self.is_closing = False
@@ -113,7 +113,10 @@ class Fake:
         import socket
 
         self.is_closing = True
-        with socket.socket(socket.AF_UNIX) as last, watch_ipc.Address(str(self.path)) as address:
+        with (
+            socket.socket(socket.AF_UNIX) as last,
+            watch_ipc.WatchAddress(str(self.path)) as address,
+        ):
             last.connect(address)
         self.thread.join()
         self.socket.close()

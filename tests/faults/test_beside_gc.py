@@ -238,7 +238,7 @@ def test_chains_that_no_ref_names_yet(project: Project, monkeypatch: pytest.Monk
     carry_out = rewrite.carry_out
 
     def late(
-        store: Store, wanted: Iterable[rewrite.Move], operation: oplog.Operation
+        store: Store, wanted: Iterable[rewrite.RefMove], operation: oplog.Operation
     ) -> oplog.Operation:
         repacked(project)
         return carry_out(store, wanted, operation)

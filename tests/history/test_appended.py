@@ -12,8 +12,8 @@ import gitcp
 from gitcp.git import segmented
 from gitcp.git.trees import TreeEntry
 from gitcp.history import appended, diff, diffstat, rows
-from gitcp.history.appended import Lines
-from gitcp.history.folding import Row
+from gitcp.history.appended import AppendedLines
+from gitcp.history.folding import FoldedRow
 from gitcp.model import Oid
 from gitcp.store import Store
 from gitcp.worktree import blobs
@@ -56,7 +56,7 @@ class Work:
         assert tip is not None
         return store, [each.root for each in store.history(tip)][::-1]
 
-    def last(self) -> Lines | None:
+    def last(self) -> AppendedLines | None:
         """How many lines the last checkpoint added and removed."""
         store, roots = self.roots()
         found = appended.between(store, *roots[-2:])
@@ -114,7 +114,7 @@ def test_totals(work: Work) -> None:
     tip = store.tip("work")
     assert tip is not None
     summaries = [*store.history(tip)][::-1]
-    (row,) = rows.counted(store, [Row(summaries[-1])])
+    (row,) = rows.counted(store, [FoldedRow(summaries[-1])])
     assert row.total == diffstat.Total(2, 3, 1)
 
     changes = diff.compare(store, *pair).changes
@@ -131,7 +131,7 @@ def test_trees_of_others_are_not_read(work: Work, monkeypatch: pytest.MonkeyPatc
     for number in range(3):
         save(store, "plain", {b"a.txt": b"%d\n" % number})
     ends = store.tip("plain"), store.tip("work")
-    listed = [Row(each) for tip in ends if tip for each in store.history(tip)]
+    listed = [FoldedRow(each) for tip in ends if tip for each in store.history(tip)]
     plain = [row.newest.root for row in listed if row.newest.id.session == "plain"]
     read: list[Oid] = []
     read_tree = store.reader.read_tree

@@ -11,7 +11,7 @@ from kinds import FORMAT
 
 from gitcp.history import diffstat
 from gitcp.history.diffstat import Total
-from gitcp.history.folding import Row, fold
+from gitcp.history.folding import FoldedRow, fold
 from gitcp.model import CheckpointId, Oid, Trigger
 from gitcp.store import Summary
 
@@ -37,7 +37,7 @@ def summary(number: int, trigger: str, subject: str = "", **trailers: str) -> Su
     )
 
 
-def shape(rows: Iterable[Row]) -> list[list[int]]:
+def shape(rows: Iterable[FoldedRow]) -> list[list[int]]:
     """The numbers in each row."""
     return [[s.id.number for s in (row.newest, *row.folded)] for row in rows]
 

@@ -23,7 +23,7 @@ from graphs import put, state, thread
 
 from gitcp.errors import GitcpError
 from gitcp.git import write_ahead_log
-from gitcp.git.write_ahead_log import Write, decode, encode
+from gitcp.git.write_ahead_log import LoggedWrite, decode, encode
 from gitcp.langgraph import GitSaver
 from gitcp.saving import recorded
 
@@ -41,7 +41,7 @@ def file(project: Project) -> Path:
     return project.root / ".git/gitcp" / write_ahead_log.NAME
 
 
-def waiting(project: Project) -> list[Write]:
+def waiting(project: Project) -> list[LoggedWrite]:
     """What is recorded and in no commit, as a new program reads it."""
     return [*write_ahead_log.WriteAheadLog(open_store(project).repo).writes(REF)]
 

@@ -21,7 +21,7 @@ from thorough import sample
 from gitcp import fingerprint, wire
 from gitcp.git import refs, trees
 from gitcp.git.reader import ObjectReader
-from gitcp.lifecycle.check import CheckReport, Problem, check
+from gitcp.lifecycle.check import CheckReport, StoreProblem, check
 from gitcp.model import (
     FILE,
     GITLINK,
@@ -601,7 +601,7 @@ def test_a_ref_on_something_else(kept: Kept) -> None:
 
 def problems_of(
     kept: Kept, checkpoint: Checkpoint, metadata: bytes | None = None
-) -> tuple[Problem, ...]:
+) -> tuple[StoreProblem, ...]:
     """What is wrong when this checkpoint is what a session of its own holds, with other metadata if
     given.
     """
@@ -665,7 +665,7 @@ def test_metadata_that_is_none(kept: Kept, metadata: bytes) -> None:
     assert kept.check().checkpoints == 7
 
 
-def streams_of(kept: Kept, stream: Stream | None) -> tuple[Problem, ...]:
+def streams_of(kept: Kept, stream: Stream | None) -> tuple[StoreProblem, ...]:
     made = talk(kept.store, {"main": LINES[0], "agents/one": LINES[1]})
     streams = (made.streams[0], stream or made.streams[1])
     return problems_of(kept, plain("talk", conversation=replace(made, streams=streams)))

@@ -100,7 +100,7 @@ def make_due(project: Project) -> None:
 
 def watched(project: Project, _: Checkpoints) -> None:
     """What `gitcp watch` does when something changed."""
-    task = saves.Task(project.root, session="alpha")
+    task = saves.SaveTask(project.root, session="alpha")
     assert all(
         not isinstance(each, Exception)
         for each in saves._save(opener(project), task, Trigger.TURN, {})

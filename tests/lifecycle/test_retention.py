@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitcp.model import CheckpointId, Trigger
-from gitcp.retention import Candidate, Limits, Policy, Verdict, decide, droppable, overdue, ranges
+from gitcp.retention import (
+    Candidate,
+    Limits,
+    Policy,
+    RetentionVerdict,
+    decide,
+    droppable,
+    overdue,
+    ranges,
+)
 from gitcp.value import replace
 
 NOW = datetime(2026, 11, 20, 18, 30, tzinfo=UTC)
@@ -22,7 +31,7 @@ def at(number: int, hours: float, **fields: Any) -> Candidate:
     return Candidate(CheckpointId("s", number), NOW - timedelta(hours=hours), **fields)
 
 
-def said(verdicts: tuple[Verdict, ...]) -> list[str]:
+def said(verdicts: tuple[RetentionVerdict, ...]) -> list[str]:
     """The verdicts as lines."""
     return [f"{v.id.number} {'keep' if v.keep else 'drop'}: {v.reason}" for v in verdicts]
 

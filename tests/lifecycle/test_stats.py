@@ -13,7 +13,7 @@ from pruned import story
 
 from gitcp import humanize
 from gitcp.lifecycle import prune
-from gitcp.lifecycle.stats import Share, stats
+from gitcp.lifecycle.stats import SizeShare, stats
 from gitcp.review.pages.stats import columns
 
 from driver import Project
@@ -143,7 +143,11 @@ def test_one_day(project: Project, tmp_path: Path) -> None:
 
 def test_plot_of_a_year() -> None:
     """Days without a checkpoint have a column; older ones count for the total alone."""
-    days = (Share("2020-01-01", 1, 500), Share("2026-11-01", 2, 300), Share("2026-11-04", 1, 200))
+    days = (
+        SizeShare("2020-01-01", 1, 500),
+        SizeShare("2026-11-01", 2, 300),
+        SizeShare("2026-11-04", 1, 200),
+    )
     made = columns(days)
 
     assert len(made) == 366

@@ -43,7 +43,7 @@ from gitcp.value import replace
 from gitcp.worktree.blobs import WrittenFile
 from gitcp.worktree.paths import problem
 from gitcp.worktree.snapshot import Limits
-from gitcp.worktree.writer import Prepared, Writer
+from gitcp.worktree.writer import PreparedWrite, Writer
 
 from driver import Project
 from samples import open_store
@@ -949,7 +949,7 @@ def before_writing(monkeypatch: pytest.MonkeyPatch, path: bytes, act: Callable[[
     """Let something happen between the look at a path and the making of its new file."""
     plain = Writer.prepare
 
-    def prepare(self: Writer, given: bytes, *how: Any) -> Prepared:
+    def prepare(self: Writer, given: bytes, *how: Any) -> PreparedWrite:
         if given == path:
             act()
         return plain(self, given, *how)
@@ -962,7 +962,7 @@ def before_placing(monkeypatch: pytest.MonkeyPatch, path: bytes, act: Callable[[
     plain = Writer.place
 
     def place(
-        self: Writer, prepared: Prepared, admit: Callable[[os.stat_result | None], object]
+        self: Writer, prepared: PreparedWrite, admit: Callable[[os.stat_result | None], object]
     ) -> os.stat_result:
         if prepared.path == path:
             act()

@@ -9,7 +9,7 @@ import pytest
 from test_hook import Claude, triggers
 
 from gitcp.model import CheckpointId, Oid
-from gitcp.restoring.rollback import BEFORE_PROMPT, LAST, TURN_END, Choice, Point, choose
+from gitcp.restoring.rollback import BEFORE_PROMPT, LAST, TURN_END, Point, RollbackChoice, choose
 
 from driver import Project
 
@@ -37,7 +37,7 @@ def chain(*made: str, prompted: int | None = None) -> tuple[Point, ...]:
 def chosen(points: tuple[Point, ...], same: Iterable[int]) -> tuple[int, str, list[int]] | None:
     """What is chosen where the checkpoints `same` have the files that are here."""
     like = set(same)
-    found: Choice | None = choose(points, lambda point: point.id.number not in like)
+    found: RollbackChoice | None = choose(points, lambda point: point.id.number not in like)
     return found and (found.point.id.number, found.why, [each.id.number for each in found.others])
 
 

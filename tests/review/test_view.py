@@ -20,7 +20,7 @@ from gitcp.model import CheckpointId
 from gitcp.review.pages.prose import blocks
 from gitcp.review.pages.view import render
 from gitcp.review.patches import FilePatch, parse
-from gitcp.review.view import Story, mapped, story, texts
+from gitcp.review.view import ViewStory, mapped, story, texts
 
 from driver import Project
 from samples import open_store, save
@@ -41,7 +41,7 @@ def worked(project: Project) -> Project:
     return project
 
 
-def told(project: Project, session: str) -> Story:
+def told(project: Project, session: str) -> ViewStory:
     """The whole story of a session."""
     store = open_store(project)
     tip = store.tip(session)

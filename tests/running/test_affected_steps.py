@@ -22,7 +22,7 @@ import gitcp
 from gitcp.errors import BadValue, Refused, RevisionNotFound
 from gitcp.model import StepName
 from gitcp.running.steps import StepPlan, plan
-from gitcp.state.steps import Result
+from gitcp.state.steps import StepResult
 
 from driver import SOURCE, Project
 
@@ -440,14 +440,16 @@ def test_long_chain() -> None:
     can leave, ends.
     """
     names = [StepName(str(number)) for number in range(5000)]
-    first = Result(names[0], b"1", invalidated=True)
+    first = StepResult(names[0], b"1", invalidated=True)
     results = {names[0]: first}
     for before, name in itertools.pairwise(names):
-        results[name] = Result(name, b"1", depends={before: results[before].checksum})
+        results[name] = StepResult(name, b"1", depends={before: results[before].checksum})
     made = plan("s", results.get, {names[-1]: None}, lambda _: None, known_inputs=())
     assert len(made.affected) == 5000
 
-    loop = {n: Result(n, b"1", depends={m: first.checksum}) for n, m in (names[:2], names[1::-1])}
+    loop = {
+        n: StepResult(n, b"1", depends={m: first.checksum}) for n, m in (names[:2], names[1::-1])
+    }
     assert not plan("s", loop.get, dict.fromkeys(loop), lambda _: None, known_inputs=()).affected
 
 

@@ -330,7 +330,11 @@ def test_two_agents_that_are_watched(ready: Project) -> None:
     pace = saves.Pace(1000, 0.000001)
     found = list(
         saves.watch(
-            lambda: open_store(ready), saves.Task(ready.root), pace, script.wait, script.is_stopped
+            lambda: open_store(ready),
+            saves.SaveTask(ready.root),
+            pace,
+            script.wait,
+            script.is_stopped,
         )
     )
 

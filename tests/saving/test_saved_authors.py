@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitcp import clock
-from gitcp.history.authors import Line
+from gitcp.history.authors import WorktreeHistory
 from gitcp.model import NOBODY, Agent, Trigger
 from gitcp.policy import events
 from gitcp.saving.save import SaveRequest, save
@@ -119,7 +119,7 @@ class World:
         choice = Choice(name(agent), None, "", whose)
         request = SaveRequest(self.project.root, choice=choice, trigger=Trigger.TOOLS, force=True)
         made = save(self.store, request).checkpoint
-        step = next(Line(self.store).steps(made.commit))
+        step = next(WorktreeHistory(self.store).steps(made.commit))
         for path, claim in step.claims().items():
             truth = self.truth.get(path.decode(), set()) | unknown
             assert claim.sessions <= truth, (path, claim, truth)

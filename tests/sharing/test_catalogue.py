@@ -15,7 +15,7 @@ from test_share import ALPHA, CATALOGUE, TOKEN, refs_of
 from gitcp import wire
 from gitcp.errors import RevisionNotFound
 from gitcp.git import remote
-from gitcp.git.remote import Update
+from gitcp.git.remote import RemoteUpdate
 from gitcp.git.repo import Repository
 from gitcp.history import revisions
 from gitcp.lifecycle.check import check
@@ -297,7 +297,7 @@ def test_large_pushes_are_split(
         save(ada, "alpha", {b"a.txt": bytes(str(number), "ascii") * 3000})
     save(ada, "beta", {b"b.txt": b"b" * 3000})
     tips = {name: ada.tip(name) for name in ("alpha", "beta")}
-    updates = [Update("x", tip, None) for tip in tips.values() if tip]
+    updates = [RemoteUpdate("x", tip, None) for tip in tips.values() if tip]
     monkeypatch.setattr(delivery, "LARGEST", remote.size_of(ada.repo, updates[1:]) + 100)
 
     report = send(ada, "alpha", "beta")

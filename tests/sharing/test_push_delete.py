@@ -12,12 +12,12 @@ from test_share import ALPHA, CATALOGUE, TOKEN, refs_of
 
 from gitcp.errors import Refused, RevisionAmbiguous, RevisionNotFound, StoreDamaged
 from gitcp.git import refs, remote
-from gitcp.git.remote import Update
+from gitcp.git.remote import RemoteUpdate
 from gitcp.lifecycle import delete, rename
 from gitcp.lifecycle.fork import ForkRequest, fork
 from gitcp.model import Oid
 from gitcp.sharing import catalogue, fetch, push, push_delete, push_queue, remote_refs, remotes
-from gitcp.sharing.push_delete import DeletePlan
+from gitcp.sharing.push_delete import RemoteDeletePlan
 from gitcp.sharing.push_queue import QueuedRef, Timing
 from gitcp.sharing.remotes import Remote
 from gitcp.state import push_policy, tag
@@ -66,7 +66,7 @@ def send(store: Store, *sessions: str) -> None:
     assert not push.push(store, push.plan(store, hub_of(store), sessions, ())).refused
 
 
-def planned(store: Store, *sessions: str, force: bool = False) -> DeletePlan:
+def planned(store: Store, *sessions: str, force: bool = False) -> RemoteDeletePlan:
     """The plan to delete sessions on the remote."""
     return push_delete.plan(store, hub_of(store), sessions, force=force)
 
@@ -167,11 +167,11 @@ def _tip(store: Store, session: str) -> Oid:
 def test_where_an_older_gitcp_put_it(team: Team, *, is_at_both: bool) -> None:
     """The flat ref goes, too, or the session would appear again."""
     to = hub_of(team.ada)
-    old = Update(to.flat_sessions + "alpha", _tip(team.ada, "alpha"), None)
+    old = RemoteUpdate(to.flat_sessions + "alpha", _tip(team.ada, "alpha"), None)
     assert not remote.send(team.ada.repo, to.destination, [old])
     if not is_at_both:
         ref = remote_refs.session_ref(to, "alpha")
-        gone = Update(ref, None, _tip(team.ada, "alpha"))
+        gone = RemoteUpdate(ref, None, _tip(team.ada, "alpha"))
         assert not remote.send(team.ada.repo, to.destination, [gone])
 
     plan = planned(team.ada, "alpha")

@@ -27,7 +27,7 @@ from gitcp.restoring import restore as op
 from gitcp.state import journal, undo_stack
 from gitcp.state.extent import Extent
 from gitcp.worktree.paths import is_temporary
-from gitcp.worktree.writer import Prepared, Writer
+from gitcp.worktree.writer import PreparedWrite, Writer
 
 from driver import SOURCE, File, Project
 from samples import open_store
@@ -322,7 +322,7 @@ def test_what_is_captured_otherwise_is_not_edited(
     project.write("file.t", "new\r\n")
     place = Writer.place
 
-    def dying(self: Writer, prepared: Prepared, *admit: Any) -> os.stat_result:
+    def dying(self: Writer, prepared: PreparedWrite, *admit: Any) -> os.stat_result:
         if prepared.path == b"file.t":
             raise KeyboardInterrupt
         return place(self, prepared, *admit)

@@ -21,7 +21,7 @@ from gitcp.git.objects import Objects
 from gitcp.model import Conversion, Entry, Oid
 from gitcp.worktree import blobs, convert
 from gitcp.worktree.attributes import Attributes, ConversionHints, conversion_words
-from gitcp.worktree.convert import Rule, rule_of
+from gitcp.worktree.convert import ConversionRule, rule_of
 from gitcp.worktree.snapshot import take
 
 from driver import Project
@@ -492,7 +492,7 @@ def test_encoding_that_does_not_fit(encoding: str, tmp_path: Path) -> None:
         st.text(max_size=20).map(lambda text: text.encode("utf-16", "surrogatepass")),
     ),
     rule=st.builds(
-        Rule,
+        ConversionRule,
         st.booleans(),
         st.booleans(),
         st.booleans(),
@@ -501,7 +501,7 @@ def test_encoding_that_does_not_fit(encoding: str, tmp_path: Path) -> None:
     ),
     indexed=st.booleans(),
 )
-def test_there_and_back(data: bytes, rule: Rule, indexed: bool) -> None:
+def test_there_and_back(data: bytes, rule: ConversionRule, indexed: bool) -> None:
     """Whatever is stored converted comes back byte for byte; what would not is refused."""
     stored = convert.store(b"f", data, rule, lambda: indexed, FORMAT)
 
@@ -534,8 +534,10 @@ def test_rule_of_driver() -> None:
     """A filter is one by name only; attributes that are set or unset name none."""
     assert Attributes(filter="lfs").driver == "lfs"
     assert {Attributes(filter=value).driver for value in ("set", "unset", "unspecified")} == {""}
-    assert rule_of(Attributes(text="auto", eol="crlf"), {}) == Rule(text=True, auto=True, crlf=True)
-    assert rule_of(Attributes(encoding="UTF-8"), {}) == Rule()
+    assert rule_of(Attributes(text="auto", eol="crlf"), {}) == ConversionRule(
+        text=True, auto=True, crlf=True
+    )
+    assert rule_of(Attributes(encoding="UTF-8"), {}) == ConversionRule()
 
 
 def test_converted_entry_equals_index(project: Project) -> None:

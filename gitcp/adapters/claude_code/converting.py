@@ -13,7 +13,7 @@ from gitcp.adapters import base, conversion
 from gitcp.adapters.base import Stored
 from gitcp.adapters.claude_code import NAME, NOT_TYPED, SESSION, TURNS, repairs
 from gitcp.adapters.claude_code.tree import Node, branch_of, is_boundary, is_turn, tree_of
-from gitcp.adapters.conversion import Clock, Ids, Target, Written
+from gitcp.adapters.conversion import Clock, Ids, Target, WrittenTranscript
 from gitcp.dialogue import (
     BRANCHES,
     EARLIER,
@@ -165,7 +165,7 @@ def _asides(stored: Stored) -> Iterator[Aside]:
 # ---------------------------------------------------------------- writing
 
 
-def write(dialogue: Dialogue, target: Target) -> Written:
+def write(dialogue: Dialogue, target: Target) -> WrittenTranscript:
     """Return the transcript of a dialogue.
 
     Thinking has no place in it: without its provider's signature it would be refused.
@@ -180,7 +180,7 @@ def write(dialogue: Dialogue, target: Target) -> Written:
         meta = {"agentType": "general-purpose", "toolUseId": aside.call, "spawnDepth": 1}
         sources.append(Source(f"meta/{id}", data=conversion.line(meta), place=f"{stem}.meta.json"))
     agent = Agent(NAME, target.session_id, VERSION, dialogue.agent.model)
-    return Written(Capture(agent, NAME, tuple(sources)), omitted)
+    return WrittenTranscript(Capture(agent, NAME, tuple(sources)), omitted)
 
 
 def _transcript(dialogue: Dialogue, target: Target, agent: str | None = None) -> bytes:

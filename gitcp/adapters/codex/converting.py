@@ -18,7 +18,7 @@ from gitcp.adapters.base import Stored
 from gitcp.adapters.codex import ENVIRONMENT, NAME
 from gitcp.adapters.codex.rollouts import PACKED
 from gitcp.adapters.codex.transcript import NOT_TYPED, enveloped, payload_of, record_of
-from gitcp.adapters.conversion import Clock, Target, Written
+from gitcp.adapters.conversion import Clock, Target, WrittenTranscript
 from gitcp.adapters.mending import Edit, Faults, Plan, Record, Transcript
 from gitcp.dialogue import (
     NOTICES,
@@ -280,7 +280,7 @@ def _without_number(fields: Fields) -> Fields:
 # ---------------------------------------------------------------- writing
 
 
-def write(dialogue: Dialogue, target: Target) -> Written:
+def write(dialogue: Dialogue, target: Target) -> WrittenTranscript:
     """Return the rollout of a dialogue, and those of its sub-agents. Codex has no error marks."""
     dialogue, omitted = conversion.fitted(dialogue, conversion.is_image, failures=False)
     main = _rollout(dialogue, dialogue.items, target, target.session_id)
@@ -290,7 +290,7 @@ def write(dialogue: Dialogue, target: Target) -> Written:
         data = _rollout(dialogue, aside.items, target, thread, aside)
         sources.append(Source(f"{AGENTS}{thread}", data=data, place=_place(target, thread)))
     agent = Agent(NAME, target.session_id, VERSION, dialogue.agent.model)
-    return Written(Capture(agent, NAME, tuple(sources)), omitted)
+    return WrittenTranscript(Capture(agent, NAME, tuple(sources)), omitted)
 
 
 def _place(target: Target, thread: str) -> str:

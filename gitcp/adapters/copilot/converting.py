@@ -12,7 +12,7 @@ from typing import Any
 
 from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
-from gitcp.adapters.conversion import Clock, Ids, Target, Written
+from gitcp.adapters.conversion import Clock, Ids, Target, WrittenTranscript
 from gitcp.adapters.copilot import EVENTS, NAME, SESSION, is_typed
 from gitcp.adapters.mending import Plan, Transcript
 from gitcp.dialogue import (
@@ -151,7 +151,7 @@ def mend(transcript: Transcript, stored: Stored, main: Stream) -> Plan:  # noqa:
 # ---------------------------------------------------------------- writing
 
 
-def write(dialogue: Dialogue, target: Target) -> Written:
+def write(dialogue: Dialogue, target: Target) -> WrittenTranscript:
     """Return the events of a dialogue, with those of its sub-agents. Copilot does not send the
     images of results again.
     """
@@ -167,7 +167,7 @@ def write(dialogue: Dialogue, target: Target) -> Written:
     data = b"".join(events.lines)
     source = Source(MAIN, data=data, place=f"{SESSION}/{EVENTS}")
     agent = Agent(NAME, target.session_id, VERSION, dialogue.agent.model)
-    return Written(Capture(agent, NAME, (source,)), omitted)
+    return WrittenTranscript(Capture(agent, NAME, (source,)), omitted)
 
 
 class _Events:

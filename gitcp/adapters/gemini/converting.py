@@ -13,7 +13,7 @@ from typing import Any
 from gitcp import wire
 from gitcp.adapters import base, conversion, mending
 from gitcp.adapters.base import Stored
-from gitcp.adapters.conversion import Clock, Ids, Target, Written
+from gitcp.adapters.conversion import Clock, Ids, Target, WrittenTranscript
 from gitcp.adapters.gemini import CHATS, DOCUMENT, NAME, SESSION
 from gitcp.adapters.gemini.lines import NOT_TYPED, history, id_set, replaced_by
 from gitcp.adapters.mending import Edit, Faults, Plan, Record, Transcript
@@ -265,7 +265,7 @@ def _shown(part: Any, lost: set[str]) -> list[Any]:
 # ---------------------------------------------------------------- writing
 
 
-def write(dialogue: Dialogue, target: Target) -> Written:
+def write(dialogue: Dialogue, target: Target) -> WrittenTranscript:
     """Return the chat of a dialogue, and those of its sub-agents."""
     dialogue, omitted = conversion.fitted(dialogue, _takes)
     minute = f"{target.began:%Y-%m-%dT%H-%M}"
@@ -276,7 +276,7 @@ def write(dialogue: Dialogue, target: Target) -> Written:
         data = _chat(aside.items, target, id, "subagent", aside.call)
         sources.append(Source(f"{AGENTS}{id}", data=data, place=f"{CHATS}/{SESSION}/{id}.jsonl"))
     agent = Agent(NAME, target.session_id, None, dialogue.agent.model)
-    return Written(Capture(agent, NAME, tuple(sources)), omitted)
+    return WrittenTranscript(Capture(agent, NAME, tuple(sources)), omitted)
 
 
 def _takes(file: File) -> bool:

@@ -327,7 +327,7 @@ def _sessions_of(cwd: Path, host: Host) -> list[Found]:
     return [Found(NAME, id, path, modified) for id, modified in sessions]
 
 
-def _existing(host: Host, session_id: str) -> dict[str, database.Session]:
+def _existing(host: Host, session_id: str) -> dict[str, database.SessionRows]:
     """Return a session and its sub-agents in the database, by id."""
     path = database.path_of(host)
     try:

@@ -17,7 +17,7 @@ from typing import Any
 from gitcp import regular, wire
 from gitcp.adapters import base, conversion
 from gitcp.adapters.base import Stored
-from gitcp.adapters.conversion import Clock, Target, Written
+from gitcp.adapters.conversion import Clock, Target, WrittenTranscript
 from gitcp.adapters.opencode import AGENTS, NAME, SESSIONS, database, documents, lines
 from gitcp.dialogue import (
     NOTICES,
@@ -175,7 +175,7 @@ def _result(state: Fields) -> Result | None:
 # ---------------------------------------------------------------- writing
 
 
-def write(dialogue: Dialogue, target: Target) -> Written:
+def write(dialogue: Dialogue, target: Target) -> WrittenTranscript:
     """Return the session of a dialogue, and those of its sub-agents.
 
     Thinking is left out: opencode would send another model's as words of the answer.
@@ -193,7 +193,7 @@ def write(dialogue: Dialogue, target: Target) -> Written:
         *(Source(f"{AGENTS}{each.row['id']}", data=b"".join(each.messages)) for each in agents),
     ]
     agent = Agent(NAME, root, VERSION, dialogue.agent.model)
-    return Written(Capture(agent, NAME, tuple(sources)), omitted)
+    return WrittenTranscript(Capture(agent, NAME, tuple(sources)), omitted)
 
 
 def model(cwd: str, host: Host) -> str | None:

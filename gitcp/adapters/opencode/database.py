@@ -53,7 +53,7 @@ class Unreadable(Exception):
     """The database, or the file in its place, cannot be read."""
 
 
-class Session(NamedTuple):
+class SessionRows(NamedTuple):
     """One session: its row by column, and its messages with their parts, in order, as JSON
     lines.
     """
@@ -121,7 +121,7 @@ def row(path: Path, session_id: str) -> dict[str, Any]:
         return dict(match) if match else {}
 
 
-def read(path: Path, session_id: str) -> list[Session]:
+def read(path: Path, session_id: str) -> list[SessionRows]:
     """Return a session, followed by its sub-agents, from one transaction; empty if it does not
     exist.
 
@@ -131,7 +131,7 @@ def read(path: Path, session_id: str) -> list[Session]:
         database.execute("begin")
         rows = [dict(row) for row in database.execute(DESCENDANTS, (session_id,))]
         rows.sort(key=lambda row: row["id"] != session_id)
-        return [Session(row, tuple(_messages(database, row["id"]))) for row in rows]
+        return [SessionRows(row, tuple(_messages(database, row["id"]))) for row in rows]
 
 
 def last_model(path: Path) -> str | None:

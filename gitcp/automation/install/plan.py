@@ -43,7 +43,7 @@ class Scope(Value):
     hooks: Path | None = None
 
 
-class Change(Value):
+class InstallChange(Value):
     """One file to change: its current state, and its new content (None: it is removed).
 
     Directories that become empty are removed, except `keep` and above. `runs` makes it executable.
@@ -74,7 +74,7 @@ class AgentPlan(Value):
     """The changes for one agent, the files that cannot be changed, and notes for the user."""
 
     target: KnownAgent
-    changes: tuple[Change, ...]
+    changes: tuple[InstallChange, ...]
     left: tuple[Left, ...]
     notes: tuple[str, ...]
 
@@ -86,7 +86,7 @@ class InstallPlan(Value):
     steps: tuple[AgentPlan, ...]
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[InstallChange, ...]:
         return tuple(change for step in self.steps for change in step.changes)
 
     @property
@@ -204,7 +204,7 @@ class _Planner:
         self._target, self._scope, self._host, self._on = target, scope, host, on
         self._base = directory(target, scope, host)
         self._within = None if scope.user or target == GIT else scope.root
-        self._changes: list[Change] = []
+        self._changes: list[InstallChange] = []
         self._left: list[Left] = []
         self._notes: list[str] = []
 
@@ -253,7 +253,7 @@ class _Planner:
         self, path: Path, seen: FileState, after: bytes | None, *, runs: bool = False
     ) -> None:
         if after != seen.data:
-            self._changes.append(Change(path, seen, after, self._within or self._base, runs))
+            self._changes.append(InstallChange(path, seen, after, self._within or self._base, runs))
 
     def _merge(self, seen: FileState, content: bytes) -> bytes | None:
         text = _text(seen)
@@ -346,7 +346,7 @@ def _bytes(text: str | None) -> bytes | None:
 class InstallReport(Value):
     """What was changed, and what was not."""
 
-    done: tuple[Change, ...]
+    done: tuple[InstallChange, ...]
     left: tuple[Left, ...]
 
 

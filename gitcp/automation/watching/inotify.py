@@ -52,7 +52,7 @@ FUSE) a change may come from elsewhere, without an event.
 """
 
 
-class Event(NamedTuple):
+class FileEvent(NamedTuple):
     """`watch` is the number of the directory's watch (-1: none), `name` the entry (b"": itself)."""
 
     watch: int
@@ -90,7 +90,7 @@ class Inotify:
         """Watch a directory no longer; it may be gone."""
         self._libc.inotify_rm_watch(self.descriptor, number)
 
-    def read(self) -> list[Event]:
+    def read(self) -> list[FileEvent]:
         """Return the events that are there, none if none are. Raises OSError."""
         try:
             data = os.read(self.descriptor, READ)
@@ -100,7 +100,7 @@ class Inotify:
         while at < len(data):
             watch, mask, _, length = EVENT.unpack_from(data, at)
             at += EVENT.size + length
-            events.append(Event(watch, mask, data[at - length : at].rstrip(b"\0")))
+            events.append(FileEvent(watch, mask, data[at - length : at].rstrip(b"\0")))
         return events
 
     def close(self) -> None:

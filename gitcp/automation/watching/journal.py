@@ -23,7 +23,7 @@ from gitcp.automation.watching.inotify import Inotify
 from gitcp.fastpath import mounts
 
 if TYPE_CHECKING:
-    from gitcp.automation.watching.inotify import Event
+    from gitcp.automation.watching.inotify import FileEvent
 
 EVERYTHING = [b"/"]
 RULES = b".gitignore"
@@ -233,7 +233,7 @@ class Journal:
 
     # ------------------------------------------------------------ events
 
-    def _take(self, event: Event) -> bytes | None:
+    def _take(self, event: FileEvent) -> bytes | None:
         """Take in one event; return the path that it is about, None for nothing."""
         full = self._paths.get(event.watch)
         if full is None:

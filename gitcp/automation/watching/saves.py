@@ -56,7 +56,7 @@ class Pace(Value):
         return calm, Trigger.TURN
 
 
-class Task(Value):
+class SaveTask(Value):
     """What to save each time."""
 
     cwd: Path
@@ -75,7 +75,7 @@ def elsewhere(cwd: Path, host: Host) -> tuple[Path, ...]:
 
 def watch(
     open_store: Callable[[], Store],
-    task: Task,
+    task: SaveTask,
     pace: Pace,
     wait: Callable[[float | None], bool],
     is_stopped: Callable[[], bool],
@@ -107,7 +107,7 @@ def watch(
 
 
 def _save(
-    open_store: Callable[[], Store], task: Task, trigger: Trigger, last_writes: LastWrites
+    open_store: Callable[[], Store], task: SaveTask, trigger: Trigger, last_writes: LastWrites
 ) -> list[Saved | Exception]:
     """Save what is new and update `last_writes`. Return the checkpoints and errors."""
     results: list[Saved | Exception] = []
@@ -133,7 +133,7 @@ def _save(
     return results
 
 
-def _to_save(task: Task, last_writes: LastWrites, now: LastWrites) -> list[tuple[str, str]]:
+def _to_save(task: SaveTask, last_writes: LastWrites, now: LastWrites) -> list[tuple[str, str]]:
     """Return the agent sessions with new messages; if there are none, or
     initially, what any save selects.
     """

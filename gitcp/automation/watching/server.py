@@ -26,7 +26,7 @@ CLIENT_SECONDS = 0.5
 Tell = Callable[[list[tuple[bytes, bool]] | OSError], None]
 
 
-class Server:
+class WatchServer:
     """Keeps a journal in a thread of its own, and answers from `address` until closed.
 
     `directory` is where cookies are made: gitcp's own, and watched by the journal. `tell` is called
@@ -61,7 +61,7 @@ class Server:
         temporary = f"{self._address}.{os.getpid()}"
         with suppress(FileNotFoundError):
             os.unlink(temporary)
-        with watch_ipc.Address(temporary) as address:
+        with watch_ipc.WatchAddress(temporary) as address:
             listener.bind(address)
         os.chmod(temporary, 0o600)
         listener.listen(16)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from gitcp import installed
 from gitcp.automation.watching import inotify
 from gitcp.automation.watching.journal import Journal
-from gitcp.automation.watching.server import Server
+from gitcp.automation.watching.server import WatchServer
 from gitcp.errors import GitcpError, RepositoryNotFound
 from gitcp.fastpath import watched
 from gitcp.git import index
@@ -112,7 +112,7 @@ class JournalWatcher:
             journal = Journal(os.fsencode(repo.root), relevance.enters, outside)
         except OSError as error:
             raise self._failed(error) from None
-        self._server = Server(journal, str(own), address, self._take)
+        self._server = WatchServer(journal, str(own), address, self._take)
 
     def wait(self, seconds: float | None) -> bool:
         """Return whether something changed within `seconds` (None for no limit), or before the

@@ -18,24 +18,24 @@ PIECE = re.compile(
 )
 
 
-class Piece(Value):
+class Fragment(Value):
     """A part of a paragraph. `kind` is "plain", "code" or "strong"."""
 
     kind: str
     text: str
 
 
-class Block(Value):
+class ProseBlock(Value):
     """A part of a message. `kind` is "code", "table", "heading", "item" (of a list) or "text"; the
     last three consist of `pieces`.
     """
 
     kind: str
     text: str = ""
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[Fragment, ...] = ()
 
 
-def blocks(text: str) -> Iterator[Block]:
+def blocks(text: str) -> Iterator[ProseBlock]:
     """Yield the blocks of a message, in order."""
     lines = text.strip("\n").split("\n")
     paragraph: list[str] = []
@@ -53,36 +53,36 @@ def blocks(text: str) -> Iterator[Block]:
     yield from _paragraphs(paragraph)
 
 
-def _code(lines: list[str], at: int) -> tuple[Block, int] | None:
+def _code(lines: list[str], at: int) -> tuple[ProseBlock, int] | None:
     """Parse a fenced block. Without a closing fence it extends to the end."""
     opened = FENCE.match(lines[at])
     if opened is None:
         return None
     closes = re.compile(rf" {{0,3}}{re.escape(opened[1])}+[ \t]*")
     end = next((n for n in range(at + 1, len(lines)) if closes.fullmatch(lines[n])), len(lines))
-    return Block("code", "\n".join(lines[at + 1 : end])), end + 1
+    return ProseBlock("code", "\n".join(lines[at + 1 : end])), end + 1
 
 
-def _table(lines: list[str], start: int) -> tuple[Block, int] | None:
+def _table(lines: list[str], start: int) -> tuple[ProseBlock, int] | None:
     end = start
     while end < len(lines) and lines[end].lstrip().startswith("|"):
         end += 1
-    return (Block("table", "\n".join(lines[start:end])), end) if end - start > 1 else None
+    return (ProseBlock("table", "\n".join(lines[start:end])), end) if end - start > 1 else None
 
 
-def _heading(lines: list[str], at: int) -> tuple[Block, int] | None:
+def _heading(lines: list[str], at: int) -> tuple[ProseBlock, int] | None:
     match = HEADING.match(lines[at])
-    return (Block("heading", pieces=tuple(_pieces(match[1]))), at + 1) if match else None
+    return (ProseBlock("heading", pieces=tuple(_pieces(match[1]))), at + 1) if match else None
 
 
-def _paragraphs(lines: list[str]) -> Iterator[Block]:
+def _paragraphs(lines: list[str]) -> Iterator[ProseBlock]:
     """Yield paragraphs and list items. An item ends at the next one or at an empty line."""
     kind = "text"
     paragraph: list[str] = []
     for line in [*lines, ""]:
         item = ITEM.match(line) is not None
         if paragraph and (item or not line.strip()):
-            yield Block(kind, pieces=tuple(_pieces("\n".join(paragraph))))
+            yield ProseBlock(kind, pieces=tuple(_pieces("\n".join(paragraph))))
             paragraph = []
         if not paragraph:
             kind = "item" if item else "text"
@@ -90,12 +90,12 @@ def _paragraphs(lines: list[str]) -> Iterator[Block]:
             paragraph.append(line)
 
 
-def _pieces(text: str) -> Iterator[Piece]:
+def _pieces(text: str) -> Iterator[Fragment]:
     at = 0
     for match in PIECE.finditer(text):
         if match.start() > at:
-            yield Piece("plain", text[at : match.start()])
-        yield Piece("code", match[2]) if match[2] is not None else Piece("strong", match[3])
+            yield Fragment("plain", text[at : match.start()])
+        yield Fragment("code", match[2]) if match[2] is not None else Fragment("strong", match[3])
         at = match.end()
     if at < len(text):
-        yield Piece("plain", text[at:])
+        yield Fragment("plain", text[at:])

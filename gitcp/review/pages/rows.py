@@ -29,7 +29,7 @@ MARKUP = {
 ELEMENT = re.compile(rf"<({'|'.join(MARKUP)})>(.*?)</\1>", re.DOTALL)
 
 
-class Row(Value):
+class PageRow(Value):
     """A message of the page; for a call of a tool, its `result` if that is on the page too.
 
     `prompt` numbers the user's prompts of a checkpoint from 1; 0 for other messages.
@@ -47,9 +47,9 @@ class Part(Value):
     text: str
 
 
-def rows(messages: Sequence[Message]) -> list[Row]:
+def rows(messages: Sequence[Message]) -> list[PageRow]:
     """Return the rows of a checkpoint's messages, in order."""
-    made: list[Row] = []
+    made: list[PageRow] = []
     waiting: dict[str, int] = {}
     prompts = 0
     for message in messages:
@@ -61,7 +61,7 @@ def rows(messages: Sequence[Message]) -> list[Row]:
             prompts += 1
         if message.tool and message.role == "assistant" and message.call:
             waiting[message.call] = len(made)
-        made.append(Row(message, prompt=prompts if message.role == "user" else 0))
+        made.append(PageRow(message, prompt=prompts if message.role == "user" else 0))
     return made
 
 

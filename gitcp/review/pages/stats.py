@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, timedelta
 
-from gitcp.lifecycle.stats import Share, Stats
+from gitcp.lifecycle.stats import SizeShare, Stats
 from gitcp.review.pages.templating import source, templates
 from gitcp.value import Value
 from gitcp.worktree.paths import display
@@ -21,7 +21,7 @@ MOST_DAYS = 366
 class Column(Value):
     """A day in the plot: what was added (`height`), and the total so far (`total` bytes at `y`)."""
 
-    share: Share
+    share: SizeShare
     x: float
     width: float
     height: float
@@ -44,7 +44,7 @@ def render(statistics: Stats) -> str:
     )
 
 
-def columns(days: Sequence[Share], steps: Sequence[Share] = ()) -> list[Column]:
+def columns(days: Sequence[SizeShare], steps: Sequence[SizeShare] = ()) -> list[Column]:
     """Return the plot of the last year of days, those without checkpoints included. Of one day, it
     is that of its checkpoints, `steps`.
     """
@@ -67,9 +67,9 @@ def columns(days: Sequence[Share], steps: Sequence[Share] = ()) -> list[Column]:
     return made
 
 
-def _every_day(days: Sequence[Share]) -> list[Share]:
+def _every_day(days: Sequence[SizeShare]) -> list[SizeShare]:
     known = {share.name: share for share in days}
     last = date.fromisoformat(days[-1].name)
     first = max(date.fromisoformat(days[0].name), last - timedelta(days=MOST_DAYS - 1))
     names = (str(first + timedelta(days=n)) for n in range((last - first).days + 1))
-    return [known.get(name, Share(name, 0, 0)) for name in names]
+    return [known.get(name, SizeShare(name, 0, 0)) for name in names]

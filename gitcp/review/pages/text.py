@@ -23,7 +23,7 @@ from gitcp.restoring.installed import written
 from gitcp.review.pages.prose import blocks
 from gitcp.review.pages.rows import parts, prompts, rows
 from gitcp.review.patches import FilePatch, Hunk, Run
-from gitcp.review.view import Story, ViewStep
+from gitcp.review.view import ViewStep, ViewStory
 from gitcp.value import replace
 
 LONGEST = 40_000
@@ -166,7 +166,7 @@ def _written(patches: Sequence[FilePatch]) -> frozenset[bytes]:
     return written([patch.path.encode("utf-8", "replace") for patch in patches])
 
 
-def about(story: Story) -> list[str]:
+def about(story: ViewStory) -> list[str]:
     """Return the items of the page's header."""
     last = story.steps[-1].checkpoint
     agent = (

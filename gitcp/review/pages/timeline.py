@@ -59,7 +59,7 @@ class Tick(Value):
     text: str
 
 
-class Timeline(Value):
+class TimelineDrawing(Value):
     """The picture. A session has a lane of its own, named at its left."""
 
     height: float
@@ -83,7 +83,7 @@ class Timeline(Value):
         ]
 
 
-def timeline(story: Story) -> Timeline:
+def timeline(story: Story) -> TimelineDrawing:
     """Return the picture of a story with at least one checkpoint."""
     steps = sorted(story.steps, key=lambda step: step.created)
     xs = _positions([datetime.fromisoformat(step.created) for step in steps])
@@ -96,7 +96,7 @@ def timeline(story: Story) -> Timeline:
     bottom = TOP + LANE * (len(lanes) - 1)
     diamonds = tuple(_diamonds(story, dots))
     depth = max((diamond.depth for diamond in diamonds), default=0)
-    return Timeline(
+    return TimelineDrawing(
         height=bottom + 62 + 16 * depth,
         lanes=tuple(lanes.items()) if len(lanes) > 1 else (),
         dots=tuple(dots.values()),

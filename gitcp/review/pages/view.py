@@ -8,7 +8,7 @@ requests. The output is deterministic.
 from __future__ import annotations
 
 from gitcp.review.pages.templating import source, templates
-from gitcp.review.view import Story
+from gitcp.review.view import ViewStory
 
 ROLES = {"user": "User", "assistant": "Agent", "summary": "Summary", "system": "System"}
 
@@ -35,7 +35,7 @@ MOST_LINES = 1500
 LEAST_LINES = 100
 
 
-def render(story: Story, *, warning: str = "") -> bytes:
+def render(story: ViewStory, *, warning: str = "") -> bytes:
     """Return the page as UTF-8, with `warning` at the top."""
     lines = sum(
         run.lines
