@@ -472,13 +472,11 @@ def _save_and_restore(
     check_paths(store, request)
     stack = undo_stack.restores(store.repo)
     extent_of_target = _extent_of(stack, request.target)
-    written_before = (
-        WrittenBefore() if request.reverted else written.read(store.repo, extent_of_target)
-    )
+    earlier = WrittenBefore() if request.reverted else written.read(store.repo, extent_of_target)
     can_skip = (
         step is RestoreKind.RESTORE and not agreed and not (request.index or request.is_merge)
     )
-    state = _save_present(store, request, stack, written_before, can_skip=can_skip)
+    state = _save_present(store, request, stack, earlier, can_skip=can_skip)
     line = _WorktreeHistory(store, request) if looks or request.name_others else None
     request = _merged(store, request, state, line)
     safety = state.saved.checkpoint.id

@@ -320,7 +320,7 @@ def test_expiry(project: Project) -> None:
     assert done.expired == (name,)
     assert name not in [entry.name for entry in trash.entries(open_store(project))]
     assert not open_store(project).repo.refs.list(f"{refs.TRASH}{name}/")
-    with pytest.raises(RevisionNotFound, match="not in the trash any more"):
+    with pytest.raises(RevisionNotFound, match="no longer in the trash"):
         back(project, 1)
     lost = project.git("fsck", "--unreachable", "--no-reflogs", "--no-progress")
     assert "commit" in lost
