@@ -12,7 +12,7 @@ from gitcp import humanize, wire
 from gitcp.cli import filters, objects
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
-from gitcp.cli.options import NUMBER, WORDS, Command, json_option, session_option
+from gitcp.cli.options import NUMBER, WORDS, Command, json_option, rare, session_option
 from gitcp.cli.output import DIM, YELLOW, Styled
 from gitcp.errors import BadValue
 from gitcp.history import sessions as op
@@ -35,11 +35,11 @@ WIDE = 120
 @click.option(
     "--grep", type=WORDS, metavar="REGEX", help="only if name, title or last prompt matches"
 )
-@click.option("--fetched", is_flag=True, help="list only fetched and imported sessions")
+@rare(click.option("--fetched", is_flag=True, help="list only fetched and imported sessions"))
 @click.option(
     "--worktrees", is_flag=True, help="list worktrees, also removed ones, with their sessions"
 )
-@session_option
+@rare(session_option)
 @json_option
 @click.pass_obj
 def command(
@@ -61,7 +61,6 @@ def command(
 
       gitcp sessions
       gitcp sessions --agent codex --since yesterday
-      gitcp sessions --worktrees
       gitcp sessions --size
       gitcp sessions rename e7ba postgres
     """

@@ -37,6 +37,8 @@ TRIED: dict[str, tuple[str, ...]] = {
     "find": ("find old", "find -E --in prompts,answers,files o.d"),
     "log --operations": ("log --operations",),
     "sessions --size": ("sessions --size",),
+    "sessions --tokens": ("sessions --tokens",),
+    "bisect": ("bisect run --session s -- false",),
     "restore": (
         "restore s@1 --yes --whole-tree",
         "restore s@1 --to ../out --yes",
@@ -81,6 +83,7 @@ TRIED: dict[str, tuple[str, ...]] = {
     "help": ("help save", "help --all"),
 }
 ENDED = {
+    "bisect run --session s -- false": 12,
     "revert s@2 --yes": 12,  # it was changed again
     "resume s@1 --print": 1,  # nobody's conversation
     "run --recover": 12,  # there is none
