@@ -472,9 +472,9 @@ def test_hook_before_a_risky_change(project_: Project, fake: Fake) -> None:
 
 
 BY_A_WATCHER = {
-    *("api/opened.py", "api/session.py", "automation/hook.py", "mcp/writing.py"),
+    *("api/opened.py", "api/step.py", "automation/hook.py", "mcp/writing.py"),
     *("cli/save.py", "history/diff_now.py", "history/status.py", "history/worktrees.py"),
-    *("integrations/thread.py", "langgraph/thread_store.py"),
+    *("integrations/thread.py", "langgraph/thread_store.py", "saving/save.py"),
 }
 """What may rely on a watcher: saves after which gitcp removes and overwrites nothing, and what only
 shows.
