@@ -98,7 +98,7 @@ class SessionFiles(ABC):
         paths = {
             path
             for root in roots
-            for path in self._chats(root, host).glob(self.pattern)
+            for path in base.glob(self._chats(root, host), self.pattern)
             if directories.cwd_of(path) in roots
         }
         if current is not None:

@@ -105,7 +105,7 @@ def test_payload_nested_too_deeply() -> None:
 )
 def test_events_are_known(agent: str, name: str, kind: str) -> None:
     """Each event of each agent is of its kind."""
-    assert event(agent, name, trigger="manual").kind == kind
+    assert event(agent, name, trigger="manual", prompt="do it").kind == kind
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,9 @@ def test_the_label_alone(project: Project) -> None:
     )
     assert after.commit == store.tip("alpha") != last.commit
     assert project.git("rev-parse", "refs/gitcp/tags/works^{commit}") == after.commit
-    chain = [node.commit for node in store.history(store.tip("beta"))]
+    tip = store.tip("beta")
+    assert tip is not None
+    chain = [node.commit for node in store.history(tip)]
     assert (len(chain), after.commit in chain, last.commit in chain) == (6, True, False)
     assert check(store).ok
 

@@ -28,6 +28,7 @@ from gitcp.lifecycle import background
 from gitcp.lifecycle.check import check
 from gitcp.model import Agent, Host, Trigger
 from gitcp.store import Store
+from gitcp.worktree.interpreter import interpreter
 
 from driver import Project
 from samples import open_store, save
@@ -196,7 +197,7 @@ def test_python_inside_of_another_program(
         inside.setattr(sys, "executable", program)
         project.write("a.txt", "new\n")
         assert gitcp.open(project.root).save(session="alpha").saved
-        assert background.interpreter() is None
+        assert interpreter() is None
     assert repack.is_due(open_store(project).repo)
 
     halted.go()

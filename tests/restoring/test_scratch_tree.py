@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from gitcp.errors import BadValue, StoreDamaged
 from gitcp.model import Checkpoint
-from gitcp.restoring import scratch_tree
 from gitcp.restoring.scratch_tree import ScratchTree
 
 from driver import Project
@@ -29,7 +28,7 @@ NAMES = [b"a", b"b", b"a/b", b"a/c/d", b"d/e"]
 def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting for the next second."""
     if request.node.name != "test_mtimes":
-        monkeypatch.setattr(scratch_tree.time, "sleep", lambda _: None)
+        monkeypatch.setattr("gitcp.restoring.scratch_tree.time.sleep", lambda _: None)
 
 
 @pytest.fixture

@@ -14,11 +14,9 @@ from kinds import FORMAT
 from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound
 from gitcp.lifecycle.fork import ForkRequest, fork
 from gitcp.model import Base, Checkpoint, Run, Skip, SkipReason, Snapshot
-from gitcp.restoring import scratch_tree
-from gitcp.running import bisect as op
 from gitcp.running.bisect import BisectRequest, Culprit, Try, bisect, by_command, candidates
 from gitcp.running.search import Verdict
-from gitcp.store import Store
+from gitcp.store import Store, Summary
 
 from driver import Project
 from samples import open_store
@@ -28,7 +26,7 @@ from samples import save as stored
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting for the next second."""
-    monkeypatch.setattr(scratch_tree.time, "sleep", lambda _: None)
+    monkeypatch.setattr("gitcp.restoring.scratch_tree.time.sleep", lambda _: None)
 
 
 def chain(project: Project, *contents: str) -> list[Checkpoint]:
@@ -50,7 +48,7 @@ def numbers(store: Store, first: int | None = None, last: int | None = None) -> 
     return [each.id.number for each in listed(store, first, last)]
 
 
-def listed(store: Store, first: int | None = None, last: int | None = None) -> Sequence[op.Summary]:
+def listed(store: Store, first: int | None = None, last: int | None = None) -> Sequence[Summary]:
     tip = store.tip(SESSION)
     assert tip is not None
     commits = {each.id.number: each.commit for each in store.history(tip)}

@@ -86,6 +86,7 @@ def materialised(project: Project, checkpoint: Checkpoint, place: Path) -> Path:
     for name in project.git("ls-tree", "--name-only", checkpoint.commit).split():
         if name.startswith("app.db"):
             content = gitcp.open(project.root).file(str(checkpoint.id), name)
+            assert isinstance(content, bytes)
             (place / name).write_bytes(content)
     return place
 

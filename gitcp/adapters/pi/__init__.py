@@ -45,8 +45,8 @@ class Pi(SessionFiles):
     def files(self, host: Host) -> Iterable[Path]:
         """Return all transcripts."""
         if chosen := host.env.get("PI_CODING_AGENT_SESSION_DIR"):
-            return Path(chosen).glob(self.pattern)
-        return _sessions(host).glob(f"*/{self.pattern}")
+            return base.glob(Path(chosen), self.pattern)
+        return base.glob(_sessions(host), f"*/{self.pattern}")
 
     def session_of(self, path: Path) -> str:
         """Return the id behind the time."""

@@ -40,12 +40,14 @@ class QwenCode(SessionFiles):
 
     def files(self, host: Host) -> Iterable[Path]:
         """Return all transcripts."""
-        return _projects(host).glob("*/chats/*.jsonl")
+        return base.glob(_projects(host), "*/chats/*.jsonl")
 
     def beside(self, path: Path) -> Iterable[Path]:
         """Return the transcripts of sub-agents."""
         agents = path.parents[1] / "subagents" / path.stem
-        return [each for each in agents.glob("agent-*.jsonl") if base.found(self.NAME, "", each)]
+        return [
+            each for each in base.glob(agents, "agent-*.jsonl") if base.found(self.NAME, "", each)
+        ]
 
     def command(self, session_id: str) -> tuple[str, ...]:
         """Return the command that resumes a session."""
