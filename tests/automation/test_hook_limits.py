@@ -151,6 +151,7 @@ def test_every_event_has_the_limit_that_is_documented() -> None:
         ("claude/hooks/hooks.json", 1),
         ("codex/hooks.json", 1),
         ("gemini/hooks.json", 1000),
+        ("qwen/hooks.json", 1000),
     ):
         for name, (group,) in json.loads(shipped.read(source))["hooks"].items():
             # which is all that Codex gives
@@ -161,7 +162,7 @@ def test_every_event_has_the_limit_that_is_documented() -> None:
             )
     for name, (hook,) in json.loads(shipped.read("copilot/gitcp.json"))["hooks"].items():
         assert hook["timeoutSec"] in allowed(name, 1), name
-    assert len(agents.KNOWN) == 8
+    assert len(agents.KNOWN) == 10
 
 
 def allowed(name: str, unit: int) -> range:
