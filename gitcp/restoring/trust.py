@@ -7,6 +7,7 @@ restoring it, forking from it and writing it anywhere does.
 
 from __future__ import annotations
 
+from gitcp.agents import KNOWN
 from gitcp.errors import NotTrusted, Refused, StoreBusy
 from gitcp.git import refs, trees
 from gitcp.model import Checkpoint, Oid
@@ -14,15 +15,23 @@ from gitcp.store import Store
 from gitcp.worktree import paths
 
 ACTING_DIRECTORIES = frozenset(
-    b".claude .codex .gemini .cursor .copilot .opencode .aider .vscode .idea .husky .githooks "
-    b".devcontainer .circleci .zed .fleet".split()
-)
+    b".agents .copilot .aider .vscode .idea .husky .githooks .devcontainer .circleci .zed "
+    b".fleet".split()
+) | {
+    agent.project.encode()
+    for agent in KNOWN
+    # what of .github acts is named below
+    if agent.project.startswith(".") and agent.project not in (".", ".github")
+}
 ACTING_FILES = frozenset(
     b".envrc .mcp.json .gitmodules .gitattributes .pre-commit-config.yaml .gitlab-ci.yml AGENTS.md "
-    b"CLAUDE.md GEMINI.md .cursorrules .npmrc .yarnrc.yml .gitcp.toml Jenkinsfile Makefile "
+    b"CLAUDE.md GEMINI.md QWEN.md .cursorrules .npmrc .yarnrc.yml .gitcp.toml Jenkinsfile Makefile "
     b"makefile conftest.py sitecustomize.py".split()
 )
-ACTING_PLACES = (b".github/workflows/", b".github/actions/", b".github/copilot-instructions.md")
+ACTING_PLACES = (
+    *(b".github/workflows/", b".github/actions/", b".github/copilot-instructions.md"),
+    *(b".github/hooks/", b".github/skills/", b".github/copilot/"),
+)
 
 
 def is_foreign(store: Store, checkpoint: Checkpoint) -> bool:
