@@ -264,7 +264,8 @@ def _with(line: bytes, field: str, old: str | None, new: str | None) -> bytes:
     fields = wire.parse_line(line) or {}
     if fields.get(field) != old:
         return line
-    return wire.dumps({**fields, field: new}).strip() + b"\n"  # written with other spaces
+    ending = line[len(line.rstrip(b"\r\n")) :]
+    return wire.dumps({**fields, field: new}).strip() + ending  # written with other spaces
 
 
 def _stored(path: Path, start: Path, found: Found) -> str:

@@ -512,7 +512,7 @@ class _Names:
             at_work = (by_hand and not known) or any(each.runs_commands for each in known)
             previous = None
             if not known:
-                # Saved by somebody else before its recovery, what a killed command had written was
+                # Saved by another session before its recovery, what a killed command wrote was
                 # that one's, and stayed.
                 others = {each.session for each in running if each.runs_commands}
                 somebody = others.pop() if len(others) == 1 else own

@@ -205,7 +205,7 @@ def lock_path(store: Store, session: str, digest: str) -> Path:
 
 
 def lock_now(path: Path) -> int | None:
-    """Return a descriptor of the file, locked; None if somebody else holds it. Never waits."""
+    """Return a descriptor of the file, locked; None if it is locked already. Never waits."""
     descriptor = open_shared(path, os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
