@@ -493,14 +493,7 @@ def _made(kind: type[errors.GitcpError]) -> errors.GitcpError:
 def test_schemas(project: Project) -> None:
     """Every key of every document that is printed is in scripting.md, and no other."""
     text = text_of("docs/scripting.md")
-    shown = {
-        re.findall(r"`(gitcp\.[\w.-]+/\d+)`", part)[0]: {
-            name for row in table(part) for name in names(row[0])
-        }
-        for part in re.split(
-            r"^### ", section("docs/scripting.md", "Documents"), flags=re.MULTILINE
-        )[1:]
-    }
+    shown = _shown(SOURCE.joinpath("docs/scripting.md").read_text("utf-8"))
     printed = _printed(project)
     printed["gitcp.export/1"] -= printed["gitcp.checkpoint/1"] - {"schema"}
 
@@ -508,6 +501,31 @@ def test_schemas(project: Project) -> None:
         s: sorted(k) for s, k in printed.items()
     }
     assert "an unknown code is a failure" in text.lower()
+
+
+def _shown(page: str) -> dict[str, set[str]]:
+    """The keys that the blocks of scripting.md list, by schema: `name{}` is an object that is
+    listed once, `A = B without key` has the keys of B.
+    """
+    listed: dict[str, set[str]] = {}
+    above: list[tuple[int, str]] = []
+    for line in (line for block in blocks(page) if block.kind == "text" for line in block.lines):
+        cell = line.strip().partition("  ")[0]
+        if not line.startswith(" "):
+            name, _, same = cell.partition(" = ")
+            keys = listed[name] = {"schema"} if name.startswith("gitcp.") else set()
+            like, _, without = same.partition(" without ")
+            keys |= {key for key in listed.get(like, set()) if key.split(".")[0] != without}
+            above = []
+            continue
+        depth = len(line) - len(line.lstrip())
+        above = [each for each in above if each[0] < depth]
+        prefix = "".join(f"{parent}." for _, parent in above)
+        for key in cell.split():
+            keys |= {f"{prefix}{key.removesuffix('{}')}"}
+            keys |= {f"{prefix}{key[:-2]}.{inner}" for inner in listed.get(key, ())}
+            above = [each for each in above if each[0] < depth] + [(depth, key)]
+    return {name: keys for name, keys in listed.items() if name.startswith("gitcp.")}
 
 
 def _faulty(project: Project) -> str:
