@@ -448,7 +448,8 @@ class Checkpoint(Value):
     records, `steps` the tree of all recorded step results, `state` a framework's data.
     `compensated` has the outcomes of this session's compensations, by key
     (gitcp.running.compensate). `authors` is None if it is not recorded who changed the files.
-    `extra` are metadata fields that this version does not know.
+    `extra` are metadata fields that this version does not know. `tags` are those that it had when
+    a program asked for it.
     """
 
     id: CheckpointId
@@ -472,6 +473,13 @@ class Checkpoint(Value):
     reverted: Span | None = None
     authors: Authors | None = None
     extra: Mapping[str, Any] = EMPTY
+    tags: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp show --json` prints, but for `changes`."""
+        from gitcp import documents  # above this module: pyproject.toml has the exception
+
+        return documents.checkpoint(self, self.tags)
 
 
 class Kind(StrEnum):
@@ -499,3 +507,9 @@ class FileChange(AtPath):
         if self.old.mode >> 12 != self.new.mode >> 12:
             return Kind.TYPE
         return Kind.MODE if self.old.oid == self.new.oid else Kind.MODIFIED
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp diff --json` prints; `by` is null."""
+        from gitcp import documents  # above this module: pyproject.toml has the exception
+
+        return documents.change(self)

@@ -126,6 +126,13 @@ class Summary(Value):
         """Whether it has files stored as segments: nothing else needs a later format than 1."""
         return self.trailers.get("Gitcp-Format") != "1"
 
+    def to_json(self) -> wire.Json:
+        """Return the fields of a row, as commands that list checkpoints print them."""
+        from gitcp import documents  # only for programs
+
+        trigger = self.trailers.get("Gitcp-Trigger")
+        return documents.encode(documents.Row(self.id, self.created, self.subject, trigger))
+
 
 class Store:
     """The checkpoints of one repository. `first_numbers` are those of new sessions, as far as they

@@ -314,7 +314,7 @@ STORED = Codec(
             "id": INLINE,
             "note": INLINE,
             "snapshot": FieldRule("files"),
-            **dict.fromkeys(("commit", "root", "parent", "steps", "extra"), NOT_WRITTEN),
+            **dict.fromkeys(("commit", "root", "parent", "steps", "extra", "tags"), NOT_WRITTEN),
         },
         CheckpointId: {
             "session": FieldRule(form=text(SESSION.fullmatch)),

@@ -181,6 +181,15 @@ class Message(Value):
         """
         return bool(self.text) or (self.role == "tool" and self.call is not None)
 
+    def to_json(self, kind: str = "") -> dict[str, Any]:
+        """Return the fields that `gitcp diff --conversation --json` prints; `kind` is "added" or
+        "deleted".
+        """
+        from gitcp import documents  # only for programs
+
+        text = documents.utf8(self.text)
+        return documents.encode(documents.Message(kind, self.role, text, self.id, self.tool))
+
 
 class Stored(Value):
     """A stored conversation: its agent, and its streams with their readers. `aside` is a directory
@@ -209,6 +218,17 @@ class Write(Value):
         # The content is read from the store of this process: a plan that was sent elsewhere, or
         # copied, says what would be written, and nothing is written by it.
         return Write, (self.path, _unread, self.how, self.skip)
+
+    def __eq__(self, other: object) -> bool:
+        # `content` is a function, which equals no copy of it.
+        return isinstance(other, Write) and self._compared == other._compared
+
+    def __hash__(self) -> int:
+        return hash(self._compared)
+
+    @property
+    def _compared(self) -> tuple[object, ...]:
+        return self.path, self.how, self.skip
 
 
 def _unread() -> Iterator[bytes]:

@@ -62,6 +62,12 @@ class AsyncCheckpoints:
     def __init__(self, blocking: Checkpoints) -> None:
         self.blocking = blocking
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     def session(self, name: str) -> AsyncSession:
         """See Checkpoints.session."""
         return AsyncSession(self.blocking.session(name))

@@ -23,6 +23,7 @@ from gitcp.running.compensate import LIMIT
 from gitcp.saving import session as session_op
 from gitcp.state import settings, tag
 from gitcp.store import Store, Summary
+from gitcp.value import replace
 
 
 class Checkpoints(Moves):
@@ -103,7 +104,10 @@ class Checkpoints(Moves):
     @checked("nothing was changed")
     def show(self, revision: str = "@", *, session: str | None = None) -> Checkpoint:
         """Return one checkpoint. Raises RevisionNotFound and RevisionAmbiguous."""
-        return self._read(self.store(), revision, session)
+        store = self.store()
+        checkpoint = self._read(store, revision, session)
+        tags = tag.by_commit(store).get(checkpoint.commit, ())
+        return replace(checkpoint, tags=tuple(tags))
 
     @checked("nothing was changed")
     def file(self, revision: str, path: OnePath, *, session: str | None = None) -> bytes | Listing:

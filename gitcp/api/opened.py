@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Self, TypedDict
 
 from gitcp import agents, wire
 from gitcp.api import pushed
@@ -60,7 +60,8 @@ class SaveOptions(TypedDict, total=False):
 
 class Opened:
     """The base of Checkpoints and Session. Each call opens the store again, so threads can share
-    it. `promised` are the files that this program said it only appends to.
+    it. A `with` block closes it at its end. `promised` are the files that this program said it only
+    appends to.
     """
 
     def __init__(self, path: Path, host: Host) -> None:
@@ -93,6 +94,18 @@ class Opened:
         needs one starts another; none outlives this object or the program.
         """
         self._repo.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            f"{type(self).__name__} cannot be pickled or copied, it has open files: pass its path, "
+            "and call gitcp.open(path) there"
+        )
 
     # ------------------------------------------------------------ save
 
@@ -157,7 +170,7 @@ class Opened:
         """Save; from then on, this object's saves rely on what it promised to append to."""
         saved = save.save(store, replace(request, watched=True))
         self.promised.update(request.appends)
-        return with_housekeeping(store, saved)
+        return save.described(store, with_housekeeping(store, saved))
 
     def request(
         self,

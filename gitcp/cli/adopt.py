@@ -6,12 +6,12 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 
-from gitcp import clock, discovery, humanize
+from gitcp import clock, discovery, documents, humanize
 from gitcp.adopting import personal
 from gitcp.adopting.apply import Adopted, apply
 from gitcp.adopting.memory import AdoptedBefore
 from gitcp.adopting.plan import AdoptPlan, AdoptRequest, FoundTranscript, Share, pending, plan
-from gitcp.cli import confirm, deletions, objects
+from gitcp.cli import confirm, deletions
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.output import GREEN, RED, Styled
@@ -97,7 +97,7 @@ def _request(context: Context, given: Options) -> AdoptRequest:
 def _show(context: Context, plan: AdoptPlan, *, as_json: bool) -> None:
     """Print the plan."""
     if as_json:
-        context.output.document(objects.document("adopt-plan", _plan_fields(plan)))
+        context.output.document(documents.document("adopt-plan", _plan_fields(plan)))
         return
     for line in _lines(context, plan):
         context.output.line(line)
@@ -118,7 +118,7 @@ def _report(context: Context, plan: AdoptPlan, results: list[Adopted], *, as_jso
     """Print what was stored, and what could not be."""
     if as_json:
         fields = {**_plan_fields(plan), "adopted": [_result(each) for each in results]}
-        context.output.document(objects.document("adopt", fields))
+        context.output.document(documents.document("adopt", fields))
         return
     output = context.output
     stored = [each for each in results if each.checkpoint]

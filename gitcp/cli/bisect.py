@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gitcp import humanize
-from gitcp.cli import objects, rendering
+from gitcp import documents, humanize
+from gitcp.cli import rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
@@ -29,6 +29,7 @@ from gitcp.cli.output import BOLD, DIM, GREEN, RED, YELLOW, Styled
 from gitcp.errors import BadValue
 from gitcp.history import rows
 from gitcp.history.diff import compare
+from gitcp.history.why import prompt_behind
 from gitcp.running import bisect as op
 from gitcp.running.bisect import BisectRequest, Culprit, Try
 from gitcp.running.search import Verdict
@@ -130,7 +131,7 @@ def command(context: Context, /, program: tuple[str, ...], **values: Any) -> Non
         lambda tried: None if given.as_json else _tell(context, tried),
     )
     if given.as_json:
-        context.output.document(objects.document("bisect", objects.bisected(culprit)))
+        context.output.document(documents.document("bisect", culprit.to_json()))
     else:
         _print(context, culprit, shlex.join(program))
     end(IN_PART if culprit.between else 0)
@@ -190,7 +191,7 @@ def _print(context: Context, culprit: Culprit, command: str) -> None:
         return
     line()
     line(Styled(f"{name} is the first on which {command} fails", BOLD))
-    title, prompt = rows.title(summary), objects.prompt_behind(bad, culprit.by) or ""
+    title, prompt = rows.title(summary), prompt_behind(bad, culprit.by) or ""
     line(f"  {title}")
     when = humanize.ago(bad.created, context.host.now())
     agent = bad.agent.name if bad.agent else ""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gitcp import humanize
-from gitcp.cli import objects
+from gitcp import documents, humanize
 from gitcp.cli.context import Context
 from gitcp.cli.failure import CODES, end
 from gitcp.cli.options import Command, json_option, session_option
@@ -41,8 +40,8 @@ def command(
     report = check(context.store, everything=everything)
     conversations = _damaged_conversations(context) if everything else {}
     if as_json:
-        fields = {**_fields(report), "conversations": conversations}
-        context.output.document(objects.document("check", fields))
+        fields = {**report.to_json(), "conversations": conversations}
+        context.output.document(documents.document("check", fields))
     else:
         _print(context, report)
         for id, what in conversations.items():
@@ -57,24 +56,6 @@ def _damaged_conversations(context: Context) -> dict[str, str]:
     readable, _ = sessions.listing(context.store)
     damage = {str(each.last.id): placing.damage(context.store, each.last) for each in readable}
     return {id: what for id, what in damage.items() if what}
-
-
-def _fields(report: CheckReport) -> dict[str, object]:
-    return {
-        "ok": report.ok,
-        "checkpoints": report.checkpoints,
-        "objects": report.objects,
-        "promised": report.promised,
-        "unchanged": report.unchanged,
-        "problems": [
-            {
-                "object": problem.object,
-                "what": problem.what,
-                "checkpoints": list(problem.checkpoints),
-            }
-            for problem in report.problems
-        ],
-    }
 
 
 def _print(context: Context, report: CheckReport) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from gitcp.cli import effects, objects
+from gitcp import documents
+from gitcp.cli import effects
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
@@ -132,8 +133,8 @@ def _chosen(
 
 def _print(context: Context, recorded_effects: tuple[Effect, ...], *, as_json: bool) -> None:
     if as_json:
-        documents = [objects.effect(effect) for effect in recorded_effects]
-        context.output.document(objects.document("compensations", {"compensations": documents}))
+        fields = {"compensations": [effect.to_json() for effect in recorded_effects]}
+        context.output.document(documents.document("compensations", fields))
         return
     for effect in recorded_effects:
         effects.tell(context.output.line, effect)

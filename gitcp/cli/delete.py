@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import click
 
-from gitcp import humanize
-from gitcp.cli import confirm, objects
+from gitcp import documents, humanize
+from gitcp.cli import confirm
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     SESSION,
@@ -130,7 +130,7 @@ def _delete_one(
 
 def _show(context: Context, plan: DeletePlan, lines: list[str], *, as_json: bool) -> None:
     if as_json:
-        context.output.document(objects.document("delete-plan", _fields(plan, None)))
+        context.output.document(documents.document("delete-plan", _fields(plan, None)))
         return
     for line in lines:
         context.output.line(line)
@@ -152,7 +152,7 @@ def _lines(plan: DeletePlan) -> list[str]:
 def _report(context: Context, done: DeleteReport, what: str, *, as_json: bool) -> None:
     if as_json:
         context.output.document(
-            objects.document("delete", _fields(done.plan, done.operation.trash))
+            documents.document("delete", _fields(done.plan, done.operation.trash))
         )
         return
     context.output.line(Styled("deleted", GREEN), what)

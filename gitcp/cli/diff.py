@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from gitcp import documents
 from gitcp.adapters.base import Message
-from gitcp.cli import objects, rendering
+from gitcp.cli import rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import LOOKED, PATHS, WORDS, Command, json_option, session_option
@@ -74,8 +75,8 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: Options
     with _compared(context, a, b, paths, text=not (given.as_json or given.name_only)) as difference:
         by = authors.between(context.store, a, b) if b is not None else {}
         for change in difference.changes if given.as_json else ():
-            fields = objects.change(change, by.get(change.path))
-            context.output.document(objects.document("diff", fields))
+            fields = documents.change(change, by.get(change.path))
+            context.output.document(documents.document("diff", fields))
         if given.as_json:
             return bool(difference.changes)
         if given.name_only:
@@ -111,7 +112,7 @@ def _messages(context: Context, a: Checkpoint, b: Checkpoint | None, given: Opti
     if given.as_json:
         for kind, messages in (("deleted", gone), ("added", come)):
             for message in messages:
-                context.output.document(objects.document("diff", objects.message(kind, message)))
+                context.output.document(documents.document("diff", message.to_json(kind)))
     else:
         _print_messages(context, "-", RED, gone)
         _print_messages(context, "+", GREEN, come)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from gitcp import __version__, discovery, humanize, wire
+from gitcp import __version__, discovery, documents, humanize, wire
 from gitcp.adopting.sweeps import Sweep, due
 from gitcp.automation.install.health import AgentHealth, Health, examine
-from gitcp.cli import deletions, objects
+from gitcp.cli import deletions
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import Command, json_option
@@ -37,7 +37,7 @@ def command(context: Context, *, as_json: bool) -> None:
     if as_json:
         deleted = deletions.fields(soon)
         fields = {**_fields(health), "deleted_soon": deleted}
-        context.output.document(objects.document("doctor", fields))
+        context.output.document(documents.document("doctor", fields))
     else:
         _print(context, health, soon)
     end(1 if health.problems else 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gitcp import humanize
+from gitcp import documents, humanize
 from gitcp.agents import KNOWN, KnownAgent, called
 from gitcp.automation.install import command, scripts
 from gitcp.automation.install.plan import (
@@ -20,7 +20,7 @@ from gitcp.automation.install.plan import (
     apply,
 )
 from gitcp.automation.install.targets import GIT, NAMES, detected, named
-from gitcp.cli import confirm, objects
+from gitcp.cli import confirm
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import OneOf, dry_run_option, json_option, together, yes_option
@@ -104,7 +104,7 @@ def carry_out(context: Context, plan: InstallPlan, given: Options, *, verb: str)
             _agree(context, plan, verb)
         report = apply(plan)
     if as_json:
-        context.output.document(objects.document("enable", _fields(plan, report)))
+        context.output.document(documents.document("enable", _fields(plan, report)))
     elif not plan.steps:
         context.output.line("gitcp is not set up here")
     elif report is None:

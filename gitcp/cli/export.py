@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from gitcp import humanize, wire
+from gitcp import documents, humanize, wire
 from gitcp.adapters import CONVERTIBLE
-from gitcp.cli import allowing, conversion_view, objects, output_file
+from gitcp.cli import allowing, conversion_view, output_file
 from gitcp.cli.agent_names import OneRecorded
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
@@ -127,8 +127,8 @@ def command(context: Context, /, **values: Any) -> None:
     )
     if path is not None:
         output_file.require_free(path, force=given.force)
-    fields = objects.document(
-        "export", objects.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
+    fields = documents.document(
+        "export", documents.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
     )
     made = op.export(context.store, request, fields)
     if path is None:
@@ -140,7 +140,7 @@ def command(context: Context, /, **values: Any) -> None:
     output_file.write(path, written, force=given.force)
     if given.as_json:
         fields = _fields(request, path, made, written)
-        context.output.document(objects.document("exported", fields))
+        context.output.document(documents.document("exported", fields))
     else:
         _print(context, checkpoint, given.output, made, written.bytes)
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from gitcp import humanize, wire
-from gitcp.cli import objects
+from gitcp import documents, humanize, wire
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, Command, json_option
@@ -79,7 +78,7 @@ def command(context: Context, /, **values: Any) -> None:
                 **_fields(source.name, one),
                 "files": not (given.no_files or given.listing),
             }
-            context.output.document(objects.document("fetched", fields))
+            context.output.document(documents.document("fetched", fields))
         elif not given.listing:
             _print(context, source.name, one, whole=not given.no_files)
     if not sessions and not given.as_json:

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from gitcp import humanize
-from gitcp.cli import indexing, objects
+from gitcp import documents, humanize
+from gitcp.cli import indexing
 from gitcp.cli.context import Context
 from gitcp.cli.options import NUMBER, WORDS, Command, Type, json_option, session_option
 from gitcp.cli.output import CYAN, DIM, RED, YELLOW, Styled
@@ -90,7 +90,7 @@ def command(context: Context, /, **values: Any) -> None:
     page = find(store, tips, _needle(given), given.places, index, limit)
     if given.as_json:
         for hit in page.hits:
-            context.output.document(objects.document("find", objects.hit(hit)))
+            context.output.document(documents.document("find", hit.to_json()))
     else:
         _print_all(context, page)
     if index.missing > MANY:

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from gitcp.cli import objects, restore_view
+from gitcp import documents
+from gitcp.cli import restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, session_option, trust_option
@@ -60,7 +61,7 @@ def command(context: Context, /, **values: Any) -> None:
     given = Options(**values)
     forked = op.fork(context.store, _request(context, given))
     if given.as_json:
-        context.output.document(objects.document("fork", objects.forked(forked)))
+        context.output.document(documents.document("fork", forked.to_json()))
     else:
         _print(context, forked, given.worktree or "")
     end(IN_PART if forked.failed else 0)

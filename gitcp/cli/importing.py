@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from gitcp import humanize, wire
-from gitcp.cli import adopt, objects
+from gitcp import documents, humanize, wire
+from gitcp.cli import adopt
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
@@ -76,7 +76,7 @@ def _import(context: Context, file: str, agent: str | None, *, as_json: bool) ->
     imports = op.import_file(context.store, request)
     for one in imports:
         if as_json:
-            context.output.document(objects.document("imported", _fields(one)))
+            context.output.document(documents.document("imported", _fields(one)))
         else:
             _print(context, one)
     refused = [one for one in imports if one.refused]

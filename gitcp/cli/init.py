@@ -6,8 +6,7 @@ import os
 
 import click
 
-from gitcp import discovery, humanize
-from gitcp.cli import objects
+from gitcp import discovery, documents, humanize
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option
 from gitcp.cli.output import GREEN, Styled
@@ -94,7 +93,7 @@ def _report(
 ) -> None:
     if as_json:
         fields = {"root": str(repo.root), "store": str(repo.git_dir), "created": is_new}
-        context.output.document(objects.document("init", fields))
+        context.output.document(documents.document("init", fields))
     elif is_new:
         context.output.line(Styled("created", GREEN), f" {repo.git_dir}")
         context.output.line("save with: gitcp save")
@@ -113,7 +112,7 @@ def _report_join(context: Context, done: join_op.Joined, *, as_json: bool) -> No
             "tags": done.tags,
             "store": str(done.store),
         }
-        context.output.document(objects.document("join", fields))
+        context.output.document(documents.document("join", fields))
         return
     sessions, tags = humanize.count(len(done.sessions), "session"), humanize.count(done.tags, "tag")
     context.output.line(Styled("joined", GREEN), f" {sessions} and {tags}")

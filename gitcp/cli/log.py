@@ -220,11 +220,11 @@ def _range(context: Context, given: Options) -> tuple[Oid | None, Oid]:
 
 def _print_json(context: Context, summaries: Iterable[Summary]) -> None:
     for summary in summaries:
-        from gitcp.cli import objects  # only for programs
+        from gitcp import documents  # only for programs
 
         checkpoint = context.store.read(summary.commit)
-        fields = objects.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
-        context.output.document(objects.document("checkpoint", fields))
+        fields = documents.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
+        context.output.document(documents.document("checkpoint", fields))
 
 
 def _print_lines(context: Context, rows: Iterable[LogRow]) -> None:

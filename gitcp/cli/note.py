@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gitcp.cli import objects
+from gitcp import documents
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     Command,
@@ -138,7 +138,7 @@ def _edited(context: Context, session: str | None) -> Note:
 def _print(context: Context, notes: tuple[PendingNote, ...], *, as_json: bool) -> None:
     if as_json:
         for each in notes:
-            context.output.document(objects.document("note", objects.waiting(each)))
+            context.output.document(documents.document("note", each.to_json()))
         return
     if not notes:
         context.output.line("no pending note")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gitcp import humanize, wire
-from gitcp.cli import objects
+from gitcp import documents, humanize, wire
 from gitcp.cli.context import Context
 from gitcp.cli.options import NUMBER, Command, json_option, session_option
 from gitcp.cli.output import YELLOW
@@ -29,7 +28,7 @@ def command(context: Context, limit: int | None, session: str | None, *, as_json
     operations = oplog.entries(context.store.repo)[::-1][:limit]
     if as_json:
         for operation in operations:
-            context.output.document(objects.document("operation", _fields(operation)))
+            context.output.document(documents.document("operation", _fields(operation)))
     else:
         _print(context, operations)
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gitcp import humanize
-from gitcp.cli import confirm, objects
+from gitcp import documents, humanize
+from gitcp.cli import confirm
 from gitcp.cli.context import Context
 from gitcp.cli.output import GREEN, YELLOW, Styled
 from gitcp.lifecycle.prune import PrunePlan, PruneReport
-from gitcp.retention import RetentionVerdict
-from gitcp.store import Summary
-from gitcp.wire import Json
 
 MOST = 20
 
@@ -19,7 +16,7 @@ MOST = 20
 def show(context: Context, plan: PrunePlan, *, as_json: bool) -> None:
     """Print every checkpoint with its verdict and the reason."""
     if as_json:
-        context.output.document(objects.document("prune-plan", _fields(plan, None, plan.expired)))
+        context.output.document(documents.document("prune-plan", plan.to_json()))
         return
     from gitcp.cli.table import TableColumn, show  # only for a table
 
@@ -67,8 +64,7 @@ def report(context: Context, done: PruneReport, *, as_json: bool) -> None:
     """Print what was dropped, and how to undo it."""
     output = context.output
     if as_json:
-        trash = done.operation.trash if done.operation else None
-        output.document(objects.document("prune", _fields(done.plan, trash, done.expired)))
+        output.document(documents.document("prune", done.to_json()))
         return
     if done.operation is None and not done.expired:
         output.line("nothing was dropped: every checkpoint is kept")
@@ -100,16 +96,3 @@ def _extent(plan: PrunePlan) -> str:
     of = f" of {humanize.count(sessions, 'session')}" if sessions > 1 else ""
     kept = sum(v.keep for _, v in plan.verdicts)
     return f"{humanize.count(len(plan.dropped), 'checkpoint')}{of}, kept {kept:,}"
-
-
-def _fields(plan: PrunePlan, trash: str | None, expired: tuple[str, ...]) -> Json:
-    return {
-        "dropped": [_verdict(each) for each in plan.dropped],
-        "kept": [_verdict(each) for each in plan.verdicts if each[1].keep],
-        "trash": trash,
-        "expired": list(expired),
-    }
-
-
-def _verdict(judged: tuple[Summary, RetentionVerdict]) -> Json:
-    return {"id": str(judged[0].id), "reason": judged[1].reason}

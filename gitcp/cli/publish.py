@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from gitcp import humanize, wire
-from gitcp.cli import allowing, confirm, objects
+from gitcp import documents, humanize, wire
+from gitcp.cli import allowing, confirm
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
@@ -87,7 +87,7 @@ def command(context: Context, /, **values: Any) -> None:
             raise
     op.publish(context.store, plan)
     if given.as_json:
-        context.output.document(objects.document("publish", _fields(plan)))
+        context.output.document(documents.document("publish", _fields(plan)))
         return
     name, count = plan.request.branch, humanize.count(len(plan.commits), "commit")
     what = Styled(str(plan.request.checkpoint.id), BOLD)
@@ -110,7 +110,7 @@ def _request(context: Context, given: Options) -> op.PublishRequest:
 def _show(context: Context, plan: PublishPlan, *, as_json: bool) -> None:
     context.store.writer.discard()
     if as_json:
-        context.output.document(objects.document("publish-plan", _fields(plan)))
+        context.output.document(documents.document("publish-plan", _fields(plan)))
         return
     for line in _lines(plan):
         context.output.line(line)

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from gitcp import humanize, wire
-from gitcp.cli import confirm, objects
+from gitcp import documents, humanize, wire
+from gitcp.cli import confirm
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     PATH,
@@ -110,7 +110,7 @@ def _agree(context: Context, plan: PurgePlan) -> None:
 
 def _show(context: Context, plan: PurgePlan, *, as_json: bool) -> None:
     if as_json:
-        context.output.document(objects.document("purge-plan", _fields(plan)))
+        context.output.document(documents.document("purge-plan", _fields(plan)))
         return
     for line in (*_lines(plan), *_elsewhere(plan)):
         context.output.line(line)
@@ -140,7 +140,7 @@ def _nothing(plan: PurgePlan) -> str:
 def _report(context: Context, request: PurgeRequest, done: PurgeReport, *, as_json: bool) -> None:
     output, plan = context.output, done.plan
     if as_json:
-        output.document(objects.document("purge", _fields(plan)))
+        output.document(documents.document("purge", _fields(plan)))
         return
     if plan:
         output.line(

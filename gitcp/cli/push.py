@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from gitcp import humanize, wire
-from gitcp.cli import allowing, confirm, objects
+from gitcp import documents, humanize, wire
+from gitcp.cli import allowing, confirm
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
@@ -111,7 +111,7 @@ def command(context: Context, /, **values: Any) -> None:
     allowing.say_known(context, plan.known, [to.name])
     report = PushReport((), ()) if given.dry_run else op.push(store, plan)
     if given.as_json:
-        context.output.document(objects.document("push", _fields(plan, report)))
+        context.output.document(documents.document("push", _fields(plan, report)))
     else:
         _print(context, plan, report, dry=given.dry_run)
     if given.dry_run:
@@ -235,7 +235,7 @@ def _show_delete(
     done: bool = False,
 ) -> None:
     if as_json:
-        context.output.document(objects.document("push-delete", _delete_fields(plan, report)))
+        context.output.document(documents.document("push-delete", _delete_fields(plan, report)))
     elif done:
         _print_delete(context, plan, report)
     else:

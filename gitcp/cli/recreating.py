@@ -60,17 +60,16 @@ def _describe(context: Context, plan: WorktreePlan) -> None:
 
 
 def _document(context: Context, plan: WorktreePlan, done: Recreated | None) -> None:
-    from gitcp.cli import objects  # only for programs
+    from gitcp import documents  # only for programs
 
     report = done.report if done else None
-    conversation = plan.target.conversation
     fields: wire.Json = {
-        "path": objects.path(plan.directory),
+        "path": documents.path(plan.directory),
         "session": plan.session,
         "base": plan.base,
         "branch": plan.branch,
         "branch_created": plan.new and plan.branch is not None,
         "why": plan.why or None,
-        "report": objects.report(report, conversation, (), saved_first=False) if report else None,
+        "report": report.to_json() if report else None,
     }
-    context.output.document(objects.document("restore-worktree", fields))
+    context.output.document(documents.document("restore-worktree", fields))

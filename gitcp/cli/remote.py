@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from gitcp import wire
-from gitcp.cli import objects
+from gitcp import documents, wire
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, allow_filtered_option, json_option
 from gitcp.errors import BadValue
@@ -87,7 +86,7 @@ def command(context: Context, /, **values: Any) -> None:
     for one in remotes:
         when = op.policy_of(repo, one)
         if given.as_json:
-            context.output.document(objects.document("remote", _fields(one, when)))
+            context.output.document(documents.document("remote", _fields(one, when)))
         else:
             context.output.line(f"{one.name}  {one.shown}  {_said(one, when)}")
 

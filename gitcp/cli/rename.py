@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gitcp import humanize
-from gitcp.cli import objects
+from gitcp import documents, humanize
 from gitcp.cli.context import Context
 from gitcp.cli.options import SESSION, WORDS, Command, json_option
 from gitcp.cli.output import BOLD, GREEN, Styled
@@ -29,7 +28,7 @@ def command(context: Context, name: str, new: str, *, as_json: bool) -> None:
     done = op.rename(context.store, session_op.expand(context.store.sessions(), name), new)
     if as_json:
         fields = {"session": done.new, "before": done.old, "checkpoints": done.count}
-        context.output.document(objects.document("rename", fields))
+        context.output.document(documents.document("rename", fields))
     else:
         what = humanize.count(done.count, "checkpoint")
         context.output.line(

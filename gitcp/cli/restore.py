@@ -260,7 +260,7 @@ def _print_plan(context: Context, request: RestoreRequest, given: Options) -> No
     else:
         plan = op.plan(context.store, request)
     if given.as_json:
-        context.output.document(restore_view.plan_document(plan, request))
+        context.output.document(restore_view.plan_document(plan))
     else:
         restore_view.print_plan(context, plan, request, context.output.line)
 
@@ -272,10 +272,7 @@ def _materialise(context: Context, request: RestoreRequest, given: Options, dire
         raise BadValue("--index and --to cannot be used together", hint=HELP)
     report = materialise(context.store, request, Path(os.path.join(context.cwd, directory)))
     if given.as_json:
-        from gitcp.cli import objects  # only for programs
-
-        fields = objects.report(report, request.stored[0], (), saved_first=False)
-        context.output.document(objects.document("restore", fields))
+        restore_view.print_json(context, report)
     else:
         restore_view.print_report(context, report, (), back="", directory=directory)
     restore_view.end_as(report)
@@ -321,10 +318,7 @@ def _finish(context: Context, given: Options, *, forward: bool) -> None:
         forward=forward,
     )
     if given.as_json:
-        from gitcp.cli import objects  # only for programs
-
-        fields = objects.report(report, report.target.conversation, (), saved_first=True)
-        context.output.document(objects.document("restore", fields))
+        restore_view.print_json(context, report)
     else:
         restore_view.print_report(context, report, (), back="undo")
     restore_view.end_as(report)

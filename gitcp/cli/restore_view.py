@@ -22,7 +22,7 @@ from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.plan import FilePlan, Kept
 from gitcp.restoring.restore import Report, RestorePlan, RestoreRequest
-from gitcp.state import effects, undo_stack
+from gitcp.state import undo_stack
 from gitcp.state.extent import Restores
 from gitcp.value import replace
 from gitcp.wire import Json
@@ -30,7 +30,7 @@ from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
     from gitcp.restoring.placing import Placed
-    from gitcp.restoring.rollback import RollbackChoice
+    from gitcp.restoring.planned import RollbackChoice
     from gitcp.store import Store
 
 MOST = 20
@@ -68,21 +68,13 @@ def carry_out(
         report = apply(request, agreed)
     if yes and not as_json:
         print_turns(context, report.turns, context.output.say)
-    not_undone = (
-        effects.open_commands(context.store, request.target) if agreed is None else agreed.effects
-    )
-    conflicts = agreed.conflicts if agreed else ()
+    conflicts = report.conflicts
     if as_json:
-        from gitcp.cli import objects  # only for programs
-
-        fields = objects.report(
-            report, request.stored[0], not_undone, saved_first=True, choice=choice, agreed=agreed
-        )
-        context.output.document(objects.document("restore", fields))
-    elif request.paths and _is_one_file(report) and not (not_undone or conflicts):
+        print_json(context, replace(report, choice=choice))
+    elif request.paths and _is_one_file(report) and not (report.effects or conflicts):
         _print_file(context, report, back)
     else:
-        print_report(context, report, not_undone, back=back)
+        print_report(context, report, report.effects, back=back)
         print_conflicts(context.output.line, conflicts)
         if choice is not None:
             explain(context, choice, context.output.line)
@@ -174,7 +166,7 @@ def walk(
 def _print_dry_run(context: Context, request: RestoreRequest, *, as_json: bool) -> None:
     plan = restore.plan(context.store, request)
     if as_json:
-        context.output.document(plan_document(plan, request))
+        context.output.document(plan_document(plan))
     else:
         print_plan(context, plan, request, context.output.line)
 
@@ -322,7 +314,7 @@ def _print_conversation_plan(
     line(f"  the conversation would return to {humanize.count(messages, 'message')}{saved}{past}")
     if placed.session_id is None:
         line(f"  it would be written to {placed.path}")
-    elif _moves_on(placed, agent):
+    elif placed.moves_on(agent):
         own = agent and agent.session_id
         line(
             f"  {own} is kept; the restored conversation is a repaired copy with a new id"
@@ -348,27 +340,18 @@ def _print_context(
         line(f"  resuming it would read about {humanize.count(spent, 'token')} again")
 
 
-def plan_document(
-    plan: RestorePlan, request: RestoreRequest, choice: RollbackChoice | None = None
-) -> Json:
+def plan_document(plan: RestorePlan, choice: RollbackChoice | None = None) -> Json:
     """Return the plan as JSON fields, without ids that only the restore itself assigns."""
-    from gitcp.cli import objects
+    from gitcp import documents
 
-    fields = objects.plan(plan, request.stored[0], choice)
-    if plan.placed is not None and _moves_on(plan.placed, request.stored[1]):
-        fields["resume"] = {
-            **objects.resume(plan.placed),
-            "session_id": None,
-            "prepare": [],
-            "command": [],
-            "path": None,
-        }
-    return objects.document("restore-plan", fields)
+    return documents.document("restore-plan", replace(plan, choice=choice).to_json())
 
 
-def _moves_on(placed: Placed, agent: Agent | None) -> bool:
-    """Return whether the conversation gets a new id."""
-    return agent is not None and placed.session_id not in (None, agent.session_id)
+def print_json(context: Context, report: Report) -> None:
+    """Print what a restore did, for a program."""
+    from gitcp import documents
+
+    context.output.document(documents.document("restore", report.to_json()))
 
 
 def print_report(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from gitcp import wire
+from gitcp import documents, wire
 from gitcp.adapters import CONVERTIBLE
-from gitcp.cli import objects, restore_view
+from gitcp.cli import restore_view
 from gitcp.cli.agent_names import OneRecorded
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
@@ -190,11 +190,11 @@ def _document(
     fields: wire.Json = {
         "checkpoint": str(request.target.id),
         "restore": needed,
-        "directory": objects.path(placed.directory),
-        "resume": objects.resume(placed),
+        "directory": documents.path(placed.directory),
+        "resume": placed.to_json(),
         "converted": converted,
     }
-    return objects.document("resume", fields)
+    return documents.document("resume", fields)
 
 
 def _require_programs(context: Context, placed: Placed) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from gitcp import humanize
-from gitcp.cli import confirm, objects, restore_view
+from gitcp import documents, humanize
+from gitcp.cli import confirm, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
@@ -74,7 +74,7 @@ def command(context: Context, /, **values: Any) -> None:
     plan = op.plan(context.store, _request(context, given))
     if given.dry_run:
         if given.as_json:
-            context.output.document(objects.document("revert-plan", objects.revert_plan(plan)))
+            context.output.document(documents.document("revert-plan", plan.to_json()))
         else:
             _print_plan(context, plan, context.output.line)
         return
@@ -89,7 +89,7 @@ def command(context: Context, /, **values: Any) -> None:
         restore_view.print_turns(context, plan.turns, context.output.say)
     report = op.revert(context.store, plan)
     if given.as_json:
-        context.output.document(objects.document("revert", objects.revert(plan, report)))
+        context.output.document(documents.document("revert", plan.to_json(report)))
     else:
         _print_report(context, plan, report)
     end(IN_PART if report.failed or plan.conflicts else 0)

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from gitcp import wire
-from gitcp.cli import allowing, objects, output_file
+from gitcp import documents, wire
+from gitcp.cli import allowing, output_file
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     WORDS,
@@ -112,7 +112,7 @@ def command(context: Context, /, **values: Any) -> None:
     if thread is not None:
         thread.put(_markdown(story, given.max_bytes).decode(), dry=given.dry_run)
     elif given.as_json:
-        context.output.document(objects.document("review", fields(story)))
+        context.output.document(documents.document("review", fields(story)))
     elif not given.files and context.output.terminal:
         context.output.data(_terminal(story))
     elif not given.files:
@@ -206,7 +206,7 @@ def _made(story: Story, name: str, most: int) -> bytes:
 
             return review.render(story).encode("utf-8", "replace")
         case ".json":
-            return wire.dumps(objects.document("review", fields(story))) + b"\n"
+            return wire.dumps(documents.document("review", fields(story))) + b"\n"
     raise AssertionError(name)
 
 

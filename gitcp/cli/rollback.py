@@ -18,7 +18,7 @@ from gitcp.cli.options import (
 from gitcp.errors import Refused
 from gitcp.restoring import restore as op
 from gitcp.restoring import rollback
-from gitcp.restoring.rollback import RollbackChoice
+from gitcp.restoring.planned import RollbackChoice
 
 
 @click.command(cls=Command)
@@ -88,7 +88,7 @@ def _print_plan(
 ) -> None:
     plan = op.plan(context.store, request)
     if as_json:
-        context.output.document(restore_view.plan_document(plan, request, choice))
+        context.output.document(restore_view.plan_document(plan, choice))
         return
     restore_view.print_plan(context, plan, request, context.output.line)
     restore_view.explain(context, choice, context.output.line)

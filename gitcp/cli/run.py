@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from gitcp import humanize
-from gitcp.cli import child, effects, objects, rendering, restore_view, steps
+from gitcp import documents, humanize
+from gitcp.cli import child, effects, rendering, restore_view, steps
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
@@ -27,7 +27,12 @@ from gitcp.errors import BadValue, Refused
 from gitcp.model import Checkpoint, Run, StepName
 from gitcp.running import transaction
 from gitcp.running.compensate import LIMIT
-from gitcp.running.transaction import Failure, OpenTransaction, TransactionRequest
+from gitcp.running.transaction import (
+    Failure,
+    OpenTransaction,
+    TransactionRequest,
+    done_about,
+)
 from gitcp.saving import session
 from gitcp.state import masking
 from gitcp.state.steps import only, place
@@ -178,7 +183,7 @@ def _fail(context: Context, opened: OpenTransaction, run: Run, given: Options) -
     failure = transaction.fail(context.store, opened, run, limit=given.limit)
     if given.as_json:
         context.output.document(
-            objects.document(
+            documents.document(
                 "run", _fields(failure.transaction.before, failure.checkpoint, run, failure)
             )
         )
@@ -192,7 +197,7 @@ def _tell(
     label = opened.transaction.label
     if given.as_json:
         context.output.document(
-            objects.document("run", _fields(opened.transaction.before, done.id, run, None))
+            documents.document("run", _fields(opened.transaction.before, done.id, run, None))
         )
     else:
         context.output.say(Styled("done", GREEN), f" {label}  ({_took(run)}); saved {done.id}")
@@ -228,7 +233,7 @@ def _recover(context: Context, given: Options) -> None:
         if given.as_json:
             empty = Run(failure.transaction.command, None, 0)
             fields = _fields(failure.transaction.before, failure.checkpoint, empty, failure)
-            context.output.document(objects.document("run", fields))
+            context.output.document(documents.document("run", fields))
         else:
             _tell_failure(context, failure)
     wrong = any(failure.report is not None and failure.report.failed for failure in failures)
@@ -240,17 +245,10 @@ def _took(run: Run) -> str:
 
 
 def _fields(before: object, after: object, run: Run, failure: Failure | None) -> dict[str, Any]:
-    report = failure.report if failure else None
     return {
         "before": str(before),
         "checkpoint": str(after),
         "ok": failure is None,
-        "run": objects.run(run),
-        "compensations": [objects.effect(outcome.effect) for outcome in failure.outcomes]
-        if failure
-        else [],
-        "restored": str(report.checkpoint) if report and report.checkpoint else None,
-        "written": objects.paths(report.written if report else ()),
-        "removed": objects.paths(report.removed if report else ()),
-        "kept": objects.kept(report.kept if report else ()),
+        "run": documents.run(run),
+        **done_about(failure),
     }

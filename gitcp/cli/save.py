@@ -33,9 +33,9 @@ from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue, GitcpError
 from gitcp.fastpath import watched
 from gitcp.lifecycle import housekeeping
-from gitcp.model import Checkpoint, CheckpointId, Note, Skip, Trigger
+from gitcp.model import Checkpoint, CheckpointId, Note, Trigger
 from gitcp.saving import unchanged
-from gitcp.saving.save import Saved, SaveRequest, save
+from gitcp.saving.save import Saved, SaveRequest, described, save
 from gitcp.value import replace
 from gitcp.worktree.paths import skip_line
 
@@ -159,10 +159,9 @@ def _save(context: Context, given: Options) -> None:
         context.output.say(f"note: {saved.damage}; gitcp doctor --store lists the damaged objects")
     rendering.say_unread(context.output, saved.unread)
     if given.as_json:
-        inner = _in_other_repositories(context, saved)
-        context.output.data(_json_text(context, saved, inner).encode("utf-8"))
+        context.output.data(_json_text(described(context.store, saved)).encode("utf-8"))
     elif not given.quiet:
-        _print(context, saved, _in_other_repositories(context, saved))
+        _print(context, described(context.store, saved))
     if saved.saved:
         retain(context, saved.checkpoint.id)
     if saved.unread is not None or any(fault.is_loss for fault in saved.faults):
@@ -171,7 +170,7 @@ def _save(context: Context, given: Options) -> None:
         return
     if _is_repeatable(context, given, saved):
         options = context.arguments[1:]
-        text = _json_text(context, saved, ()) if given.as_json else _text(saved)
+        text = _json_text(described(context.store, saved)) if given.as_json else _text(saved)
         unchanged.remember_answer(context.store, saved, options, text, context.look.started)
 
 
@@ -193,10 +192,10 @@ def _amend(context: Context, given: Options) -> None:
         return
     before, after = amend(context.store, session, label)
     if given.as_json:
-        from gitcp.cli import objects  # only for programs
+        from gitcp import documents  # only for programs
 
-        fields = objects.checkpoint(after, context.tags.get(after.commit, ()))
-        context.output.document(objects.document("checkpoint", fields))
+        fields = documents.checkpoint(after, context.tags.get(after.commit, ()))
+        context.output.document(documents.document("checkpoint", fields))
     elif not given.quiet:
         was = f', before "{before.note.label}"' if before.note.label else ""
         context.output.line(
@@ -213,15 +212,15 @@ def _show(context: Context, given: Options) -> None:
     growth = current.conversation
     talk = growth.messages if growth else 0
     if given.as_json:
-        from gitcp.cli import objects  # only for programs
+        from gitcp import documents  # only for programs
 
         fields = {
             "session": current.session,
-            "changes": [objects.change(change) for change in current.changes],
-            "skipped": objects.skipped(current.skipped),
+            "changes": [documents.change(change) for change in current.changes],
+            "skipped": documents.skipped(current.skipped),
             "new_messages": talk,
         }
-        context.output.document(objects.document("save-plan", fields))
+        context.output.document(documents.document("save-plan", fields))
         return
     where = f" in session {current.session}" if current.session else ", in a new session"
     files = humanize.count(len(current.changes), "file")
@@ -233,16 +232,6 @@ def _show(context: Context, given: Options) -> None:
     rendering.changed(context.output, current.changes, SHOWN)
     for skip in current.skipped[:SHOWN]:
         context.output.line(f"not saved: {skip_line(skip)}")
-
-
-def _in_other_repositories(context: Context, saved: Saved) -> tuple[Skip, ...]:
-    """Return the submodules and nested repositories with uncommitted work."""
-    snapshot = saved.taken.snapshot
-    if not (snapshot.submodules or snapshot.nested):
-        return ()
-    from gitcp.worktree.uncommitted import uncommitted  # hardly any repository has one
-
-    return uncommitted(context.store.repo, snapshot)
 
 
 def _is_repeatable(context: Context, given: Options, saved: Saved) -> bool:
@@ -335,25 +324,16 @@ def _conversation(context: Context, given: str | None) -> Path | bytes | None:
 
 def _text(saved: Saved) -> str:
     """Return the output if nothing was saved."""
-    return "".join(f"{line}\n" for line in (saved.reason, *_rest(saved, ())))
+    return "".join(f"{line}\n" for line in (saved.reason, *_rest(saved)))
 
 
-def _json_text(context: Context, saved: Saved, inner: tuple[Skip, ...]) -> str:
-    from gitcp.cli import objects  # only for programs
+def _json_text(saved: Saved) -> str:
+    from gitcp import documents  # only for programs
 
-    checkpoint = objects.checkpoint(saved.checkpoint, context.tags.get(saved.checkpoint.commit, ()))
-    fields = {
-        "saved": saved.saved,
-        "reason": saved.reason,
-        "uncommitted": objects.skipped(inner),
-        "unread": saved.unread and saved.unread.what,
-        "faults": objects.faults(saved.faults),
-        "checkpoint": checkpoint,
-    }
-    return wire.dumps(objects.document("save", fields)).decode("utf-8") + "\n"
+    return wire.dumps(documents.document("save", saved.to_json())).decode("utf-8") + "\n"
 
 
-def _print(context: Context, saved: Saved, inner: tuple[Skip, ...]) -> None:
+def _print(context: Context, saved: Saved) -> None:
     output, checkpoint = context.output, saved.checkpoint
     if not saved.saved:
         output.line(saved.reason)
@@ -366,15 +346,13 @@ def _print(context: Context, saved: Saved, inner: tuple[Skip, ...]) -> None:
             label,
             f"  ({_extent(checkpoint)})",
         )
-    for line in _rest(saved, inner):
+    for line in _rest(saved):
         output.line(line)
 
 
-def _rest(saved: Saved, inner: tuple[Skip, ...]) -> list[str]:
-    """Return the lines that every save prints, whether it made a checkpoint or not. `inner` are
-    other repositories with uncommitted changes.
-    """
-    skipped = (*inner, *saved.taken.snapshot.skipped)
+def _rest(saved: Saved) -> list[str]:
+    """Return the lines that every save prints, whether it made a checkpoint or not."""
+    skipped = (*saved.uncommitted, *saved.taken.snapshot.skipped)
     left_out = humanize.listed([skip_line(skip) for skip in skipped], SHOWN)
     unlocked = [rendering.unlocked(each) for each in saved.taken.snapshot.unlocked]
     return [

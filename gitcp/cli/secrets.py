@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from gitcp import humanize, wire
-from gitcp.cli import allowing, objects
+from gitcp import documents, humanize, wire
+from gitcp.cli import allowing
 from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, session_option
 from gitcp.cli.output import RED, YELLOW, Styled
@@ -92,7 +92,7 @@ def _scan(context: Context, given: Options) -> None:
     findings, known, names = _split(context, search, commits)
     for finding in findings:
         if given.as_json:
-            context.output.document(objects.document("finding", fields(finding)))
+            context.output.document(documents.document("finding", fields(finding)))
         else:
             show(context, finding)
     allowing.say_known(context, known, names, ", by the last fetch")
@@ -147,7 +147,7 @@ def _answer(context: Context, given: Options) -> None:
     change(repo, given.allow or given.revoke)
     for id in given.allow or given.revoke:
         if given.as_json:
-            context.output.document(objects.document(schema, {"id": id}))
+            context.output.document(documents.document(schema, {"id": id}))
         elif given.allow:
             context.output.line(f"allowed {id} in this repository, on this machine")
         elif id in allowed.ids(repo):
@@ -167,7 +167,7 @@ def _list(context: Context, *, as_json: bool) -> None:
                 "source": each.source,
                 "when": wire.encode_time(when) if when else None,
             }
-            context.output.document(objects.document("allowed", fields))
+            context.output.document(documents.document("allowed", fields))
         else:
             since = f", {humanize.ago(when, context.host.now())}" if when else ""
             by = each.source if each.source == allowed.HERE else f"by {each.source}"

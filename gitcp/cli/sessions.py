@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gitcp import humanize, wire
-from gitcp.cli import filters, objects
+from gitcp import documents, humanize, wire
+from gitcp.cli import filters
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.options import NUMBER, WORDS, Command, json_option, rare, session_option
@@ -82,7 +82,7 @@ def command(
     current = context.viewed(session)
     if as_json:
         for each in chosen:
-            context.output.document(objects.document("session", _fields(each, current)))
+            context.output.document(documents.document("session", _fields(each, current)))
     else:
         _print(context, chosen, current)
         _print_total(context, chosen, len(matching))
@@ -110,18 +110,7 @@ def _note_agents(context: Context, agent: str, sessions: tuple[Session, ...]) ->
 
 
 def _fields(session: Session, current: str | None) -> wire.Json:
-    return {
-        "session": session.name,
-        "current": session.name == current,
-        "agent": objects.agent(session.last.agent),
-        "title": session.title or None,
-        "last_prompt": session.last_prompt or None,
-        "checkpoints": session.count,
-        "last": str(session.last.id),
-        "saved": wire.encode_time(session.last.created),
-        "tags": list(session.tags),
-        "forked_from": session.forked_from,
-    }
+    return {"session": session.name, "current": session.name == current, **session.to_json()}
 
 
 def _print(context: Context, sessions: tuple[Session, ...], current: str | None) -> None:
@@ -173,7 +162,7 @@ def _worktree_document(context: Context, tree: Worktree) -> wire.Json:
     base = tree.last.snapshot.base if tree.last else None
     fields: wire.Json = {
         "worktree": tree.name,
-        "path": objects.path(tree.path),
+        "path": documents.path(tree.path),
         "state": tree.presence.value,
         "current": tree.path == context.store.repo.root,
         "locked": tree.locked,
@@ -182,13 +171,13 @@ def _worktree_document(context: Context, tree: Worktree) -> wire.Json:
         "unsaved": tree.unsaved,
         "sessions": [_worktree_session(each, tree) for each in tree.sessions],
     }
-    return objects.document("worktree", fields)
+    return documents.document("worktree", fields)
 
 
 def _worktree_session(session: Session, tree: Worktree) -> wire.Json:
     return {
         "session": session.name,
-        "agent": objects.agent(session.last.agent),
+        "agent": documents.agent(session.last.agent),
         "running": session.name in tree.running,
         "title": session.title or None,
         "checkpoints": session.count,

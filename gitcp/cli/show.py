@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from gitcp import humanize, wire
-from gitcp.cli import objects, rendering
+from gitcp import documents, humanize, wire
+from gitcp.cli import rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import LOOKED, PATHS, WORDS, Command, json_option, rare, session_option
 from gitcp.cli.output import BOLD, Styled
@@ -116,9 +116,9 @@ def _print_json(context: Context, checkpoint: Checkpoint) -> None:
     store = context.store
     changes = compare(store, tree_before(store, checkpoint), checkpoint.root).changes
     by = authors.changed_by(store, checkpoint)
-    fields = objects.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
-    fields["changes"] = [objects.change(change, by.get(change.path)) for change in changes]
-    context.output.document(objects.document("checkpoint", fields))
+    fields = documents.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
+    fields["changes"] = [documents.change(change, by.get(change.path)) for change in changes]
+    context.output.document(documents.document("checkpoint", fields))
 
 
 def _print_file(context: Context, checkpoint: Checkpoint, path: bytes) -> None:

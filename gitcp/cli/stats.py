@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from gitcp import humanize, wire
-from gitcp.cli import objects, output_file
+from gitcp import documents, humanize, wire
+from gitcp.cli import output_file
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, replace_option, session_option
 from gitcp.cli.output import CYAN, Styled
@@ -61,7 +61,7 @@ def command(context: Context, /, **values: Any) -> None:
         output_file.write(path, [render(statistics).encode("utf-8")], force=given.force)
         context.output.say(f"wrote {given.file}")
     elif given.as_json:
-        context.output.document(objects.document("stats", _fields(statistics)))
+        context.output.document(documents.document("stats", _fields(statistics)))
     else:
         _print(context, statistics)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gitcp import clock, humanize, wire
+from gitcp import clock, documents, humanize, wire
 from gitcp.adopting.sweeps import Sweep, due
-from gitcp.cli import deletions, objects, rendering
+from gitcp.cli import deletions, rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, session_option
 from gitcp.cli.output import BOLD, YELLOW, Output, Styled
@@ -52,7 +52,7 @@ def command(context: Context, session: str | None, *, as_json: bool) -> None:
     context.shows_faults = True
     current = status(context.store, context.cwd, session, context.limits())
     if as_json:
-        context.output.document(objects.document("status", _fields(context, current)))
+        context.output.document(documents.document("status", _fields(context, current)))
     else:
         silent = _silent(context)
         _print(context, current, is_silent=bool(silent))
@@ -128,6 +128,16 @@ def _awaiting(context: Context, current: Status) -> Placed | None:
     return placing.awaiting(context.store, last, context.cwd)
 
 
+def _failing(failures: hook_failures.Failing | None) -> wire.Json | None:
+    """Return the failed saves of hooks."""
+    if failures is None:
+        return None
+    times = map(clock.local, (failures.since, failures.last))
+    since, last = map(wire.encode_time, times)
+    fields = {"count": failures.count, "reason": failures.reason, "hint": failures.hint}
+    return {"since": since, "last": last, **fields}
+
+
 def _fields(context: Context, current: Status) -> wire.Json:
     last = current.last
     return {
@@ -135,12 +145,12 @@ def _fields(context: Context, current: Status) -> wire.Json:
         "why": current.why,
         "candidates": list(current.candidates),
         "noted": current.noted,
-        "last": objects.checkpoint(last, context.tags.get(last.commit, ())) if last else None,
+        "last": documents.checkpoint(last, context.tags.get(last.commit, ())) if last else None,
         "base": current.base.commit,
         "branch": current.base.branch,
         "operation": current.base.operation,
-        "faults": objects.faults(current.faults),
-        "failing": objects.failing(hook_failures.of(context.store.repo)),
+        "faults": documents.faults(current.faults),
+        "failing": _failing(hook_failures.of(context.store.repo)),
         "last_automatic": {
             "id": str(current.automatic.id),
             "created": wire.encode_time(current.automatic.created),
@@ -149,8 +159,8 @@ def _fields(context: Context, current: Status) -> wire.Json:
         else None,
         "enabled": [target.command for target in _enabled(context)],
         "silent": [{"what": each.what, "hint": each.hint} for each in _silent(context)],
-        "changes": [objects.change(change) for change in current.changes],
-        "skipped": objects.skipped(current.skipped),
+        "changes": [documents.change(change) for change in current.changes],
+        "skipped": documents.skipped(current.skipped),
         "conversation": _conversation_fields(context, current),
         "unfinished": str(current.unfinished.target) if current.unfinished else None,
         "undo": str(current.undo) if current.undo else None,

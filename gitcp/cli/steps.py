@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from gitcp.cli import objects
+from gitcp import documents
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, produces_option, rare, together
 from gitcp.errors import BadValue
@@ -143,7 +143,7 @@ def invalidate(context: Context, given: Options) -> None:
 
 def _print(context: Context, made: StepPlan, given: Options) -> None:
     if given.as_json:
-        context.output.document(objects.document("step-plan", made.to_json()))
+        context.output.document(documents.document("step-plan", made.to_json()))
     else:
         for line in str(made).splitlines():
             context.output.line(line)

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from gitcp import humanize
-from gitcp.cli import objects
+from gitcp import documents, humanize
 from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, TAG, WORDS, Command, json_option, session_option
 from gitcp.cli.output import YELLOW, Styled
@@ -110,7 +109,7 @@ def _create(context: Context, given: Options, name: str) -> None:
         raise
     pushing.start(context.store)
     if given.as_json:
-        _print_json(context, name, objects.summary(context.store.summary(checkpoint.commit)))
+        _print_json(context, name, context.store.summary(checkpoint.commit).to_json())
     else:
         context.output.line("tagged ", Styled(str(checkpoint.id), YELLOW), f" {name}")
 
@@ -136,14 +135,14 @@ def _print_deleted(context: Context, name: str, *, as_json: bool) -> None:
 
 
 def _print_json(context: Context, name: str, checkpoint: Any) -> None:
-    context.output.document(objects.document("tag", {"name": name, "checkpoint": checkpoint}))
+    context.output.document(documents.document("tag", {"name": name, "checkpoint": checkpoint}))
 
 
 def _print_all(context: Context, pattern: str, *, as_json: bool) -> None:
     tags = [each for each in op.listing(context.store) if fnmatchcase(each[0], pattern)]
     if as_json:
         for name, summary in tags:
-            _print_json(context, name, objects.summary(summary))
+            _print_json(context, name, summary.to_json())
         return
     from gitcp.cli.table import TableColumn, show  # only for a table
 

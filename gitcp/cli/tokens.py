@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from gitcp import wire
-from gitcp.cli import objects, output_file, table
+from gitcp import documents, wire
+from gitcp.cli import output_file, table
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, OneOf, json_option, replace_option, session_option
 from gitcp.cli.output import DIM, YELLOW
@@ -71,7 +71,7 @@ def command(context: Context, /, **values: Any) -> None:
     if given.as_json:
         rows = [{"name": key, **_fields(each, costs[key])} for key, each in sums.items()]
         document = {"by": given.by, "rows": rows, "total": _fields(total, _sum(costs))}
-        context.output.document(objects.document("tokens", document))
+        context.output.document(documents.document("tokens", document))
     elif not sums:
         context.output.say("no tokens: no conversation here records them")
     else:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from gitcp import humanize
-from gitcp.cli import confirm, objects, restore_view
+from gitcp import documents, humanize
+from gitcp.cli import confirm, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     Command,
@@ -121,7 +121,7 @@ def _print(
     if as_json:
         ids = [str(id) for id in checkpoints]
         fields = {"operation": operation.number, "checkpoints": ids}
-        context.output.document(objects.document("brought-back", fields))
+        context.output.document(documents.document("brought-back", fields))
         return
     for line in lines:
         context.output.line(*line)

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from gitcp import humanize, wire
-from gitcp.cli import allowing, objects
+from gitcp import documents, humanize, wire
+from gitcp.cli import allowing
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     REVISION,
@@ -168,7 +168,7 @@ def _tell(
             "findings": [finding_fields(finding) for finding in secrets],
             "withheld": list(story.withheld),
         }
-        context.output.document(objects.document("view", fields))
+        context.output.document(documents.document("view", fields))
         return
     counted = (
         f"{humanize.count(len(story.steps), 'checkpoint')}, {humanize.count(messages, 'message')}"

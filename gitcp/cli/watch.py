@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from gitcp import humanize
+from gitcp import documents, humanize
 from gitcp.automation.watching import saves as op
 from gitcp.automation.watching.watcher import Stop, watcher
-from gitcp.cli import objects, rendering
+from gitcp.cli import rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import describe
 from gitcp.cli.options import SECONDS, Command, exact_session_option, json_option
@@ -143,9 +143,9 @@ def _tell(
             "saved": True,
             "reason": event.reason,
             "unread": event.unread and event.unread.what,
-            "checkpoint": objects.checkpoint(event.checkpoint, ()),
+            "checkpoint": documents.checkpoint(event.checkpoint, ()),
         }
-        context.output.document(objects.document("save", fields))
+        context.output.document(documents.document("save", fields))
     else:
         _print(context, event.checkpoint, worktree)
     if not isinstance(event, Exception):

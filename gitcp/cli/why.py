@@ -8,8 +8,7 @@ import shlex
 
 import click
 
-from gitcp import humanize
-from gitcp.cli import objects
+from gitcp import documents, humanize
 from gitcp.cli.context import Context
 from gitcp.cli.options import LOOKED, Command, json_option, session_option
 from gitcp.cli.output import BOLD, YELLOW, Styled
@@ -53,13 +52,13 @@ def command(
     if number is not None:
         line = op.line(context.store, last, path, number)
         if as_json:
-            context.output.document(objects.document("why", objects.why_line(path, line)))
+            context.output.document(documents.document("why", line.to_json()))
         else:
             _print_line(context, path, line)
         return
     known = op.path(context.store, last, path)
     if as_json:
-        context.output.document(objects.document("why", objects.why_path(path, known)))
+        context.output.document(documents.document("why", known.to_json()))
     else:
         _print_path(context, path, known)
 
@@ -88,7 +87,7 @@ def _print_line(context: Context, path: bytes, line: LineOrigin) -> None:
         else:
             output.line("not in any commit")
         return
-    if prompt := objects.prompt_of(line):
+    if prompt := line.prompt:
         is_known = line.by is not None and made.id.session in line.by.sessions
         output.line(f"{'prompt' if is_known else 'last prompt before that'}: {prompt}")
     output.line(f"see: gitcp diff {made.id}~1 {made.id} -- {name}")

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 
-from gitcp import humanize, wire
+from gitcp import documents, humanize, wire
 from gitcp.automation import worktree as op
 from gitcp.automation.worktree import Removed
-from gitcp.cli import objects
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, Command, json_option
 from gitcp.cli.output import GREEN, Styled
@@ -39,14 +38,14 @@ def command(context: Context, path: str, *, force: bool, as_json: bool) -> None:
         )
     removed = op.remove(context.store, Path(os.path.join(context.cwd, path)), force=force)
     if as_json:
-        context.output.document(objects.document("worktree-remove", _fields(removed)))
+        context.output.document(documents.document("worktree-remove", _fields(removed)))
     else:
         _print(context, removed, path)
 
 
 def _fields(removed: Removed) -> wire.Json:
     return {
-        "path": objects.path(removed.directory),
+        "path": documents.path(removed.directory),
         "branch": removed.branch,
         "last": str(removed.last.id),
         "saved": [str(each.id) for each in removed.saved],

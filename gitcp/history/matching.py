@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from gitcp import adapters
 from gitcp.agents import SAVED
@@ -86,6 +87,22 @@ class Hit(Value):
     end: int
     line: int | None = None
     message: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp find --json` prints."""
+        from gitcp import documents  # only for programs
+
+        return documents.encode(
+            documents.Match(
+                id=self.summary.id,
+                created=self.summary.created,
+                kind=self.kind,
+                where=self.where or None,
+                line=self.line,
+                message=self.message,
+                text=documents.utf8(self.text),
+            )
+        )
 
 
 Key = tuple[object, ...]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
+from gitcp import wire
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.model import Checkpoint, Oid
 from gitcp.state import tag
@@ -45,6 +47,22 @@ class Session(Value):
             ),
             "",
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp sessions --json` prints, but for `current`."""
+        from gitcp import documents  # only for programs
+
+        return {
+            "session": self.name,
+            "agent": documents.agent(self.last.agent),
+            "title": self.title or None,
+            "last_prompt": self.last_prompt or None,
+            "checkpoints": self.count,
+            "last": str(self.last.id),
+            "saved": wire.encode_time(self.last.created),
+            "tags": list(self.tags),
+            "forked_from": self.forked_from,
+        }
 
 
 class SessionSelection(Value):

@@ -9,11 +9,12 @@ import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from gitcp.errors import BadValue, GitFailed
 from gitcp.git import scratch, trees
 from gitcp.history import authors, history
-from gitcp.model import GITLINK, RESERVED, TREE, Checkpoint, Claim, Entry, Oid, Trigger
+from gitcp.model import GITLINK, NOBODY, RESERVED, TREE, Checkpoint, Claim, Entry, Oid, Trigger
 from gitcp.store import Store, Summary
 from gitcp.value import Value
 from gitcp.worktree import convert, rules
@@ -38,6 +39,28 @@ class LineOrigin(Value):
     began: bool = False
     by: Claim | None = None
     base: Oid | None = None
+    path: bytes = b""
+
+    @property
+    def prompt(self) -> str | None:
+        """The prompt that the line was written for; None if another session wrote it."""
+        return prompt_behind(self.made, self.by) if self.made is not None else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp why --json` prints."""
+        from gitcp import documents  # only for programs
+
+        return documents.encode(
+            documents.Origin(
+                path=self.path,
+                line=self.number,
+                text=documents.utf8(self.text),
+                checkpoint=self.made.id if self.made else None,
+                began=self.began,
+                prompt=self.prompt,
+                by=self.by,
+            )
+        )
 
 
 class PathHistory(Value):
@@ -45,6 +68,34 @@ class PathHistory(Value):
 
     changed: tuple[Summary, ...]
     missing: str
+    path: bytes = b""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp why --json` prints."""
+        from gitcp import documents  # only for programs
+
+        ids = tuple(summary.id for summary in self.changed)
+        return documents.encode(
+            documents.Origin(
+                path=self.path,
+                line=None,
+                text=None,
+                checkpoint=ids[0] if ids else None,
+                changed=ids,
+                missing=self.missing or None,
+            )
+        )
+
+
+def prompt_behind(made: Checkpoint, by: Claim | None) -> str | None:
+    """Return the prompt of a checkpoint for what `by` changed in it; None if that was another
+    session.
+    """
+    if made.conversation is None:
+        return None
+    names = by.sessions | by.possible if by is not None else frozenset()
+    is_others = bool(names - {NOBODY}) and made.id.session not in names
+    return None if is_others else made.conversation.digest.last_prompt
 
 
 def line(store: Store, last: Checkpoint, path: bytes, number: int) -> LineOrigin:
@@ -76,14 +127,14 @@ def line(store: Store, last: Checkpoint, path: bytes, number: int) -> LineOrigin
     text = current[number - 1].decode("utf-8", "surrogateescape")
     position = _stored_position(stored, current, number - 1) if stored is not None else None
     if position is None:
-        return LineOrigin(number, text, None)
+        return LineOrigin(number, text, None, path=path)
     made, first, by = _origin(store, last, path, position)
     if made.parent is not None or first is not None:
-        return LineOrigin(number, text, first or made, by=by)
+        return LineOrigin(number, text, first or made, by=by, path=path)
     commit = made.snapshot.base.commit
     base = store.base_tree(commit)
     is_older = base is not None and trees.lookup(store.reader, base, path) is not None
-    return LineOrigin(number, text, made, True, by, commit if is_older else None)
+    return LineOrigin(number, text, made, True, by, commit if is_older else None, path)
 
 
 def _origin(
@@ -189,7 +240,7 @@ def path(store: Store, last: Checkpoint, name: bytes) -> PathHistory:
             seen.add(entry)
     exists = trees.lookup(store.reader, last.root, name) is not None
     missing = "" if exists else _why_missing(store, last, name, changed[-1] if changed else None)
-    return PathHistory(tuple(reversed(shown)), missing)
+    return PathHistory(tuple(reversed(shown)), missing, name)
 
 
 def _lines(data: bytes) -> list[bytes]:

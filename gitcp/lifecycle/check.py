@@ -18,7 +18,7 @@ from contextlib import suppress
 from enum import Enum, auto
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gitcp import fingerprint, progress, trusted_cache
 from gitcp.conversation.sums import Sums
@@ -85,6 +85,24 @@ class CheckReport(Value):
     @property
     def ok(self) -> bool:
         return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp doctor --store --json` prints, but for `conversations`."""
+        return {
+            "ok": self.ok,
+            "checkpoints": self.checkpoints,
+            "objects": self.objects,
+            "promised": self.promised,
+            "unchanged": self.unchanged,
+            "problems": [
+                {
+                    "object": problem.object,
+                    "what": problem.what,
+                    "checkpoints": list(problem.checkpoints),
+                }
+                for problem in self.problems
+            ],
+        }
 
 
 def check(store: Store, *, everything: bool = False) -> CheckReport:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from pathlib import Path
+from typing import Any
 
 from gitcp import readme
 from gitcp.errors import AlreadyExists
@@ -57,6 +58,23 @@ class Forked(Value):
     def failed(self) -> bool:
         """Whether some of it is missing."""
         return any(each.missing for each in self.kept)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp fork --json` prints."""
+        from gitcp import documents  # only for programs
+        from gitcp.restoring import printed
+
+        return documents.encode(
+            documents.Forked(
+                session=self.checkpoint.id.session,
+                checkpoint=self.checkpoint.id,
+                forked_from=self.checkpoint.forked_from,
+                worktree=self.worktree,
+                branch=self.branch,
+                kept=printed.kept(self.kept),
+                resume=self.placed.document() if self.placed else None,
+            )
+        )
 
 
 def fork(store: Store, request: ForkRequest) -> Forked:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound, StoreDamaged
 from gitcp.git.repo import Repository
@@ -62,6 +63,15 @@ class PrunePlan(Value):
     def __bool__(self) -> bool:
         return bool(self.dropped or self.expired)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp delete --old --dry-run --json` prints."""
+        return {
+            "dropped": [_verdict(each) for each in self.dropped],
+            "kept": [_verdict(each) for each in self.verdicts if each[1].keep],
+            "trash": None,
+            "expired": list(self.expired),
+        }
+
 
 class PruneReport(Value):
     """The result. `operation` is None if nothing was dropped."""
@@ -69,6 +79,15 @@ class PruneReport(Value):
     plan: PrunePlan
     operation: Operation | None
     expired: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp delete --old --json` prints."""
+        trash = self.operation.trash if self.operation else None
+        return {**self.plan.to_json(), "trash": trash, "expired": list(self.expired)}
+
+
+def _verdict(judged: tuple[Summary, RetentionVerdict]) -> dict[str, str]:
+    return {"id": str(judged[0].id), "reason": judged[1].reason}
 
 
 def plan(store: Store, request: PruneRequest) -> PrunePlan:

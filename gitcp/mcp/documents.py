@@ -1,6 +1,6 @@
 """The documents that tools return, from which the schemas are made that clients see.
 
-Most are those of `gitcp.cli.objects`. Long lists and texts are bounded here, and what was left out
+Most are those of `gitcp.documents`. Long lists and texts are bounded here, and what was left out
 is counted.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from gitcp.cli import objects
-from gitcp.cli.objects import PRINTED, document
+from gitcp import documents
+from gitcp.documents import PRINTED, document
 from gitcp.value import Value
 from gitcp.wire import Json
 
@@ -43,10 +43,10 @@ class Saved(Value):
     saved: bool
     reason: str | None
     warning: str | None
-    checkpoint: objects.Checkpoint
+    checkpoint: documents.Checkpoint
 
 
-class ListedRow(objects.Row):
+class ListedRow(documents.Row):
     """A checkpoint in a list."""
 
     tags: tuple[str, ...]
@@ -61,7 +61,7 @@ class Rows(Value):
 class Differences(Value):
     """The result of `diff`. `cut`: the patch has only its beginning."""
 
-    changes: tuple[objects.Change, ...]
+    changes: tuple[documents.Change, ...]
     patch: str
     cut: bool
 
@@ -69,7 +69,7 @@ class Differences(Value):
 class Matches(Value):
     """The result of `find`. `cut`: there are more matches than were asked for."""
 
-    matches: tuple[objects.Match, ...]
+    matches: tuple[documents.Match, ...]
     cut: bool
 
 
@@ -80,14 +80,14 @@ class CallDocument(Value):
     arguments: Mapping[str, Any]
 
 
-class RestorePlan(objects.Restored):
+class RestorePlan(documents.Restored):
     """What a restore would do. `next` is the call that does it."""
 
     digest: str
     next: CallDocument
 
 
-class RevertPlan(objects.Reverted):
+class RevertPlan(documents.Reverted):
     """What a revert would do. `next` is the call that does it."""
 
     digest: str
@@ -102,21 +102,21 @@ class BroughtBack(Value):
 
 
 DOCUMENTS: Mapping[str, type[Value]] = {
-    "checkpoint": objects.Checkpoint,
+    "checkpoint": documents.Checkpoint,
     "file": FileContent,
     "directory": Directory,
     "save": Saved,
     "list": Rows,
     "differences": Differences,
-    "note": objects.Waiting,
+    "note": documents.Waiting,
     "matches": Matches,
-    "why": objects.Origin,
+    "why": documents.Origin,
     "restore-plan": RestorePlan,
-    "restore": objects.Restored,
+    "restore": documents.Restored,
     "brought-back": BroughtBack,
     "revert-plan": RevertPlan,
-    "revert": objects.Reverted,
-    "fork": objects.Forked,
+    "revert": documents.Reverted,
+    "fork": documents.Forked,
 }
 """By the names of their schemas."""
 
@@ -132,8 +132,8 @@ def schema_of(*names: str) -> Json:
         of_document = {"schema": {"const": f"gitcp.{name}/1"}, "omitted": OMITTED}
         schema["properties"] = {**of_document, **schema["properties"]}
         schema["required"] = [*of_document, *schema["required"]]
-    if objects.Encoded.__name__ in str([schemas, parts]):
-        parts[objects.Encoded.__name__] = PRINTED.schema(objects.Encoded)
+    if documents.Encoded.__name__ in str([schemas, parts]):
+        parts[documents.Encoded.__name__] = PRINTED.schema(documents.Encoded)
     if len(names) == 1:
         return {**schemas[names[0]], "$defs": parts}
     return {"type": "object", "anyOf": [*schemas.values()], "$defs": parts}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gitcp.cli import objects
+from gitcp import documents
 from gitcp.cli.context import Context
 from gitcp.history import authors, diff_now
 from gitcp.history import diff as diff_op
@@ -44,7 +44,7 @@ def list_checkpoints(context: Context, given: arguments.List) -> Json:
     summaries = select(context.store, tips, Selection(after=after, limit=given.limit))
     rows = [
         {
-            **objects.summary(each),
+            **each.to_json(),
             "id": context.id_of(each.commit, each.id),
             "tags": [*context.tags.get(each.commit, ())],
         }
@@ -63,13 +63,13 @@ def show(context: Context, given: arguments.Show) -> Json:
     checkpoint = context.checkpoint(given.revision, given.session)
     if given.path is None:
         tags = context.tags.get(checkpoint.commit, ())
-        return bounded("checkpoint", objects.checkpoint(checkpoint, tags))
+        return bounded("checkpoint", documents.checkpoint(checkpoint, tags))
     (path,) = inside(context, [given.path]) or (b"",)
     content = show_op.file(context.store, checkpoint, path)
     named = {"id": str(checkpoint.id), "path": given.path}
     if isinstance(content, bytes):
         return bounded("file", {**named, **_text(content)})
-    return bounded("directory", {**named, "names": objects.paths(content.names)})
+    return bounded("directory", {**named, "names": documents.paths(content.names)})
 
 
 def _text(content: bytes) -> Json:
@@ -104,7 +104,7 @@ def changed(context: Context, given: arguments.Diff, comparison: Comparison) -> 
         if given.new is not None
         else {}
     )
-    return [objects.change(change, by.get(change.path)) for change in comparison.changes]
+    return [documents.change(change, by.get(change.path)) for change in comparison.changes]
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def find(context: Context, given: arguments.Find) -> Json:
     places = given.places or PLACES
     index = TextIndex(context.store.repo)
     page = find_op.find(context.store, tips, needle, places, index, given.limit)
-    matches = [{**objects.hit(hit), "text": _around(hit)} for hit in page.hits]
+    matches = [{**hit.to_json(), "text": _around(hit)} for hit in page.hits]
     return bounded("matches", {"matches": matches, "cut": page.more > 0})
 
 
@@ -143,9 +143,9 @@ def why(context: Context, given: arguments.Why) -> Json:
     (path,) = inside(context, [given.path]) or (b"",)
     if given.line is not None:
         origin = why_op.line(context.store, last, path, given.line)
-        return bounded("why", objects.why_line(path, origin))
+        return bounded("why", origin.to_json())
     known = why_op.path(context.store, last, path)
-    return bounded("why", {**objects.why_path(path, known), "missing": _missing(known)})
+    return bounded("why", {**known.to_json(), "missing": _missing(known)})
 
 
 def _missing(known: PathHistory) -> str | None:

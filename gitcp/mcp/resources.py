@@ -14,8 +14,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from mcp_types import Resource, ResourceTemplate
 
-from gitcp import wire
-from gitcp.cli import objects
+from gitcp import documents, wire
 from gitcp.cli.context import Context
 from gitcp.errors import BadValue
 from gitcp.git import trees
@@ -128,7 +127,7 @@ def read(context: Context, uri: str) -> Json:
     if address.kind == "checkpoint" and len(address.names) == 1:
         checkpoint = context.checkpoint(address.names[0], None)
         tags = context.tags.get(checkpoint.commit, ())
-        return bounded("checkpoint", objects.checkpoint(checkpoint, tags))
+        return bounded("checkpoint", documents.checkpoint(checkpoint, tags))
     if address.kind == "diff" and len(address.names) <= 2:
         return _diff(context, address)
     if address.kind == "conversation" and len(address.names) == 1:
@@ -178,10 +177,10 @@ def _conversation(context: Context, address: Address) -> Json:
             rest = address.uri(number)
             break
         text = message.text[:LONGEST_MESSAGE]
-        shown = objects.message("", replace(message, text=text))
+        shown = replace(message, text=text).to_json()
         shown["cut"] = len(message.text) > LONGEST_MESSAGE
         del shown["kind"]
         messages.append(shown)
         size += len(text)
     fields = {"id": str(checkpoint.id), "from": address.start, "messages": messages, "next": rest}
-    return objects.document("conversation", fields)
+    return documents.document("conversation", fields)

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gitcp import adapters
-from gitcp.cli import objects, restore_view
+from gitcp import adapters, documents
+from gitcp.cli import restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import NoteOptions, note_of
 from gitcp.errors import BadValue, GitcpError, Refused
@@ -64,7 +64,7 @@ def save(context: Context, given: arguments.Save) -> Json:
         "saved": saved.saved,
         "reason": saved.reason,
         "warning": None,
-        "checkpoint": objects.checkpoint(saved.checkpoint, tags),
+        "checkpoint": documents.checkpoint(saved.checkpoint, tags),
     }
     if saved.unread is not None or saved.faults:
         fields["warning"] = "; ".join(map(str, filter(None, (saved.unread, *saved.faults))))
@@ -88,7 +88,7 @@ def note(context: Context, given: arguments.Note) -> Json:
     """Add to the pending note."""
     named = session_op.named(context.store, given.session)
     waiting = note_op.add(context.store, named, _note(given))
-    return bounded("note", objects.waiting(waiting))
+    return bounded("note", waiting.to_json())
 
 
 def _note(given: arguments.Save | arguments.Note) -> NoteValue:
@@ -138,16 +138,16 @@ def restore(context: Context, given: arguments.Restore) -> Json:
     if given.mine and (given.whole_tree or not request.files):
         raise BadValue("mine is about files, and excludes whole_tree: nothing was changed")
     plan = restore_op.plan(context.store, request)
-    document = restore_view.plan_document(plan, request)
+    document = restore_view.plan_document(plan)
     planned = _agreed(given, document, plan.digest)
     if planned is not None:
         return planned
-    return _restored(restore_op.restore(context.store, request, plan), request, plan)
+    return _restored(restore_op.restore(context.store, request, plan), plan)
 
 
-def _restored(report: Report, request: RestoreRequest, plan: RestorePlan) -> Json:
-    fields = objects.report(report, request.stored[0], plan.effects, saved_first=True, agreed=plan)
-    return bounded("restore", fields)
+def _restored(report: Report, plan: RestorePlan) -> Json:
+    planned = {"effects": plan.effects, "others": plan.others, "conflicts": plan.conflicts}
+    return bounded("restore", replace(report, **planned).to_json())
 
 
 def undo(context: Context, given: arguments.Undo) -> Json:
@@ -178,9 +178,9 @@ def undo(context: Context, given: arguments.Undo) -> Json:
         step(store, request_for)  # raises Refused
     request = restore_op.limited_to_extent(store, request_for(stack[-1]))
     plan = restore_op.plan(store, request)
-    document = restore_view.plan_document(plan, request)
+    document = restore_view.plan_document(plan)
     planned = _agreed(given, document, plan.digest)
-    return planned or _restored(step(store, request_for), request, plan)
+    return planned or _restored(step(store, request_for), plan)
 
 
 def _brought_back(context: Context, removal: Operation) -> Json:
@@ -205,8 +205,7 @@ def revert(context: Context, given: arguments.Revert) -> Json:
         mine=given.mine,
     )
     plan = revert_op.plan(context.store, request)
-    fields = objects.revert_plan(plan)
-    document = objects.document("revert-plan", fields)
+    document = documents.document("revert-plan", plan.to_json())
     digest = digest_of(target.commit, given.conflicts, document, plan.files)
     planned = _agreed(given, document, digest)
     if planned is not None:
@@ -218,7 +217,7 @@ def revert(context: Context, given: arguments.Revert) -> Json:
             hint='pass conflicts="keep" or conflicts="markers", or only some paths',
         )
     report = revert_op.revert(context.store, plan)
-    return bounded("revert", objects.revert(plan, report))
+    return bounded("revert", plan.to_json(report))
 
 
 def fork(context: Context, given: arguments.Fork) -> Json:
@@ -231,4 +230,4 @@ def fork(context: Context, given: arguments.Fork) -> Json:
         worktree=Path(os.path.realpath(context.cwd / worktree)) if worktree else None,
         branch=given.branch,
     )
-    return bounded("fork", objects.forked(fork_op.fork(context.store, request)))
+    return bounded("fork", fork_op.fork(context.store, request).to_json())

@@ -48,13 +48,14 @@ def materialise(store: Store, request: RestoreRequest, directory: Path) -> Repor
     kept = (*plan.kept, *done.failed, *((failure,) if failure else ()))
     return Report(
         target=request.target,
-        safety=request.target.id,
+        safety=None,
         checkpoint=None,
         written=tuple(done.written),
         removed=(),
         kept=kept,
         placed=placed if failure is None else None,
         failed=any(one.missing for one in kept),
+        conversation=conversation,
     )
 
 

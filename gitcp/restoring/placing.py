@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gitcp import adapters, wire
 from gitcp.adapters import base
@@ -26,6 +27,9 @@ from gitcp.saving.conversation import lines, relative_directory, store_capture, 
 from gitcp.store import Store
 from gitcp.value import EMPTY, Value, replace
 from gitcp.worktree import paths
+
+if TYPE_CHECKING:
+    from gitcp.documents import Resume
 
 TEMPORARY = ".gitcp-tmp-"
 
@@ -73,6 +77,32 @@ class Placed(Value):
     def changes(self) -> bool:
         """Whether any file is to be written."""
         return any(write.how != "same" for write in self.placement.files)
+
+    def moves_on(self, agent: Agent | None) -> bool:
+        """Return whether the conversation gets another id than it has from `agent`."""
+        return agent is not None and self.session_id not in (None, agent.session_id)
+
+    def document(self) -> Resume:
+        """Return what is printed of it."""
+        from gitcp import documents  # only for programs
+
+        latest = self.placement.latest
+        return documents.Resume(
+            agent=self.agent,
+            session_id=self.session_id,
+            prepare=tuple(tuple(command) for command in self.prepare),
+            command=tuple(self.command),
+            directory=self.directory,
+            latest=documents.Latest(latest.session_id, tuple(latest.command)) if latest else None,
+            path=self.path,
+            repaired=self.mended,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return how the agent continues, as `gitcp resume --print --json` prints it."""
+        from gitcp import documents  # only for programs
+
+        return documents.encode(self.document())
 
 
 def plan(

@@ -4,17 +4,40 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from gitcp import humanize
 from gitcp.history.live import OpenTurn
-from gitcp.model import Checkpoint
+from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation, Oid
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import FilePlan
 from gitcp.store import Summary
-from gitcp.value import Value
+from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
+
+
+class Point(NamedTuple):
+    """A checkpoint that could be restored. `prompted`: a prompt was given while it was the last
+    one.
+    """
+
+    id: CheckpointId
+    commit: Oid
+    trigger: str
+    subject: str
+    created: datetime
+    prompted: bool = False
+
+
+class RollbackChoice(NamedTuple):
+    """The checkpoint to restore, the reason, and older candidates that differ too, newest first."""
+
+    point: Point
+    why: str
+    others: tuple[Point, ...]
 
 
 class RestorePlan(Value):
@@ -26,7 +49,8 @@ class RestorePlan(Value):
     merge: they are kept, or have conflict markers; `conflicting` are those who changed them, too.
     `turns` are those of agents that may write into the restored files. If no file and no
     conversation changes, but another conversation becomes the current one, `instead_of` describes
-    the one that is current.
+    the one that is current. `stored` are the conversation to restore and its agent, `choice` is why
+    a rollback restores this checkpoint.
     """
 
     target: Checkpoint
@@ -39,6 +63,8 @@ class RestorePlan(Value):
     conflicting: tuple[OtherSession, ...] = ()
     instead_of: str = ""
     turns: tuple[OpenTurn, ...] = ()
+    stored: tuple[Conversation | None, Agent | None] = (None, None)
+    choice: RollbackChoice | None = None
 
     def __bool__(self) -> bool:
         return bool(self.files) or (self.placed is not None and self.placed.changes)
@@ -84,6 +110,33 @@ class RestorePlan(Value):
             lines.append("  nothing to restore")
         return "\n".join([*lines, f"plan {self.digest}"])
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp restore --dry-run --json` prints, without ids that only the
+        restore assigns.
+        """
+        from gitcp import documents  # only for programs
+        from gitcp.restoring import printed
+
+        shared = printed.parts(self.target, self.placed, self.stored[0], self.effects)
+        if self.placed is not None and self.placed.moves_on(self.stored[1]):
+            nothing = {"session_id": None, "prepare": (), "command": (), "path": None}
+            shared["resume"] = replace(shared["resume"], **nothing)
+        return documents.encode(
+            documents.Restored(
+                target=self.target.id,
+                safety=None,
+                checkpoint=None,
+                written=tuple(step.path for step in self.files.write),
+                removed=tuple(step.path for step in (*self.files.clear, *self.files.remove)),
+                kept=printed.kept(self.files.kept),
+                others=printed.others(self.others),
+                conflicts=printed.conflicts(self.conflicts),
+                turns=printed.turns(self.turns),
+                **shared,
+                **chosen(self.choice),
+            )
+        )
+
     def _file_lines(self) -> list[str]:
         removed = [step.path for step in (*self.files.clear, *self.files.remove)]
         lines = _listed("would be written", [step.path for step in self.files.write])
@@ -92,6 +145,17 @@ class RestorePlan(Value):
         lines += _listed("would be created, a directory", self.files.make_directories)
         lines += _listed("would be removed, if empty", self.files.remove_directories)
         return lines + [f"  kept: {display(k.path)}  ({k.reason})" for k in self.files.kept]
+
+
+def chosen(choice: RollbackChoice | None) -> dict[str, Any]:
+    """Return what is printed of the choice of a rollback."""
+    from gitcp import documents  # only for programs
+
+    candidates = (
+        documents.Candidate(each.id, each.created, each.subject, each.trigger)
+        for each in (choice.others if choice else ())
+    )
+    return {"reason": choice.why if choice else None, "candidates": tuple(candidates)}
 
 
 def digest_of(*parts: object) -> str:

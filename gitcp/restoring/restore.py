@@ -36,6 +36,7 @@ from gitcp.restoring import (
     others,
     permissions,
     placing,
+    planned,
     restore_notice,
     trust,
     written,
@@ -45,7 +46,7 @@ from gitcp.restoring.contents import Contents
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import FilePlan, FileStep, Kept, Side, SnapshotFacts, plan_files, within
-from gitcp.restoring.planned import RestorePlan
+from gitcp.restoring.planned import RestorePlan, RollbackChoice
 from gitcp.restoring.request import (
     RestoreRequest,
     Undoing,
@@ -88,7 +89,9 @@ class Report(Value):
     sessions that changed what it changed, if the request asks for them. `turns` are those of agents
     that may write into the restored files. `index`: the index was restored, too. `left` are the
     paths that differ from the target because others changed them, where only one session's changes
-    were undone.
+    were undone. `conversation` is the one that was restored, `effects` are the compensations
+    recorded since the target and not run, `conflicts` what could not be merged, and `choice` is why
+    a rollback restored this checkpoint.
     """
 
     target: Checkpoint
@@ -103,6 +106,31 @@ class Report(Value):
     turns: tuple[OpenTurn, ...] = ()
     index: bool = False
     left: tuple[bytes, ...] = ()
+    conversation: Conversation | None = None
+    effects: tuple[str, ...] = ()
+    conflicts: tuple[merge.Conflict, ...] = ()
+    choice: RollbackChoice | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp restore --json` prints."""
+        from gitcp import documents  # only for programs
+        from gitcp.restoring import printed
+
+        return documents.encode(
+            documents.Restored(
+                target=self.target.id,
+                safety=self.safety,
+                checkpoint=self.checkpoint,
+                written=tuple(self.written),
+                removed=tuple(self.removed),
+                kept=printed.kept(self.kept),
+                others=printed.others(self.others),
+                conflicts=printed.conflicts(self.conflicts),
+                turns=printed.turns(self.turns),
+                **printed.parts(self.target, self.placed, self.conversation, self.effects),
+                **planned.chosen(self.choice),
+            )
+        )
 
     @property
     def written_text(self) -> tuple[str, ...]:
@@ -177,6 +205,7 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
         conflicting=line.conflicting(request),
         instead_of="" if files else _instead_of(store, request, placed),
         turns=live.turns(store) if files else (),
+        stored=request.stored,
     )
 
 
@@ -399,7 +428,8 @@ def finish(
             extent = replace(begun.extent, made=files.created, **_unrecorded(store, files, state))
             safety = state.saved.checkpoint.id
             entry = LogEntry(RestoreKind.RESTORE, safety, extent, begun.key, aborted=True)
-        return _carry_out(store, request, files, contents, state, placed, entry, begun)
+        report = _carry_out(store, request, files, contents, state, placed, entry, begun)
+        return replace(report, conversation=report.target.conversation)
 
 
 def _with_merge(
@@ -430,10 +460,16 @@ def _restore(
     looks = request.mine or others.has_live(store, request.session or "")
     try:
         allowed = _allowed(store, request, agreed, looks=looks)
-        return _save_and_restore(store, request, allowed, step, looks=looks)
+        report = _save_and_restore(store, request, allowed, step, looks=looks)
     except _Unchanged as unchanged:
-        failed = any(one.missing for one in unchanged.kept)
-        return Report(request.target, None, None, (), (), unchanged.kept, unchanged.placed, failed)
+        kept, placed = unchanged.kept, unchanged.placed
+        failed = any(one.missing for one in kept)
+        report = Report(request.target, None, None, (), (), kept, placed, failed)
+    report = replace(report, conversation=request.stored[0])
+    if isinstance(agreed, RestorePlan):
+        known = {"others": agreed.others, "conflicts": agreed.conflicts, "choice": agreed.choice}
+        return replace(report, effects=agreed.effects, **known)
+    return replace(report, effects=effects.open_commands(store, request.target))
 
 
 def _allowed(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from gitcp.errors import BadValue
 from gitcp.git import scratch, trees
@@ -23,7 +24,7 @@ from gitcp.restoring.request import RestoreRequest, check_paths, merged_into
 from gitcp.restoring.worktree_view import WorktreeDisk
 from gitcp.saving.live_trees import live_trees
 from gitcp.store import Store, Summary, require_files
-from gitcp.value import Value
+from gitcp.value import Value, replace
 from gitcp.worktree.snapshot import take
 from gitcp.worktree.writer import Writer
 
@@ -45,6 +46,39 @@ class RevertPlan(Value):
     conflicts: tuple[Conflict, ...]
     affected: tuple[AffectedCheckpoint, ...]
     turns: tuple[OpenTurn, ...]
+
+    def to_json(self, done: restore_op.Report | None = None) -> dict[str, Any]:
+        """Return the fields that `gitcp revert --dry-run --json` prints; with the report of what
+        was done, those of `gitcp revert --json`.
+        """
+        from gitcp import documents  # only for programs
+        from gitcp.restoring import printed
+
+        span, files = self.request.span, self.files
+        assert span is not None
+        document = documents.Reverted(
+            reverted=span,
+            safety=None,
+            checkpoint=None,
+            written=tuple(step.path for step in files.write),
+            removed=tuple(step.path for step in (*files.clear, *files.remove)),
+            kept=printed.kept(files.kept),
+            conflicts=printed.conflicts(self.conflicts),
+            affected=tuple(
+                documents.Affected(each.summary.id, tuple(each.paths)) for each in self.affected
+            ),
+            turns=printed.turns(self.turns),
+        )
+        if done is not None:
+            document = replace(
+                document,
+                safety=done.safety,
+                checkpoint=done.checkpoint,
+                written=tuple(done.written),
+                removed=tuple(done.removed),
+                kept=printed.kept(done.kept),
+            )
+        return documents.encode(document)
 
 
 def step(store: Store, last: Oid, before: Oid | None) -> tuple[Checkpoint, Checkpoint]:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.git.objects import Objects
 from gitcp.history.diff import files_of
 from gitcp.model import Checkpoint, CheckpointId, Oid, Snapshot, Trigger
 from gitcp.restoring import restore
+from gitcp.restoring.planned import Point, RollbackChoice
 from gitcp.restoring.request import RestoreRequest
 from gitcp.saving.live_trees import live_trees
 from gitcp.state import turn_start
@@ -33,27 +32,6 @@ PROMPTS = (Trigger.PROMPT.value, Trigger.BEFORE_REFACTOR.value)
 ENDS = (Trigger.TURN.value, Trigger.AFTER_BUG_FOUND.value, Trigger.SESSION_END.value)
 OTHERS = 3
 """Number of further candidates that a plan lists."""
-
-
-class Point(NamedTuple):
-    """A checkpoint that could be restored. `prompted`: a prompt was given while it was the last
-    one.
-    """
-
-    id: CheckpointId
-    commit: Oid
-    trigger: str
-    subject: str
-    created: datetime
-    prompted: bool = False
-
-
-class RollbackChoice(NamedTuple):
-    """The checkpoint to restore, the reason, and older candidates that differ too, newest first."""
-
-    point: Point
-    why: str
-    others: tuple[Point, ...]
 
 
 def choose(points: Sequence[Point], differs: Callable[[Point], bool]) -> RollbackChoice | None:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any
 
 from gitcp import progress
 from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound
-from gitcp.history import authors, diff, diffstat
+from gitcp.history import authors, diff, diffstat, why
 from gitcp.history.diffstat import FileStat
 from gitcp.model import Checkpoint, Claim, Oid, Run
 from gitcp.restoring import trust
@@ -33,6 +34,9 @@ from gitcp.running.search import (
 from gitcp.state import masking
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
+
+if TYPE_CHECKING:
+    from gitcp.documents import Tried
 
 KEPT = 1 << 16
 """Bytes of the end of a command's output that are kept."""
@@ -71,6 +75,14 @@ class Try(Value):
         """Whether the runs do not agree: the command does not depend on the files alone."""
         return len({verdict((run.code or 0,)) for run in self.runs}) > 1
 
+    def document(self) -> Tried:
+        """Return what is printed of it."""
+        from gitcp import documents  # only for programs
+
+        codes = tuple(run.code or 0 for run in self.runs)
+        milliseconds = sum(run.milliseconds for run in self.runs)
+        return documents.Tried(self.summary.id, self.verdict.value, codes, milliseconds)
+
 
 class Culprit(Value):
     """What a search found: the last checkpoint that passes, the first that fails after it, those
@@ -91,6 +103,35 @@ class Culprit(Value):
         """The run on the failing checkpoint that failed."""
         tried = next(each for each in self.tries if each.summary.commit == self.bad.commit)
         return next(run for run in tried.runs if verdict((run.code or 0,)) is Verdict.BAD)
+
+    @property
+    def prompt(self) -> str | None:
+        """The prompt that the failing change was made for, None if that is not known."""
+        return None if self.between else why.prompt_behind(self.bad, self.by)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp bisect --json` prints."""
+        from gitcp import documents  # only for programs
+
+        return documents.encode(
+            documents.Bisected(
+                good=self.good.id,
+                bad=self.bad.id,
+                skipped=tuple(each.id for each in self.between),
+                created=self.bad.created,
+                prompt=self.prompt,
+                by=self.by,
+                files=tuple(
+                    documents.FileLines(
+                        each.path, each.kind, each.added, each.removed, each.by or None
+                    )
+                    for each in self.files
+                ),
+                output=self.failure.output,
+                candidates=self.count,
+                tries=tuple(each.document() for each in self.tries),
+            )
+        )
 
 
 def candidates(store: Store, first: Oid | None, last: Oid) -> tuple[Summary, ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from gitcp.errors import StoreDamaged
 from gitcp.git.repo import Repository
@@ -55,6 +56,26 @@ class Failure(Value):
     checkpoint: CheckpointId
     outcomes: tuple[Outcome, ...] = ()
     report: Report | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp run --json` prints of a failure."""
+        return done_about(self)
+
+
+def done_about(failure: Failure | None) -> dict[str, Any]:
+    """Return what is printed of what was done about a failure; None if there was none."""
+    from gitcp import documents  # only for programs
+    from gitcp.restoring import printed
+
+    report = failure.report if failure else None
+    outcomes = failure.outcomes if failure else ()
+    return {
+        "compensations": [outcome.effect.to_json() for outcome in outcomes],
+        "restored": str(report.checkpoint) if report and report.checkpoint else None,
+        "written": documents.paths(report.written if report else ()),
+        "removed": documents.paths(report.removed if report else ()),
+        "kept": list(map(documents.encode, printed.kept(report.kept if report else ()))),
+    }
 
 
 class TransactionRequest(Value):

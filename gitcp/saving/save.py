@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gitcp import readme, wire
 from gitcp.errors import ConversationUnreadable, FormatTooNew, Refused, StoreBusy, StoreDamaged
@@ -167,7 +167,8 @@ class Saved(Value):
     the streams that were read. `damage` describes a damaged session and where its checkpoints are
     now, "" if there was none. `unread` is what could not be read of the conversation: the files are
     saved, and what the last checkpoint has of the conversation is kept. `faults` is what is broken
-    of git's.
+    of git's. `uncommitted` are submodules and nested repositories with work that no commit of
+    theirs has, once it was looked for (`described`).
     """
 
     saved: bool
@@ -179,6 +180,20 @@ class Saved(Value):
     damage: str = ""
     unread: Unread | None = None
     faults: tuple[Fault, ...] = ()
+    uncommitted: tuple[Skip, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp save --json` prints."""
+        from gitcp import documents  # only for programs
+
+        return {
+            "saved": self.saved,
+            "reason": self.reason,
+            "uncommitted": documents.skipped(self.uncommitted),
+            "unread": self.unread and self.unread.what,
+            "faults": documents.faults(self.faults),
+            "checkpoint": self.checkpoint.to_json(),
+        }
 
     @property
     def skipped(self) -> tuple[Skip, ...]:
@@ -238,6 +253,20 @@ def save(store: Store, request: SaveRequest) -> Saved:
         hook_failures.clear(hook_failures.files(store.repo))
     _set_tags(store, request.tags, saved.checkpoint)
     return replace(saved, faults=store.repo.faults) if store.repo.faults else saved
+
+
+def described(store: Store, saved: Saved) -> Saved:
+    """Return the result of a save with what only its reader wants: the checkpoint's tags, and the
+    repositories inside with uncommitted work. Writes nothing.
+    """
+    snapshot = saved.taken.snapshot
+    inner: tuple[Skip, ...] = ()
+    if snapshot.submodules or snapshot.nested:
+        from gitcp.worktree.uncommitted import uncommitted  # hardly any repository has one
+
+        inner = uncommitted(store.repo, snapshot)
+    tags = tag.by_commit(store).get(saved.checkpoint.commit, ())
+    return replace(saved, checkpoint=replace(saved.checkpoint, tags=tuple(tags)), uncommitted=inner)
 
 
 def remember_scan(store: Store, saved: Saved) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from gitcp.errors import StoreDamaged
 from gitcp.model import Checkpoint, CheckpointId, Trigger
@@ -43,6 +44,10 @@ class Effect(Value):
     @property
     def key(self) -> str:
         return f"{self.id}:{self.place}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that `gitcp run --compensations --json` prints."""
+        return {"key": self.key, "command": self.command, "outcome": self.outcome}
 
 
 def after(store: Store, target: Checkpoint | None, session: str) -> tuple[Effect, ...]:

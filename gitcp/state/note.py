@@ -28,6 +28,17 @@ class PendingNote(Value):
     session: str | None
     note: Note
 
+    def to_json(self) -> wire.Json:
+        """Return the fields that `gitcp note --json` prints."""
+        from gitcp import documents  # only for programs
+
+        note, position = self.note, wire.position_texts(self.note.position)
+        return documents.encode(
+            documents.Waiting(
+                self.session, note.phase, note.objective, note.facts, note.handoff, position
+            )
+        )
+
 
 def inherit(inherited: Note, given: Note) -> Note:
     """Return the note of a checkpoint: inherited values, updated by the given ones. Decisions and

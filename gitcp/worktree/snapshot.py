@@ -117,6 +117,12 @@ class Taken(NamedTuple):
         # Elsewhere there is nothing to remember: what a scan knows is in a file that is open here.
         return known, (self.snapshot,)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Taken) and self.snapshot == other.snapshot
+
+    def __hash__(self) -> int:
+        return hash(self.snapshot)
+
 
 class PartialScan(NamedTuple):
     """A snapshot that this process has just taken, every path that it changed since, and the files

@@ -1,5 +1,6 @@
-"""The JSON objects that `--json` and the tools of MCP print: each is a class, from which its schema
-comes as well. Their keys are a promise to programs, and only grow.
+"""The JSON objects that `--json`, `to_json()` and the tools of MCP return: each is a class, from
+which its schema comes as well. Their keys are a promise to programs, and only grow. What is made of
+a value that this module does not know is in `to_json` of that value.
 
 Every key is always there, null or empty where there is nothing to say. Paths that are not UTF-8 are
 {"base64": …}, times are UTC.
@@ -11,13 +12,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gitcp import clock, model, wire
+from gitcp import model, wire
 from gitcp.codec import Codec, FieldRule, Form, number
 from gitcp.model import (
     MAIN,
-    NOBODY,
     CheckpointId,
     Claim,
     Entry,
@@ -31,28 +31,8 @@ from gitcp.model import (
     Trigger,
     Unlocked,
 )
-from gitcp.value import Value, replace
+from gitcp.value import Value
 from gitcp.wire import Json
-
-if TYPE_CHECKING:
-    from gitcp.adapters.base import Message as AgentMessage
-    from gitcp.history import live
-    from gitcp.history.matching import Hit
-    from gitcp.history.why import LineOrigin, PathHistory
-    from gitcp.lifecycle.fork import Forked as NewFork
-    from gitcp.restoring import others as others_op
-    from gitcp.restoring import plan as plan_op
-    from gitcp.restoring import revert as revert_op
-    from gitcp.restoring.merge import Conflict
-    from gitcp.restoring.placing import Placed
-    from gitcp.restoring.restore import Report, RestorePlan
-    from gitcp.restoring.rollback import RollbackChoice
-    from gitcp.running.bisect import Culprit, Try
-    from gitcp.state.effects import Effect
-    from gitcp.state.hook_failures import Failing
-    from gitcp.state.note import PendingNote
-    from gitcp.store import Summary
-
 
 # ---------------------------------------------------------------- the objects
 
@@ -394,16 +374,6 @@ def faults(broken: Sequence[Fault]) -> list[Json]:
     return [{"what": fault.what, "hint": fault.hint} for fault in broken]
 
 
-def failing(failures: Failing | None) -> Json | None:
-    """Return the failed saves of hooks."""
-    if failures is None:
-        return None
-    times = map(clock.local, (failures.since, failures.last))
-    since, last = map(wire.encode_time, times)
-    fields = {"count": failures.count, "reason": failures.reason, "hint": failures.hint}
-    return {"since": since, "last": last, **fields}
-
-
 def checkpoint(checkpoint: model.Checkpoint, tags: Sequence[str]) -> Json:
     """Return the fields of a checkpoint."""
     snapshot, note = checkpoint.snapshot, checkpoint.note
@@ -424,7 +394,7 @@ def checkpoint(checkpoint: model.Checkpoint, tags: Sequence[str]) -> Json:
             tags=tuple(tags),
             base=snapshot.base.commit,
             branch=snapshot.base.branch,
-            conversation=_conversation(checkpoint.conversation),
+            conversation=conversation_of(checkpoint.conversation),
             files=Files(snapshot.total, checkpoint.changed, snapshot.skipped, snapshot.unlocked),
             facts=note.facts,
             handoff=note.handoff,
@@ -452,7 +422,8 @@ def _agent(agent: model.Agent | None) -> Agent | None:
     return Agent(agent.name, agent.version, agent.model, agent.session_id)
 
 
-def _conversation(conversation: model.Conversation | None) -> Conversation | None:
+def conversation_of(conversation: model.Conversation | None) -> Conversation | None:
+    """Return what is printed of a conversation."""
     if conversation is None:
         return None
     return Conversation(
@@ -470,22 +441,6 @@ def run(run: model.Run | None) -> Json | None:
     return encode(run) if run else None
 
 
-def effect(effect: Effect) -> Json:
-    """An effect outside of the files: what would undo it, and how that ended, null where it was not
-    run.
-    """
-    return {"key": effect.key, "command": effect.command, "outcome": effect.outcome}
-
-
-def waiting(pending: PendingNote) -> Json:
-    """Return the fields of a pending note."""
-    note = pending.note
-    position = wire.position_texts(note.position)
-    return encode(
-        Waiting(pending.session, note.phase, note.objective, note.facts, note.handoff, position)
-    )
-
-
 def skipped(skips: Iterable[Skip]) -> list[Json]:
     """Return the skipped paths with their reasons."""
     return list(map(encode, skips))
@@ -496,280 +451,9 @@ def change(change: FileChange, by: Claim | None = None) -> Json:
     return encode(Change(change.path, change.kind, change.old, change.new, by))
 
 
-def summary(summary: Summary) -> Json:
-    """Return the fields that a checkpoint's commit alone contains."""
-    trigger = summary.trailers.get("Gitcp-Trigger")
-    return encode(Row(summary.id, summary.created, summary.subject, trigger))
-
-
-def message(kind: str, message: AgentMessage) -> Json:
-    """Return the fields of a message with its `kind`, "added" or "deleted"."""
-    return encode(Message(kind, message.role, _utf8(message.text), message.id, message.tool))
-
-
-def report(
-    report: Report,
-    restored: model.Conversation | None,
-    effects: Sequence[str],
-    *,
-    saved_first: bool,
-    choice: RollbackChoice | None = None,
-    agreed: RestorePlan | None = None,
-) -> Json:
-    """What a restore did; `restored` is the conversation that was put back. `saved_first`: what was
-    there was saved.
-
-    `choice` is why a rollback restored this checkpoint, `agreed` the plan.
-    """
-    return encode(
-        Restored(
-            target=report.target.id,
-            safety=report.safety if saved_first else None,
-            checkpoint=report.checkpoint,
-            written=tuple(report.written),
-            removed=tuple(report.removed),
-            kept=_kept(report.kept),
-            others=_others(agreed.others if agreed else report.others),
-            conflicts=_conflicts(agreed.conflicts if agreed else ()),
-            turns=_turns(report.turns),
-            **_restored_parts(report.target, report.placed, restored, effects, choice),
-        )
-    )
-
-
-def plan(
-    plan: RestorePlan, restored: model.Conversation | None, choice: RollbackChoice | None = None
-) -> Json:
-    """Return what a restore would do, under the keys of `report`."""
-    files = plan.files
-    return encode(
-        Restored(
-            target=plan.target.id,
-            safety=None,
-            checkpoint=None,
-            written=tuple(step.path for step in files.write),
-            removed=tuple(step.path for step in (*files.clear, *files.remove)),
-            kept=_kept(files.kept),
-            others=_others(plan.others),
-            conflicts=_conflicts(plan.conflicts),
-            turns=_turns(plan.turns),
-            **_restored_parts(plan.target, plan.placed, restored, plan.effects, choice),
-        )
-    )
-
-
-def _restored_parts(
-    target: model.Checkpoint,
-    placed: Placed | None,
-    restored: model.Conversation | None,
-    effects: Sequence[str],
-    choice: RollbackChoice | None,
-) -> dict[str, Any]:
-    """Return what a restore and its plan say alike."""
-    candidates = (
-        Candidate(each.id, each.created, each.subject, each.trigger)
-        for each in (choice.others if choice else ())
-    )
-    return {
-        "conversation": _conversation(restored) if placed else None,
-        "resume": _resume(placed) if placed else None,
-        "facts": target.note.facts,
-        "handoff": target.note.handoff,
-        "position": wire.position_texts(target.note.position),
-        "effects": tuple(effects),
-        "reason": choice.why if choice else None,
-        "candidates": tuple(candidates),
-    }
-
-
-def _others(changed_by: Iterable[others_op.OtherSession]) -> tuple[OtherSession, ...]:
-    return tuple(
-        OtherSession(
-            each.session, each.agent.name if each.agent else None, each.live, tuple(each.paths)
-        )
-        for each in changed_by
-    )
-
-
-def _turns(listed: Iterable[live.OpenTurn]) -> tuple[Turn, ...]:
-    """Return the turns of agents that may write into restored files."""
-    return tuple(Turn(each.session, each.agent, each.began, each.last) for each in listed)
-
-
-def _conflicts(listed: Iterable[Conflict]) -> tuple[Kept, ...]:
-    return tuple(Kept(each.path, each.why) for each in listed)
-
-
-def hit(hit: Hit) -> Json:
-    """Return the fields of a match."""
-    return encode(
-        Match(
-            id=hit.summary.id,
-            created=hit.summary.created,
-            kind=hit.kind,
-            where=hit.where or None,
-            line=hit.line,
-            message=hit.message,
-            text=_utf8(hit.text),
-        )
-    )
-
-
-def why_line(path: bytes, origin: LineOrigin) -> Json:
-    """Return the fields of a line's origin."""
-    return encode(
-        Origin(
-            path=path,
-            line=origin.number,
-            text=_utf8(origin.text),
-            checkpoint=origin.made.id if origin.made else None,
-            began=origin.began,
-            prompt=prompt_of(origin),
-            by=origin.by,
-        )
-    )
-
-
-def prompt_of(origin: LineOrigin) -> str | None:
-    """Return the prompt that a line was written for; None if another session wrote it."""
-    return prompt_behind(origin.made, origin.by) if origin.made is not None else None
-
-
-def prompt_behind(made: model.Checkpoint, by: Claim | None) -> str | None:
-    """Return the prompt of a checkpoint for what `by` changed in it; None if that was another
-    session.
-    """
-    if made.conversation is None:
-        return None
-    names = by.sessions | by.possible if by is not None else frozenset()
-    is_others = bool(names - {NOBODY}) and made.id.session not in names
-    return None if is_others else made.conversation.digest.last_prompt
-
-
-def bisected(culprit: Culprit) -> Json:
-    """Return the fields of what a search found."""
-    return encode(
-        Bisected(
-            good=culprit.good.id,
-            bad=culprit.bad.id,
-            skipped=tuple(each.id for each in culprit.between),
-            created=culprit.bad.created,
-            prompt=None if culprit.between else prompt_behind(culprit.bad, culprit.by),
-            by=culprit.by,
-            files=tuple(
-                FileLines(each.path, each.kind, each.added, each.removed, each.by or None)
-                for each in culprit.files
-            ),
-            output=culprit.failure.output,
-            candidates=culprit.count,
-            tries=tuple(map(_tried, culprit.tries)),
-        )
-    )
-
-
-def _tried(tried: Try) -> Tried:
-    codes = tuple(run.code or 0 for run in tried.runs)
-    milliseconds = sum(run.milliseconds for run in tried.runs)
-    return Tried(tried.summary.id, tried.verdict.value, codes, milliseconds)
-
-
-def why_path(path: bytes, history: PathHistory) -> Json:
-    """Return the history of a path, under the keys of a line's origin."""
-    ids = tuple(summary.id for summary in history.changed)
-    return encode(
-        Origin(
-            path=path,
-            line=None,
-            text=None,
-            checkpoint=ids[0] if ids else None,
-            changed=ids,
-            missing=history.missing or None,
-        )
-    )
-
-
-def revert_plan(plan: revert_op.RevertPlan) -> Json:
-    """Return what a revert would do."""
-    return encode(_revert_plan(plan))
-
-
-def _revert_plan(plan: revert_op.RevertPlan) -> Reverted:
-    files, span = plan.files, plan.request.span
-    assert span is not None
-    return Reverted(
-        reverted=span,
-        safety=None,
-        checkpoint=None,
-        written=tuple(step.path for step in files.write),
-        removed=tuple(step.path for step in (*files.clear, *files.remove)),
-        kept=_kept(files.kept),
-        conflicts=_conflicts(plan.conflicts),
-        affected=tuple(Affected(each.summary.id, tuple(each.paths)) for each in plan.affected),
-        turns=_turns(plan.turns),
-    )
-
-
-def revert(plan: revert_op.RevertPlan, done: Report) -> Json:
-    """Return what a revert did, under the keys of its plan."""
-    return encode(
-        replace(
-            _revert_plan(plan),
-            safety=done.safety,
-            checkpoint=done.checkpoint,
-            written=tuple(done.written),
-            removed=tuple(done.removed),
-            kept=_kept(done.kept),
-        )
-    )
-
-
-def forked(fork: NewFork) -> Json:
-    """Return the fields of a new fork."""
-    made = fork.checkpoint
-    return encode(
-        Forked(
-            session=made.id.session,
-            checkpoint=made.id,
-            forked_from=made.forked_from,
-            worktree=fork.worktree,
-            branch=fork.branch,
-            kept=_kept(fork.kept),
-            resume=_resume(fork.placed) if fork.placed else None,
-        )
-    )
-
-
 def path(path: Path | None) -> str | Json | None:
     """Return a path of the host as JSON has it."""
     return wire.encode_path(os.fsencode(path)) if path is not None else None
-
-
-def resume(placed: Placed) -> Json:
-    """Return how an agent continues."""
-    return encode(_resume(placed))
-
-
-def _resume(placed: Placed) -> Resume:
-    latest = placed.placement.latest
-    return Resume(
-        agent=placed.agent,
-        session_id=placed.session_id,
-        prepare=tuple(tuple(command) for command in placed.prepare),
-        command=tuple(placed.command),
-        directory=placed.directory,
-        latest=Latest(latest.session_id, tuple(latest.command)) if latest else None,
-        path=placed.path,
-        repaired=placed.mended,
-    )
-
-
-def kept(paths: Iterable[plan_op.Kept]) -> list[Json]:
-    """Return the paths that were not changed, with the reasons."""
-    return list(map(encode, _kept(paths)))
-
-
-def _kept(paths: Iterable[plan_op.Kept]) -> tuple[Kept, ...]:
-    return tuple(Kept(each.path, each.reason) for each in paths)
 
 
 def paths(raw_paths: Iterable[bytes]) -> list[str | dict[str, str]]:
@@ -777,6 +461,6 @@ def paths(raw_paths: Iterable[bytes]) -> list[str | dict[str, str]]:
     return [wire.encode_path(path) for path in raw_paths]
 
 
-def _utf8(text: str) -> str:
+def utf8(text: str) -> str:
     """Return a text without lone surrogates, which JSON cannot contain."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
