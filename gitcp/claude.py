@@ -18,8 +18,9 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -44,10 +45,10 @@ try:
 except ImportError as error:
     raise missing("gitcp.claude", "claude", error) from None
 
-from gitcp import api
+from gitcp import api, wire
 from gitcp.adapters import base, claude_code
 from gitcp.api.opened import Opened, numbered
-from gitcp.errors import BadValue, GitcpError, RevisionNotFound
+from gitcp.errors import BadValue, GitcpError, NotTrusted, RevisionNotFound
 from gitcp.integrations.thread import (
     LOCK,
     Changes,
@@ -91,6 +92,8 @@ class GitSessionStore(SessionStore):
         self.checkpoints = api.open(path, host=host)
         self.project_key = project_key_for_directory(self.checkpoints.path)
         self._folded: dict[str, tuple[int, str, SessionSummaryEntry | None]] = {}
+        self._transcripts: dict[str, str] = {}
+        """Where the agent writes the transcript of each session with a turn in this process."""
 
     # ------------------------------------------------------------ the SDK's protocol
 
@@ -102,12 +105,14 @@ class GitSessionStore(SessionStore):
             await to_thread.run_sync(self._append, key, entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """Return the entries of a transcript, None if it was never written."""
+        """Return the entries of a transcript, None if it was never written. A session that was
+        rewound to its beginning has one entry, of the type "system", so that the agent resumes it.
+        """
         return await to_thread.run_sync(self._load, key)
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
-        """Return the sessions of a project. For this directory, includes
-        sessions saved or fetched by `gitcp`.
+        """Return the sessions of a project. For this directory, includes those saved by `gitcp`
+        and fetched ones, which `load` returns after `gitcp restore REMOTE/SESSION --trust`.
         """
         sessions = await to_thread.run_sync(lambda: list(self._sessions(project_key)))
         return [
@@ -144,7 +149,7 @@ class GitSessionStore(SessionStore):
 
         `message` is the uuid of a prompt, or of a tool's result if a checkpoint was made right
         before it: options with session_store_flush="eager" make them. The current state is saved
-        first; `undo` restores it.
+        first; `undo` restores it. While a turn runs, its own prompt can be named as well.
         The session keeps its id: resume it to continue. Raises RevisionNotFound; OthersAffected if
         others changed the same lines; and Refused as a restore does. Nothing was changed then.
         """
@@ -156,6 +161,20 @@ class GitSessionStore(SessionStore):
     async def undo(self, session_id: str) -> Report:
         """Undo the last rewind, files and transcript. Raises Refused if there is none."""
         return await to_thread.run_sync(self._undo, session_id)
+
+    def resuming(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return options that resume a session where `session_id` names one that was rewound to
+        its beginning: the agent refuses an id that it has used. Raises NotTrusted if the session to
+        resume was only fetched.
+        """
+        chosen = given.get("session_id")
+        if given.get("resume"):
+            self._check_trusted(given["resume"])
+        elif chosen and (name := self._find(self.project_key, chosen)):
+            thread = self._named(name)
+            if _is_rewound(thread) and not _has_messages(parsed(thread.contents().read())):
+                return {**given, "session_id": None, "resume": chosen}
+        return given
 
     # ------------------------------------------------------------ hooks
 
@@ -193,24 +212,53 @@ class GitSessionStore(SessionStore):
         thread.change(added, position=written)
 
     def _load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        contents = self._contents(key["project_key"], key["session_id"])
-        return parsed(contents.read(_stream(key.get("subpath")))) or None if contents else None
+        name = self._find(key["project_key"], key["session_id"])
+        if name is None:
+            return None
+        thread = self._named(name)
+        stream = _stream(key.get("subpath"))
+        entries = parsed(thread.contents().read(stream))
+        if stream == MAIN and not _has_messages(entries) and _is_rewound(thread):
+            entries.append(self._beginning(key["session_id"]))
+        return entries or None
+
+    def _beginning(self, session_id: str) -> SessionStoreEntry:
+        """Return the entry by which the agent finds a conversation without messages, to resume it.
+        The model does not see it.
+        """
+        beginning: Any = {
+            "type": "system",
+            "subtype": "informational",
+            "content": "rewound to the beginning",
+            "level": "info",
+            "isMeta": True,
+            "isSidechain": False,
+            "uuid": str(uuid.uuid5(uuid.NAMESPACE_OID, session_id)),
+            "parentUuid": None,
+            "sessionId": session_id,
+            "timestamp": f"{self.checkpoints.host.now():%Y-%m-%dT%H:%M:%S.000Z}",
+            "cwd": str(self.checkpoints.path),
+        }
+        return beginning  # type: ignore[no-any-return]
 
     def _sessions(self, project_key: str) -> Iterator[tuple[str, ThreadContents]]:
-        """Yield the sessions of a project that have a transcript, by the agent's id."""
+        """Yield the sessions of a project that have a transcript, by the agent's id; then those
+        that were only fetched.
+        """
         store = self.checkpoints.store()
-        for tip in self._project_sessions(store, project_key).values():
+        listed = set()
+        fetched = store.fetched() if project_key == self.project_key else {}
+        for tip in (*self._project_sessions(store, project_key).values(), *fetched.values()):
             contents = ThreadContents(store, store.read(tip))
             agent = contents.checkpoint.agent if contents.checkpoint else None
+            if agent is None or agent.name != claude_code.NAME or not agent.session_id:
+                continue
             has_transcript = any(
                 stream.name == MAIN and stream.bytes for stream in contents.streams
             )
-            if (
-                has_transcript
-                and agent is not None
-                and agent.name == claude_code.NAME
-                and agent.session_id
-            ):
+            rewound = contents.checkpoint and contents.checkpoint.trigger is Trigger.RESTORE
+            if (has_transcript or rewound) and agent.session_id not in listed:
+                listed.add(agent.session_id)
                 yield agent.session_id, contents
 
     def _summary(self, session_id: str, contents: ThreadContents) -> SessionSummaryEntry:
@@ -251,6 +299,7 @@ class GitSessionStore(SessionStore):
 
     def _prompted(self, payload: Any) -> str | None:
         session_id = payload["session_id"]
+        self._transcripts[session_id] = payload["transcript_path"]
         thread = self._thread(Path(payload["transcript_path"]).parent.name, session_id)
         prompt = payload.get("prompt_id")
         notice = restore_notice.take(self.checkpoints.store(), claude_code.NAME, session_id)
@@ -264,22 +313,51 @@ class GitSessionStore(SessionStore):
     ) -> Report:
         with self._open_session(session_id) as (opened, name):
             store = opened.store()
-            try:
-                target, rewound = before_message(store, name, message)
-            except RevisionNotFound as error:
-                raise RevisionNotFound(
-                    f"{error}; nothing was changed",
-                    hint='while its turn runs, pass session_store_flush="eager" to options',
-                ) from None
-            lines = self._lines(name, message)
-            if _is_result(lines[-1]):
-                _check_one_moment(target, rewound, message, lines)
-            else:
-                target = self._before_prompt(name, lines[-1]) or target
+            target, rewound = self._before(store, name, session_id, message)
             request = opened.request(
-                store, target, whole_tree=whole_tree, conversation=not files_only, program=name
+                store,
+                target,
+                whole_tree=whole_tree,
+                conversation=rewound is not None and not files_only,
+                program=name,
             )
             return restore.restore(store, replace(request, rewound=rewound))
+
+    def _before(
+        self, store: Store, name: str, session_id: str, message: str
+    ) -> tuple[Checkpoint, Rewound | None]:
+        """Return the checkpoint before a message, and the conversation up to it: None for the
+        prompt of a turn that runs, before which the stored conversation ends. Raises
+        RevisionNotFound.
+        """
+        try:
+            target, rewound = before_message(store, name, message)
+        except RevisionNotFound as error:
+            running = self._before_running(name, session_id, message)
+            if running is not None:
+                return running, None
+            raise RevisionNotFound(
+                f"{error}; nothing was changed. While its turn runs, only its prompt is known, or "
+                'with session_store_flush="eager" every message',
+                hint='pass session_store_flush="eager" to options',
+            ) from None
+        lines = self._lines(name, message)
+        if not _is_result(lines[-1]):
+            return self._before_prompt(name, lines[-1]) or target, rewound
+        _check_one_moment(target, rewound, message, lines)
+        return target, rewound
+
+    def _before_running(self, name: str, session_id: str, message: str) -> Checkpoint | None:
+        """Return the checkpoint made when the prompt of a turn arrived that runs now: the agent has
+        written the prompt to its transcript, and the SDK appends it at the end of the turn.
+        """
+        with suppress(KeyError, OSError):
+            for line in reversed(Path(self._transcripts[session_id]).read_bytes().splitlines()):
+                with suppress(ValueError, AttributeError):  # the last line may be cut off
+                    entry = wire.loads(line)
+                    if entry.get("uuid") == message:
+                        return None if _is_result(entry) else self._before_prompt(name, entry)
+        return None
 
     def _undo(self, session_id: str) -> Report:
         with self._open_session(session_id) as (opened, _):
@@ -293,6 +371,7 @@ class GitSessionStore(SessionStore):
         """
         name = self._find(self.project_key, session_id)
         if name is None:
+            self._check_trusted(session_id)
             raise RevisionNotFound(
                 f"no session {session_id!r}; nothing was changed", hint="gitcp sessions"
             )
@@ -304,7 +383,7 @@ class GitSessionStore(SessionStore):
 
     def _lines(self, name: str, message: str) -> list[Any]:
         """Return the newest transcript that has a message, up to this."""
-        for contents in Thread(self.checkpoints, name, Agent(claude_code.NAME)).history():
+        for contents in self._named(name).history():
             lines = parsed(contents.read())
             for number, line in enumerate(lines):
                 if line.get("uuid") == message:
@@ -314,10 +393,9 @@ class GitSessionStore(SessionStore):
     def _before_prompt(self, name: str, line: Any) -> Checkpoint | None:
         """Return the checkpoint made when a prompt arrived, by the agent's id of the prompt."""
         prompt = line.get("promptId")
-        thread = Thread(self.checkpoints, name, Agent(claude_code.NAME))
         checkpoints = (
             contents.checkpoint
-            for contents in thread.history()
+            for contents in self._named(name).history()
             if prompt and _is_prompt(contents.checkpoint, prompt)
         )
         return next(checkpoints, None)
@@ -326,7 +404,23 @@ class GitSessionStore(SessionStore):
 
     def _contents(self, project_key: str, session_id: str) -> ThreadContents | None:
         name = self._find(project_key, session_id)
-        return Thread(self.checkpoints, name, Agent(claude_code.NAME)).contents() if name else None
+        return self._named(name).contents() if name else None
+
+    def _named(self, name: str) -> Thread:
+        """Return a gitcp session to read."""
+        return Thread(self.checkpoints, name, Agent(claude_code.NAME))
+
+    def _check_trusted(self, session_id: str) -> None:
+        """Raise NotTrusted if a session was only fetched."""
+        store = self.checkpoints.store()
+        if self._find(self.project_key, session_id) is not None:
+            return
+        for name, tip in store.fetched().items():
+            if _belongs_to(store, store.summary(tip), session_id):
+                raise NotTrusted(
+                    f"session {session_id} is not from this repository; nothing was changed",
+                    hint=f"gitcp restore {name} --trust",
+                )
 
     def _thread(self, project_key: str, session_id: str) -> Thread:
         """Return the gitcp session of an agent's session, a new one if there is none."""
@@ -388,9 +482,11 @@ def options(path: str | os.PathLike[str] = ".", **given: Any) -> ClaudeAgentOpti
     """Return SDK options that save each turn to the repository around `path`.
 
     `given` are other options; hooks in them are kept. The agent works in `path`. The store is in
-    `session_store`: `options(…).session_store.rewind(…)`.
+    `session_store`: `options(…).session_store.rewind(…)`. A `session_id` that was rewound to its
+    beginning is resumed. Raises NotTrusted for one to resume that was only fetched.
     """
     store = given.pop("session_store", None) or GitSessionStore(path)
+    given = store.resuming(given)
     hooks = dict(given.pop("hooks", None) or {})
     hooks["UserPromptSubmit"] = [
         *hooks.get("UserPromptSubmit", ()),
@@ -449,6 +545,17 @@ def _belongs_to(store: Store, summary: Summary, session_id: str) -> bool:
         return False
     agent = store.read(summary.commit).agent if recorded[1] != session_id else None
     return agent is None or agent.session_id == session_id
+
+
+def _has_messages(entries: list[Any]) -> bool:
+    return any(entry.get("type") in ("user", "assistant") for entry in entries)
+
+
+def _is_rewound(thread: Thread) -> bool:
+    """Return whether nothing was written to a session since it was restored, but prompts."""
+    checkpoints = (contents.checkpoint for contents in thread.history())
+    triggers = (checkpoint.trigger for checkpoint in checkpoints if checkpoint)
+    return next((t for t in triggers if t is not Trigger.PROMPT), None) is Trigger.RESTORE
 
 
 def _is_result(line: Any) -> bool:

@@ -27,9 +27,9 @@ from claude_agent_sdk import (
 from claude_agent_sdk.testing import run_session_store_conformance
 
 import gitcp
-from gitcp import installed
+from gitcp import installed, wire
 from gitcp.claude import GitSessionStore, options
-from gitcp.errors import BadValue, Refused, RevisionNotFound
+from gitcp.errors import BadValue, NotTrusted, Refused, RevisionNotFound
 from gitcp.model import Host
 
 from driver import Project
@@ -274,8 +274,9 @@ def test_summaries_are_those_of_the_sdk(store: GitSessionStore) -> None:
         assert [found["data"] for found in ours] == [found["data"] for found in other]
     asyncio.run(store.rewind(SESSION, batches[0][0]["uuid"]))
 
-    assert asyncio.run(store.list_session_summaries(store.project_key)) == []
-    assert asyncio.run(store.load(key)) is None
+    (empty,) = asyncio.run(store.list_session_summaries(store.project_key))
+    assert empty["session_id"] == SESSION
+    assert not empty["data"].get("first_prompt")
 
 
 # ---------------------------------------------------------------- going back
@@ -402,18 +403,94 @@ def test_rewind_to_the_result_of_a_tool(project: Project, store: GitSessionStore
 
 
 def test_rewind_to_the_beginning(project: Project, store: GitSessionStore) -> None:
-    """Before the first message there is no transcript, and the session can go on."""
+    """Before the first message there is a line by which the agent finds the session, until it
+    writes: resumed by its id, as the newest, and as an id that the agent has used.
+    """
     key: Any = {"project_key": store.project_key, "session_id": SESSION}
     asked = turns(project, store, prompt_ids=True)
     asyncio.run(store.rewind(SESSION, asked[0]))
     assert project.read("a.txt") == b"one\n"
-    assert asyncio.run(store.load(key)) is None
+    (beginning,) = cast(Any, asyncio.run(store.load(key)))
+    assert (beginning["type"], beginning["sessionId"]) == ("system", SESSION)
+    (listed,) = asyncio.run(store.list_sessions(store.project_key))
+    assert listed["session_id"] == SESSION
+    resumed = options(store.checkpoints.path, session_store=store, session_id=SESSION)
+    assert (resumed.session_id, resumed.resume) == (None, SESSION)
+    asyncio.run(store.prompted(prompt_of(SESSION, store, "unanswered")))
+    assert len(asyncio.run(store.load(key)) or ()) == 1
 
     again = [entry("user", "another way")]
     asyncio.run(store.append(key, again))
 
     assert asyncio.run(store.load(key)) == again
     assert len(store.checkpoints.sessions()) == 1
+
+
+def test_rewind_while_the_turn_runs(
+    project: Project, store: GitSessionStore, tmp_path: Path
+) -> None:
+    """The prompt of a turn whose transcript the SDK appends at its end: the files are those from
+    before it, and what was stored stays.
+    """
+    key: Any = {"project_key": store.project_key, "session_id": SESSION}
+    turns(project, store, prompt_ids=True)
+    before, stored = project.files(), asyncio.run(store.load(key))
+    prompt, cut_off = entry("user", "risky", promptId="p3"), b'{"type":'
+    transcript = tmp_path / store.project_key / "written.jsonl"
+    transcript.parent.mkdir()
+    transcript.write_bytes(wire.dumps(prompt) + b"\n" + cut_off)
+    asyncio.run(
+        store.prompted(
+            {**prompt_of(SESSION, store, "p3"), "transcript_path": os.fspath(transcript)}
+        )
+    )
+    project.write("a.txt", "danger\n")
+    project.write("danger.txt", "danger\n")
+
+    asyncio.run(store.rewind(SESSION, prompt["uuid"]))
+
+    assert project.files() == before
+    assert asyncio.run(store.load(key)) == stored
+    with pytest.raises(RevisionNotFound, match='session_store_flush="eager"'):
+        asyncio.run(store.rewind(SESSION, "the result of a tool"))
+
+
+def test_fetched_sessions(project: Project, store: GitSessionStore, tmp_path: Path) -> None:
+    """A clone lists what it fetched; to continue it needs the user's word, as on the command line,
+    and the error has the command.
+    """
+    key: Any = {"project_key": store.project_key, "session_id": SESSION}
+    asked = turns(project, store, prompt_ids=True)
+    project.git("init", "--bare", "-q", str(tmp_path / "hub.git"))
+    project.git("remote", "add", "origin", str(tmp_path / "hub.git"))
+    project.git("push", "-q", "origin", "HEAD")
+    project.gitcp("remote", "origin", check=0)
+    project.gitcp("push", check=0)
+    clone = Project(tmp_path / "clone")
+    clone.git("remote", "add", "origin", str(tmp_path / "hub.git"))
+    clone.git("pull", "-q", "origin", project.git("branch", "--show-current").strip())
+    clone.gitcp("remote", "origin", check=0)
+    clone.gitcp("fetch", check=0)
+    there = GitSessionStore(clone.root)
+    theirs: Any = {**key, "project_key": there.project_key}
+
+    def listed() -> list[str]:
+        found = asyncio.run(there.list_sessions(there.project_key))
+        return [each["session_id"] for each in found]
+
+    assert listed() == [SESSION]
+    assert asyncio.run(there.load(theirs)) is None
+    for attempt in (
+        lambda: asyncio.run(there.rewind(SESSION, asked[1])),
+        lambda: options(clone.root, resume=SESSION),
+    ):
+        with pytest.raises(NotTrusted) as refused:
+            attempt()
+    clone.gitcp(*refused.value.hint.split()[1:], "--yes", check=0)
+
+    assert asyncio.run(there.load(theirs)) == asyncio.run(store.load(key))
+    assert listed() == [SESSION]
+    assert options(clone.root, resume=SESSION).resume == SESSION
 
 
 def test_late_entries_do_not_move_the_prompt(project: Project, store: GitSessionStore) -> None:

@@ -128,6 +128,51 @@ def test_rewind_knows_the_shell(begun: Project, tmp_path: Path) -> None:
     assert not any("second: use the shell" in text for text in heard)
 
 
+def test_goes_on_from_the_beginning(begun: Project, tmp_path: Path) -> None:
+    """Rewound in the stream, and to the first prompt: the session is resumed by its id and as the
+    newest one, and the model hears nothing of what was taken back.
+    """
+    risky = {"command": "echo danger > danger.txt"}
+    store = GitSessionStore(begun.root)
+
+    async def stopped() -> tuple[str, str]:
+        steps = ({"tool": "Bash", "input": risky}, {"text": "Done."})
+        with ScriptedModel(*steps) as model:
+            given = options(begun.root, session_store=store, **common(tmp_path / "home", model))
+            async with ClaudeSDKClient(given) as client:
+                await client.query("first: risky")
+                message = session = ""
+                async for each in client.receive_response():
+                    if isinstance(each, UserMessage) and not message:
+                        message = each.uuid or ""
+                    if isinstance(each, UserMessage) and begun.root.joinpath("danger.txt").exists():
+                        assert (await store.rewind(session, message)).removed == (b"danger.txt",)
+                    session = getattr(each, "session_id", None) or session
+            return session, message
+
+    async def next_turn(prompt: str, **resumed: Any) -> tuple[str, list[str]]:
+        with ScriptedModel({"text": f"To {prompt}."}) as model:
+            given = options(begun.root, **resumed, **common(tmp_path / "home", model))
+            async with ClaudeSDKClient(given) as client:
+                session, _ = await ask(client, prompt)
+            return session, said(model.requests[0])
+
+    session, message = asyncio.run(stopped())
+    assert not begun.root.joinpath("danger.txt").exists()
+    asyncio.run(store.rewind(session, message))
+    heard: list[str] = []
+    ways: list[dict[str, Any]] = [
+        {"session_id": session},
+        {"resume": session},
+        {"continue_conversation": True},
+    ]
+    for number, resumed in enumerate(ways):
+        same, heard = asyncio.run(next_turn(f"way {number}", **resumed))
+        assert same == session
+    assert in_order(["way 0", "To way 0.", "way 1", "To way 1.", "way 2"], heard)
+    assert not any("risky" in text for text in heard)
+
+
 def test_its_own_rewind_misses_the_shell(begun: Project, tmp_path: Path) -> None:
     """Side by side: the SDK's `rewind_files` takes back the edit tool's file and leaves what the
     shell did.
