@@ -407,7 +407,6 @@ KNOWN = (
             tokens="gitcp.adapters.pi.usage",
             session_variables=("PI_SESSION_ID",),
             data_variables=("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR"),
-            converts=False,
         ),
         hooks=Hooks(
             {
@@ -441,7 +440,6 @@ KNOWN = (
             tokens="gitcp.adapters.qwen.usage",
             session_variables=("QWEN_CODE_SESSION_ID",),
             data_variables=("QWEN_HOME", "QWEN_RUNTIME_DIR"),
-            converts=False,
         ),
         hooks=Hooks(
             {

@@ -88,7 +88,7 @@ def converter(name: str) -> Converter:
             f"{name}'s conversations cannot be converted",
             hint=f"use one of {', '.join(CONVERTIBLE)}",
         )
-    return import_module(f"{MODULES[name]}.converting")
+    return import_module(f"{MODULES[name].partition(':')[0]}.converting")
 
 
 def mended(name: str, stored: Stored) -> tuple[Stored, Mapping[str, int]]:

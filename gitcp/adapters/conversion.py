@@ -38,6 +38,7 @@ SPACE = UUID("6f1dbd4e-5a4c-4a57-9f0e-1d6f0a1c7e11")
 UNFITTING = "files that the agent cannot take (named in the text)"
 FAILURES = "error marks of results"
 THINKING = "thinking"
+ASIDES = "sub-agents' conversations"
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -99,6 +100,26 @@ def records(stored: Stored, name: str) -> Iterator[dict[str, Any]]:
         fields = wire.parse_line(line)
         if fields is not None:
             yield fields
+
+
+def branch(
+    records: list[dict[str, Any]], id: str, parent: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the records on the branch of the last one, and the others, both in file order.
+
+    `id` and `parent` are the fields that link them. A record whose parent is missing, or that names
+    none, follows the one before it; a parent that is null is the root.
+    """
+    nodes = [record for record in records if base.string(record, id)]
+    places = {record[id]: n for n, record in enumerate(nodes)}
+    chain: set[int] = set()
+    at = len(nodes) - 1
+    while at >= 0 and at not in chain:
+        chain.add(at)
+        above = nodes[at].get(parent, "")
+        at = -1 if above is None else places.get(above, at - 1)
+    on, off = ([r for n, r in enumerate(nodes) if (n in chain) is kept] for kept in (True, False))
+    return on, off
 
 
 def streams_below(stored: Stored, prefix: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A conversation of each of five agents goes on in each of the others, for real: the model is sent
+"""A conversation of each agent goes on in the others, for real: the model is sent
 every message that the first one would have sent, in order, each result with its call.
 """
 
@@ -25,25 +25,42 @@ PROGRAMS = {
     "copilot": real_agents.COPILOT,
     "gemini": real_agents.GEMINI,
     "opencode": real_agents.OPENCODE,
+    "pi": real_agents.PI,
+    "qwen": real_agents.QWEN,
 }
-MODELS = {"gemini": ScriptedGemini, "opencode": ScriptedOpenAI}
+MODELS = {
+    "gemini": ScriptedGemini,
+    "opencode": ScriptedOpenAI,
+    "pi": ScriptedOpenAI,
+    "qwen": ScriptedOpenAI,
+}
 RUNS = {
     "claude-code": real_agents.claude,
     "codex": real_agents.codex,
     "copilot": real_agents.copilot_run,
     "gemini": real_agents.gemini,
     "opencode": real_agents.opencode_run,
+    "pi": real_agents.pi,
+    "qwen": real_agents.qwen,
 }
 WITHOUT_PICTURE = {"opencode"}
 """Agents whose scripted model sees no pictures: they say so in their place."""
 
-PAIRS = [(source, agent) for source in AGENTS for agent in AGENTS if source != agent]
+FIRST = ("claude-code", "codex")
+NEWER = ("pi", "qwen")
+PAIRS = [
+    (source, agent)
+    for source in AGENTS
+    for agent in AGENTS
+    if source != agent and (source in FIRST or agent in FIRST or not {source, agent} & set(NEWER))
+]
+"""Each in each; the newer ones from the first two, and to them."""
 
 pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(
         not all(program.exists() for program in PROGRAMS.values()),
-        reason=f"needs the five agents (npm) in {real_agents.PREFIX}",
+        reason=f"needs the agents (npm) in {real_agents.PREFIX}",
     ),
 ]
 
@@ -130,6 +147,8 @@ NAMES = {
     "copilot": "Copilot CLI",
     "gemini": "Gemini CLI",
     "opencode": "opencode",
+    "pi": "Pi",
+    "qwen": "Qwen Code",
 }
 
 
@@ -177,6 +196,8 @@ def _entry(part: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "result", part["functionResponse"]["id"], next(iter(response.values()))
     elif kind == "image":
         yield "picture", "", part["source"]["data"]
+    elif kind == "image_url":
+        yield "picture", "", part["image_url"]["url"].partition(",")[2]
     elif kind == "input_image":
         yield "picture", "", part["image_url"].partition(",")[2]
     elif "inlineData" in part:

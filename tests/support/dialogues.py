@@ -15,7 +15,7 @@ from gitcp.dialogue import Aside, Block, Call, Content, Dialogue, File, Item, Re
 from gitcp.model import Agent
 from gitcp.value import replace
 
-AGENTS = ("claude-code", "codex", "copilot", "gemini", "opencode")
+AGENTS = ("claude-code", "codex", "copilot", "gemini", "opencode", "pi", "qwen")
 PIXEL = "R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
 PICTURE = File("image/gif", PIXEL)
 PAGE = File("application/pdf", "JVBERi0xLjQK", "page.pdf")
@@ -27,12 +27,15 @@ FILES = {
     "copilot": IMAGES,
     "gemini": IMAGES | {"application/pdf"},
     "opencode": IMAGES | {"application/pdf"},
+    "pi": IMAGES,
+    "qwen": IMAGES | {"application/pdf"},
 }
 """The media types that each agent takes."""
 
 WITHOUT_THINKING = {"claude-code", "opencode"}
 WITHOUT_FILES_IN_RESULTS = {"copilot"}
 WITHOUT_FAILURES = {"codex"}
+WITHOUT_ASIDES = {"pi"}
 
 BEGAN = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
 

@@ -227,7 +227,7 @@ PI_MODEL = {
     "id": "m",
     "name": "m",
     "reasoning": False,
-    "input": ["text"],
+    "input": ["text", "image"],
     "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
     "contextWindow": 128000,
     "maxTokens": 8000,
@@ -264,7 +264,7 @@ def qwen(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
     env = {
         "OPENAI_API_KEY": "not-a-key",
         "OPENAI_BASE_URL": f"{model.url}/v1",
-        "OPENAI_MODEL": "m",
+        "OPENAI_MODEL": "qwen-vl-max",
         "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1",
     }
     command = [str(QWEN), "--yolo", "--output-format", "json", *args[:-1], "-p", args[-1]]

@@ -1,4 +1,4 @@
-"""One conversation, in the shape in which each of five agents writes it: compacted once, then with
+"""One conversation, in the shape in which each of seven agents writes it: compacted once, then with
 a picture, two calls at once of which one failed, a sub-agent, thinking that is sealed and some that
 can be read.
 """
@@ -354,10 +354,113 @@ def _session(
             database.execute("insert into part values (?,?,?,?)", (key, name, id, json.dumps(part)))
 
 
+# ---------------------------------------------------------------- Pi
+
+
+def _pi(home: Path, cwd: Path) -> str:
+    text, image = {"type": "text"}, {"type": "image", "data": PICTURE, "mimeType": "image/png"}
+    thought = {"type": "thinking", "thinking": THOUGHT, "thinkingSignature": SEAL}
+    sealed = {"type": "thinking", "thinking": "", "thinkingSignature": SEAL, "redacted": True}
+    calls = [_pi_call("call_1", "bash", command="ls"), _pi_call("call_2", "read", path="größer")]
+    task = [_pi_call("call_3", "task", prompt=INNER)]
+    compacted = {"summary": SUMMARY, "firstKeptEntryId": "none", "tokensBefore": 1}
+    entries: list[dict[str, Any]] = [
+        _pi_said("user", [{**text, "text": COMPACTED}]),
+        _pi_said("assistant", [{**text, "text": "earlier answer"}]),
+        {"type": "compaction", **compacted},
+        _pi_said("user", [{**text, "text": PROMPT}, image]),
+        _pi_said("assistant", [sealed, thought, {**text, "text": SAYS}, *calls]),
+        _pi_result("call_1", "bash", LISTED),
+        _pi_result("call_2", "read", FAILED, failed=True),
+        _pi_said("user", [{**text, "text": NEXT}]),
+        _pi_said("assistant", task),
+        _pi_result("call_3", "task", FOUND),
+        _pi_said("assistant", [{**text, "text": DONE}]),
+    ]
+    head = {"type": "session", "version": 3, "id": SESSION, "timestamp": TIME, "cwd": str(cwd)}
+    lines = [head]
+    for number, entry in enumerate(entries, 1):
+        parent = f"{number - 1:08}" if number > 1 else None
+        lines.append({"id": f"{number:08}", "parentId": parent, "timestamp": TIME, **entry})
+    name = str(cwd).removeprefix("/").replace("/", "-")
+    directory = home / ".pi" / "agent" / "sessions" / f"--{name}--"
+    _put(directory / f"2026-11-20T09-00-00-000Z_{SESSION}.jsonl", lines)
+    return SESSION
+
+
+def _pi_said(role: str, content: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return {"type": "message", "message": {"role": role, "content": content, **more}}
+
+
+def _pi_call(id: str, name: str, **arguments: str) -> dict[str, Any]:
+    return {"type": "toolCall", "id": id, "name": name, "arguments": arguments}
+
+
+def _pi_result(id: str, name: str, text: str, *, failed: bool = False) -> dict[str, Any]:
+    more = {"toolCallId": id, "toolName": name, "isError": failed}
+    return _pi_said("toolResult", [{"type": "text", "text": text}], **more)
+
+
+# ---------------------------------------------------------------- Qwen Code
+
+
+def _qwen(home: Path, cwd: Path) -> str:
+    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in str(cwd))
+    directory = home / ".qwen" / "projects" / name
+    left = [{"role": "user", "parts": [{"text": SUMMARY}]}]
+    compressed = {"subtype": "chat_compression", "systemPayload": {"compressedHistory": left}}
+    picture = {"inlineData": {"mimeType": "image/png", "data": PICTURE}}
+    thought = {"text": THOUGHT, "thought": True, "thoughtSignature": SEAL}
+    calls = [
+        _qwen_call("call_1", "run_shell_command", command="ls"),
+        _qwen_call("call_2", "read_file", file_path="größer"),
+    ]
+    task = [_qwen_call("call_3", "agent", prompt=INNER)]
+    records: list[tuple[str, list[Any], dict[str, Any]]] = [
+        ("user", [{"text": COMPACTED}], {}),
+        ("system", [], compressed),
+        ("user", [{"text": PROMPT}, picture], {}),
+        ("assistant", [thought, {"text": SAYS}, *calls], {"model": "m"}),
+        ("tool_result", [_qwen_result("call_2", "read_file", error=FAILED)], {}),
+        ("tool_result", [_qwen_result("call_1", "run_shell_command", output=LISTED)], {}),
+        ("user", [{"text": NEXT}], {}),
+        ("assistant", task, {"model": "m"}),
+        ("tool_result", [_qwen_result("call_3", "agent", output=FOUND)], {}),
+        ("assistant", [{"text": DONE}], {"model": "m"}),
+    ]
+    _put(directory / "chats" / f"{SESSION}.jsonl", _qwen_records(cwd, records))
+    inner = _qwen_records(cwd, [("user", [{"text": INNER}], {})])
+    _put(directory / "subagents" / SESSION / "agent-general-purpose-call_3.jsonl", inner)
+    return SESSION
+
+
+def _qwen_records(
+    cwd: Path, records: list[tuple[str, list[Any], dict[str, Any]]]
+) -> Iterable[dict[str, Any]]:
+    given = {"user": "real_user", "assistant": "assistant_output"}
+    for number, (kind, parts, more) in enumerate(records, 1):
+        parent = _uuid(number - 1) if number > 1 else None
+        fields = {"uuid": _uuid(number), "parentUuid": parent, "sessionId": SESSION}
+        fields |= {"timestamp": TIME, "type": kind, "provenance": given.get(kind, kind)}
+        fields |= {"cwd": str(cwd), "version": "0.24.4"}
+        role = "model" if kind == "assistant" else "user"
+        yield fields | more | ({"message": {"role": role, "parts": parts}} if parts else {})
+
+
+def _qwen_call(id: str, name: str, **args: str) -> dict[str, Any]:
+    return {"functionCall": {"id": id, "name": name, "args": args}}
+
+
+def _qwen_result(id: str, name: str, **response: str) -> dict[str, Any]:
+    return {"functionResponse": {"id": id, "name": name, "response": response}}
+
+
 WRITERS = {
     "claude-code": _claude,
     "codex": _codex,
     "copilot": _copilot,
     "gemini": _gemini,
     "opencode": _opencode,
+    "pi": _pi,
+    "qwen": _qwen,
 }

@@ -21,6 +21,7 @@ from gitcp.model import Digest, Host
 from gitcp.value import replace
 
 SUMMARIES = ("compaction", "branch_summary")
+NAMED = "{time}_{session}.jsonl"
 ROLES = {"user": "user", "assistant": "assistant", "toolResult": "tool", "bashExecution": "tool"}
 
 
@@ -55,7 +56,8 @@ class Pi(SessionFiles):
     def name_of(self, session_id: str, host: Host) -> str:
         """Return a name with the current time."""
         now = host.now()
-        return f"{now:%Y-%m-%dT%H-%M-%S}-{now.microsecond // 1000:03}Z_{session_id}.jsonl"
+        time = f"{now:%Y-%m-%dT%H-%M-%S}-{now.microsecond // 1000:03}Z"
+        return NAMED.format(time=time, session=session_id)
 
     def command(self, session_id: str) -> tuple[str, ...]:
         """Return the command that resumes a session."""
