@@ -152,8 +152,8 @@ def write(dialogue: Dialogue, target: Target) -> WrittenTranscript:
             message |= {"timestamp": int(at.timestamp() * 1000)}
             lines.append(conversion.line({**entry, "message": message}))
             parent = entry["id"]
-    place = NAMED.format(time=time.replace(":", "-").replace(".", "-"), session=SESSION)
-    source = Source(MAIN, data=b"".join(lines), place=place)
+    name = NAMED.format(time=time.replace(":", "-").replace(".", "-"), session=SESSION)
+    source = Source(MAIN, data=b"".join(lines), place=name)
     agent = Agent(NAME, target.session_id, None, dialogue.agent.model)
     return WrittenTranscript(Capture(agent, NAME, (source,)), omitted)
 

@@ -134,8 +134,8 @@ def _contents(parts: Any) -> Iterator[Content]:
         data = part.get("inlineData") or part.get("fileData")
         if isinstance(data, dict):
             media = base.string(data, "mimeType") or "application/octet-stream"
-            name, place = base.string(data, "displayName"), base.string(data, "fileUri")
-            yield File(media, base.string(data, "data"), name, place)
+            name, uri = base.string(data, "displayName"), base.string(data, "fileUri")
+            yield File(media, base.string(data, "data"), name, uri)
         elif isinstance(part.get("text"), str) and part.get("thought") is not True:
             yield Text(part["text"])
 
@@ -150,10 +150,9 @@ def write(dialogue: Dialogue, target: Target) -> WrittenTranscript:
     sources = [Source(MAIN, data=data, place=f"chats/{SESSION}.jsonl")]
     for aside in dialogue.asides:
         id = f"agent-{aside.call or conversion.stream_part(aside.id)}"
-        place = f"subagents/{SESSION}/agent-{id}.jsonl"
-        sources.append(
-            Source(f"{AGENTS}agent-{id}", data=_transcript(aside.items, target, id), place=place)
-        )
+        path = f"subagents/{SESSION}/agent-{id}.jsonl"
+        data = _transcript(aside.items, target, id)
+        sources.append(Source(f"{AGENTS}agent-{id}", data=data, place=path))
     agent = Agent(NAME, target.session_id, VERSION, dialogue.agent.model)
     return WrittenTranscript(Capture(agent, NAME, tuple(sources)), omitted)
 
