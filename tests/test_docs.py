@@ -351,15 +351,25 @@ def test_architecture_names_functions() -> None:
 # ---------------------------------------------------------------- the command line
 
 
+COMMON = re.compile(
+    r"^  (--json|-h, --help|--session SESSION) +(print JSON|show this help|use this session .*)\n",
+    re.MULTILINE,
+)
+"""Lines that many commands have, which cli.md says once."""
+
+
 def helps() -> str:
     """The help of every command, as cli.md has it."""
-    parts = ["```text\n" + _help() + "```\n"]
+    parts = []
     for group, commands in {**COMMANDS, "For setup and programs": MORE}.items():
         parts.append(f"## {group}\n")
         for name in commands:
             forms = [form for form in FORMS if form.split()[0] == name]
             for each in (name, *forms):
-                parts.append(f"### gitcp {each}\n\n```text\n{_help(*each.split())}```\n")
+                shown = COMMON.sub("", _help(*each.split()))
+                for word in ("Usage: ", " [OPTIONS]", "Options:\n"):
+                    shown = shown.replace(word, "", 1)
+                parts.append(f"### gitcp {each}\n\n```text\n{shown.strip()}\n```\n")
     return "\n".join(parts)
 
 
@@ -827,9 +837,7 @@ def test_metadata_fields() -> None:
     written = json.loads(wire.encode_checkpoint(everything()))
     rows = table(section("docs/format.md", "checkpoint.json"))
 
-    assert sorted(names(row[0])[0] for row in rows if names(row[0])) == sorted(
-        set(_fields(written))
-    )
+    assert sorted(name for row in rows for name in names(row[0])) == sorted(set(_fields(written)))
 
 
 def _fields(value: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -847,7 +855,7 @@ def test_trailers() -> None:
     written = re.findall(r"^(Gitcp-[A-Za-z-]+): ", store.message(everything()), re.MULTILINE)
     rows = table(section("docs/format.md", "The commit"))
 
-    assert sorted(names(row[0])[0] for row in rows if names(row[0])) == sorted(written)
+    assert sorted(name for row in rows for name in names(row[0])) == sorted(written)
 
 
 def test_reasons_and_triggers() -> None:
@@ -957,7 +965,7 @@ def existing(rows: Iterable[list[str]]) -> Iterator[list[str]]:
 
 
 def test_state_files_are_named(project: Project) -> None:
-    """Every file that gitcp keeps in `<git dir>/gitcp` is explained in architecture.md."""
+    """Every file that gitcp keeps in `<git dir>/gitcp` is in the table of format.md."""
     project.write("a.txt", "a\n")
     project.gitcp("save", check=0)
     project.write("a.txt", "b\n")
@@ -965,14 +973,11 @@ def test_state_files_are_named(project: Project) -> None:
     project.write("a.txt", "c\n")
     project.gitcp("restore", "1", "--yes", check=0)
     kept = {path.name for path in project.git_dir.joinpath("gitcp").iterdir()}
-    shown = {
-        name.rstrip("/")
-        for row in table(section("docs/architecture.md", "State"))
-        for name in names(row[0])
-    }
+    page = SOURCE.joinpath("docs/format.md").read_text("utf-8")
+    shown = {line.split()[0] for line in _state_files().splitlines() if line in page}
 
     assert kept
-    assert kept <= shown
+    assert {name.partition(".")[0] for name in kept} <= {name.rstrip("*") for name in shown}
 
 
 def test_environment_is_not_recorded(project: Project) -> None:
@@ -1026,7 +1031,20 @@ def test_words_are_used() -> None:
 
 def test_state_files_are_listed() -> None:
     """The page of the format has each file in `.git/gitcp`, as it is declared."""
-    rows = table(section("docs/format.md", "The directory gitcp"))[1:]
-    assert rows == [
-        [f"`{file.name}`", file.holds, "yes" if file.is_cache else ""] for file in STATE_FILES
-    ]
+    page = SOURCE / "docs/format.md"
+    before, heading, after = page.read_text("utf-8").partition("## The directory gitcp\n")
+    made = re.sub(
+        r"(?<=^```text\n).*?(?=^```$)",
+        lambda _: _state_files(),
+        after,
+        count=1,
+        flags=re.DOTALL | re.MULTILINE,
+    )
+    if UPDATE:
+        page.write_text(before + heading + made, "utf-8")
+    assert after == made
+
+
+def _state_files() -> str:
+    """A line for each file in `.git/gitcp`; a cache has an asterisk."""
+    return "".join(f"{file.name + '*' * file.is_cache:15} {file.holds}\n" for file in STATE_FILES)
