@@ -203,7 +203,7 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
         r"os\.(replace|rename)\(|O_CREAT|mkstemp|NamedTemporaryFile",
         (
             # git's own objects, refs and index
-            "git/fsync git/held git/loose git/packs git/refs git/staging",
+            "git/fsync git/held git/loose git/packs git/refs restoring/index",
             # the working tree
             "worktree/directories worktree/writer",
             # a file that has its bytes already; one that is deleted when it was read
@@ -211,7 +211,7 @@ ONE_OF_EACH: dict[str, tuple[str, tuple[str, ...]]] = {
             # a log to which hooks append, before anything is loaded
             "state/tool_log",
             # a socket, and an empty file for a moment; a cache of the first stage's
-            "automation/watching/server fastpath/watched",
+            "automation/watching/watcher fastpath/watched",
             # the key of these caches
             "user_state",
         ),

@@ -410,9 +410,9 @@ class Context:
         """
         if "/" not in revision:
             return self
-        from gitcp.sharing import partial_fetch
+        from gitcp.sharing import fetch
 
-        store = partial_fetch.find_store(self.store, revision)
+        store = fetch.find_store(self.store, revision)
         if store is None:
             return self
         from copy import copy  # a millisecond

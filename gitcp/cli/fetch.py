@@ -14,8 +14,8 @@ from gitcp.cli.options import WORDS, Command, json_option
 from gitcp.cli.output import GREEN, RED, YELLOW, Styled
 from gitcp.cli.table import TableColumn, show
 from gitcp.errors import BadValue, StoreDamaged
+from gitcp.sharing import fetch, remotes
 from gitcp.sharing import fetch as op
-from gitcp.sharing import partial_fetch, remotes
 from gitcp.sharing.fetch import Fetched
 from gitcp.sharing.push import RefState
 from gitcp.value import Value
@@ -65,7 +65,7 @@ def command(context: Context, /, **values: Any) -> None:
     if given.listing and given.no_files:
         raise BadValue("--list and --no-files cannot be used together", hint="gitcp fetch -h")
     if given.no_files:
-        sessions = partial_fetch.fetch_part(context.store, source, given.sessions)
+        sessions = fetch.fetch_part(context.store, source, given.sessions)
     elif given.listing:
         sessions = op.listing(context.store, source)
     else:

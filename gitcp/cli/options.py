@@ -1,4 +1,8 @@
-"""What commands are made of: their class, the types of arguments, and options that several have."""
+"""What commands are made of: their class, types of arguments with completions, and options that
+several have.
+
+A completion reads only commits, and offers nothing that cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,71 @@ import inspect
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from gitcp import humanize
 from gitcp.cli.context import Context
 from gitcp.errors import BadValue, GitcpError
 from gitcp.model import Handoff, Note
 from gitcp.safe import safe
+from gitcp.store import Summary
 from gitcp.value import Value
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+
+NUMBERS = 20
+"""Number of recent checkpoints that are offered."""
+
+PHASES = 1000
+"""Number of recent checkpoints that are searched for phases."""
+
+
+def revisions(context: Context) -> Iterator[tuple[str, str]]:
+    """Yield the current session's recent checkpoints by number, then tags, then sessions."""
+    session = context.viewed(None)
+    if session is not None:
+        for summary in islice(context.store.readable(context.viewed_tip(None)), NUMBERS):
+            yield str(summary.id.number), _about(context, summary)
+    yield from tags(context)
+    yield from sessions(context)
+
+
+def tags(context: Context) -> Iterator[tuple[str, str]]:
+    """Yield tags, local before fetched ones."""
+    from gitcp.state import tag
+
+    for name, summary in tag.listing(context.store):
+        yield name, _about(context, summary)
+
+
+def sessions(context: Context) -> Iterator[tuple[str, str]]:
+    """Yield sessions, local before fetched ones."""
+    for name, tip in {**context.store.sessions(), **context.store.fetched()}.items():
+        last = next(context.store.readable(tip), None)
+        yield name, _about(context, last) if last else ""
+
+
+def phases(context: Context) -> Iterator[tuple[str, str]]:
+    """Return the phases of the current session, each with its newest checkpoint."""
+    newest: dict[str, Summary] = {}
+    for summary in islice(context.store.readable(context.viewed_tip(None)), PHASES):
+        newest.setdefault(summary.trailers.get("Gitcp-Phase", ""), summary)
+    return ((name, _about(context, each)) for name, each in newest.items() if name)
+
+
+NAMES = {"session": sessions, "tag": tags, "phase": phases}
+"""The completions for each kind of name."""
+
+
+def _about(context: Context, summary: Summary) -> str:
+    return f"{summary.subject} ({humanize.ago(summary.created, context.host.now())})"
+
 
 COMPLETE = "_GITCP_COMPLETE"
 COUNT = re.compile(r"-([0-9]{1,9})")
@@ -173,9 +229,8 @@ class Revision(Type):
     name = "revision"
 
     def complete(self, context: Context) -> Iterable[tuple[str, str]]:
-        from gitcp.cli import candidates  # only when a shell asks
 
-        return candidates.revisions(context)
+        return revisions(context)
 
 
 class Looked(Revision):
@@ -194,9 +249,8 @@ class KnownWords(Words):
         self.name = name
 
     def complete(self, context: Context) -> Iterable[tuple[str, str]]:
-        from gitcp.cli import candidates  # only when a shell asks
 
-        return candidates.NAMES[self.name](context)
+        return NAMES[self.name](context)
 
 
 TEXT = Type()

@@ -1,4 +1,4 @@
-"""Ask `gitcp watch` (gitcp.automation.watching.server), in the protocol of git's fsmonitor daemon.
+"""Ask `gitcp watch` (gitcp.automation.watching.watcher), in the protocol of git's fsmonitor daemon.
 
 The request is a token; the answer a new token, NUL, and the paths that may have changed since the
 first one, NUL after each: both in pkt-lines, over a Unix socket. Only a process of this user is

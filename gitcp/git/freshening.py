@@ -17,10 +17,9 @@ from gitcp.git.loose import has_stray_bit
 from gitcp.model import Oid
 
 if TYPE_CHECKING:
-    from gitcp.git.pending import Pending
     from gitcp.git.reader import ObjectReader
     from gitcp.git.repo import Repository
-    from gitcp.git.stored import StoredObjects
+    from gitcp.git.stored import Pending, StoredObjects
 
 
 class Freshener:

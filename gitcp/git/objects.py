@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gitcp.git.pending import Pending
 from gitcp.git.reader import ObjectReader
-from gitcp.git.stored import StoredObjects
+from gitcp.git.stored import Pending, StoredObjects
 
 if TYPE_CHECKING:
     from gitcp.git.freshening import Freshener

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gitcp.errors import StoreDamaged
 from gitcp.git.loose import inflate, open_loose, read_loose
-from gitcp.git.pending import Pending
 from gitcp.git.refs import UNREADABLE_REF
-from gitcp.git.stored import PAUSE, TRIES, StoredObjects
+from gitcp.git.stored import PAUSE, TRIES, Pending, StoredObjects
 from gitcp.git.trees import PartOfTree, TreeEntry, diff, parse, serialised
 from gitcp.model import FileChange, Oid
 

@@ -1,7 +1,8 @@
-"""Which objects a repository has: loose files and the indexes of packs, alternates included.
+"""Which objects a repository has, and which were written and wait for `flush`.
 
-Read here and not asked of git: a save looks up thousands of objects and touches the files that have
-them, and in a partial clone git would fetch what is only promised.
+Loose files and the indexes of packs, alternates included, are read here and not asked of git: a
+save looks up thousands of objects and touches the files that have them, and in a partial clone git
+would fetch what is only promised.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 from gitcp import clock
 from gitcp.git.loose import with_alternates
 from gitcp.git.object_format import ObjectFormat
-from gitcp.git.packs import PackIndex, indexes, pack_times
+from gitcp.git.packs import LEVEL, PackIndex, PackWriter, indexes, pack_times
 from gitcp.model import Oid
 
 TICK = 0.02
@@ -121,3 +123,56 @@ class StoredObjects:
                     self._indexes.remove(index)
                     self._indexes.insert(0, index)
                 yield index
+
+
+class Pending:
+    """`objects` wait in memory, `streamed` in files with temporary names, all others in `pack`.
+    `levels` says of some in memory how hard to compress them.
+    """
+
+    def __init__(self, object_format: ObjectFormat) -> None:
+        self._empty_tree = object_format.empty_tree
+        self.objects: dict[Oid, tuple[str, bytes]] = {}
+        self.levels: dict[Oid, int] = {}
+        self.streamed: dict[Oid, Path] = {}
+        self.pack: PackWriter | None = None
+        self.size = 0
+
+    def __contains__(self, oid: Oid) -> bool:
+        """Whether the next `flush` makes the object visible. Of the empty tree git has its own."""
+        if oid in self.objects or oid in self.streamed or oid == self._empty_tree:
+            return True
+        return self.pack is not None and bytes.fromhex(oid) in self.pack
+
+    def read(self, oid: Oid) -> tuple[str, bytes] | None:
+        """Return an object's kind and content, None if it does not wait in memory or in the
+        pack.
+        """
+        if oid in self.objects:
+            return self.objects[oid]
+        if self.pack is not None and bytes.fromhex(oid) in self.pack:
+            return self.pack.read(bytes.fromhex(oid))
+        return None
+
+    def add(self, oid: Oid, kind: str, data: bytes, level: int = LEVEL) -> None:
+        """Let an object wait in memory."""
+        self.objects[oid] = (kind, data)
+        if level != LEVEL:
+            self.levels[oid] = level
+        self.size += len(data)
+
+    def clear(self) -> None:
+        """Forget what waits in memory."""
+        self.objects.clear()
+        self.levels.clear()
+        self.size = 0
+
+    def discard(self) -> None:
+        """Remove the pack and the temporary files."""
+        if self.pack is not None:
+            self.pack.discard()
+            self.pack = None
+        for temporary in self.streamed.values():
+            with suppress(OSError):
+                temporary.unlink()
+        self.streamed.clear()

@@ -22,10 +22,9 @@ from gitcp.model import Oid
 
 if TYPE_CHECKING:
     from gitcp.git.freshening import Freshener
-    from gitcp.git.pending import Pending
     from gitcp.git.reader import ObjectReader
     from gitcp.git.repo import Repository
-    from gitcp.git.stored import StoredObjects
+    from gitcp.git.stored import Pending, StoredObjects
 
 MOST_LOOSE = 12
 """Up to this many new objects become loose: each is a file to sync, in a directory to sync; a pack

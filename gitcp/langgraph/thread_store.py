@@ -37,7 +37,7 @@ from gitcp.langgraph.keys import (
 from gitcp.langgraph.reading import NotInMemory, StoredState, ThreadView
 from gitcp.langgraph.record import Loaded, StoredValue, TypedBytes
 from gitcp.langgraph.threads import CheckpointRef, Thread
-from gitcp.lifecycle import delete, drop, fork
+from gitcp.lifecycle import delete, fork
 from gitcp.model import (
     Agent,
     Checkpoint,
@@ -541,7 +541,7 @@ class ThreadStore:
         if dropped and dropped == thread.puts.keys():
             self.delete(thread.name or "")
         elif dropped:
-            drop.drop(
+            delete.drop(
                 self.opened.store(),
                 thread.session,
                 lambda history: threads.unwanted(history, dropped),

@@ -1,12 +1,12 @@
-"""Delete a session with its tags, into the trash. Checkpoints that a fork shares stay with the
-fork.
+"""Delete a session with its tags, or chosen checkpoints of one, into the trash.
 
-A fetched or imported session, `REMOTE/SESSION`, is deleted the same way; the remote is not touched.
+Checkpoints that a fork shares stay with the fork. A fetched or imported session, `REMOTE/SESSION`,
+is deleted the same way; the remote is not touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.git import refs
@@ -16,7 +16,7 @@ from gitcp.retention import ranges
 from gitcp.state import rewrite, trash
 from gitcp.state.oplog import Operation
 from gitcp.state.rewrite import Forest, RefMove
-from gitcp.store import Store
+from gitcp.store import Store, Summary
 from gitcp.value import Value
 
 
@@ -204,3 +204,40 @@ def _plan_fetched(store: Store, session: str) -> DeletePlan:
     """
     fetched = _Fetched(store, session)
     return DeletePlan(session, tuple(node.id for node in fetched.chain), (), fetched.tags, ())
+
+
+Chosen = Callable[[Iterable[Summary]], Collection[Oid]]
+"""Returns the commits to drop from a session's checkpoints."""
+
+
+def drop(store: Store, session: str, chosen: Chosen) -> Operation | None:
+    """Drop the chosen checkpoints of a session. Return None if there are none. An empty session is
+    removed.
+
+    Tags and forks keep their checkpoints. Writes refs under `refs/gitcp/` and files in `<git
+    dir>/gitcp/`. Raises StoreDamaged, with nothing changed, if a checkpoint cannot be read.
+    """
+    with store.lock():
+        rewrite.finish(store)
+        tip = store.tip(session)
+        if tip is None:
+            return None
+        forest = rewrite.read(store, {session: tip}, {})
+        dropped = frozenset(chosen(forest.nodes.values()))
+        if not dropped:
+            return None
+        becomes = rewrite.rewrite(store, forest, dropped)
+        move = RefMove(refs.SESSIONS + session, tip, becomes[tip])
+        ids = [forest.nodes[commit].id for commit in forest.nodes if commit in dropped]
+        now = store.repo.host.now()
+        name = trash.new_name(store, now)
+        operation = Operation(
+            number=0,
+            time=now,
+            what="prune",
+            summary=f"dropped {trash.summarize(ids)}",
+            worktree=store.repo.worktree_name,
+            trash=name,
+            dropped=ranges(ids),
+        )
+        return rewrite.carry_out(store, [*rewrite.trash_moves([move], name), move], operation)

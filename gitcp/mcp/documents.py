@@ -1,19 +1,55 @@
 """The documents that tools return, from which the schemas are made that clients see.
 
-Most are those of `gitcp.documents`. Long lists and texts are bounded here, and what was left out
-is counted.
+Most are those of `gitcp.cli.objects`. Long lists and texts are bounded here, and what was left out
+is counted. The timeline is a page that clients with MCP Apps show in the chat: one file, which asks
+for nothing outside and calls show, diff and restore through its host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.resources import files
 from itertools import islice
 from typing import Any
+
+from mcp_types import Resource, TextResourceContents
 
 from gitcp import documents
 from gitcp.documents import PRINTED, document
 from gitcp.value import Value
 from gitcp.wire import Json
+
+EXTENSION = "io.modelcontextprotocol/ui"
+URI = "ui://gitcp/timeline.html"
+MIME_TYPE = "text/html;profile=mcp-app"
+
+META: dict[str, Any] = {"ui": {"csp": {}, "prefersBorder": True}}
+"""No domain is allowed: the host's sandbox blocks every request."""
+
+
+def is_supported(extensions: dict[str, dict[str, Any]] | None) -> bool:
+    """Return whether a client with these extensions shows such pages."""
+    types = (extensions or {}).get(EXTENSION, {}).get("mimeTypes")
+    return isinstance(types, list) and MIME_TYPE in types
+
+
+def listed() -> Resource:
+    """Return the page as clients list it."""
+    return Resource(
+        uri=URI,
+        name="timeline",
+        title="Timeline",
+        description="The page of the tool timeline",
+        mime_type=MIME_TYPE,
+        _meta=META,
+    )
+
+
+def content() -> TextResourceContents:
+    """Return the page."""
+    text = files("gitcp.mcp").joinpath("timeline.html").read_text("utf-8")
+    return TextResourceContents(uri=URI, mime_type=MIME_TYPE, text=text, _meta=META)
+
 
 MOST_ITEMS = 500
 MOST_BYTES = 100_000

@@ -3,26 +3,37 @@
 Each call opens the repository again, like a command. A call that is cancelled while it waits never
 begins; one that has begun runs to its end, so that nothing is left half done. Whatever fails is an
 error of this call only.
+
+Requests that the protocol's library cannot read are repaired, or answered with an error: it drops
+them, and the client waits for ever. A model that cuts an emoji in two sends half a surrogate pair,
+which is valid JSON.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 from mcp_types import (
     INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
     CallToolRequestParams,
     CallToolResult,
+    ErrorData,
     GetPromptRequestParams,
     GetPromptResult,
+    JSONRPCError,
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -33,17 +44,92 @@ from mcp_types import (
     ReadResourceResult,
     TextContent,
     TextResourceContents,
+    jsonrpc_message_adapter,
 )
+from pydantic import ValidationError
 
 from gitcp import __version__, wire
 from gitcp.cli.context import Context
 from gitcp.errors import BadValue, GitcpError, StoreDamaged
 from gitcp.git import damage
-from gitcp.mcp import page, prompts, resources
+from gitcp.mcp import documents, prompts, resources
 from gitcp.mcp.arguments import nearest
 from gitcp.mcp.hints import message
-from gitcp.mcp.incoming import Incoming
 from gitcp.mcp.tools import TIMELINE, TOOLS, Tool
+
+UNREADABLE = "this is no request of the protocol: nothing was changed"
+
+
+class Incoming:
+    """The messages of a stream, each one read or answered (on the stream `answers`)."""
+
+    def __init__(self, messages: Any, answers: Any) -> None:
+        self._messages, self._answers = messages, answers
+
+    @property
+    def last_context(self) -> Any:
+        """The context in which the last message was sent."""
+        return self._messages.last_context
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message. Raises EndOfStream."""
+        return await self._read(await self._messages.receive())
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._messages.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        return await self._read(await self._messages.__anext__())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def _read(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        if not isinstance(item, ValidationError):
+            return item
+        line = item.errors(include_url=False)[0]["input"]
+        fields = _parsed(line) if isinstance(line, str) else line
+        try:
+            text = json.dumps(fields, ensure_ascii=False)
+            whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return SessionMessage(jsonrpc_message_adapter.validate_json(whole, by_name=False))
+        except (ValueError, TypeError, RecursionError):
+            if answer := _answer(fields):
+                await self._answers.send(SessionMessage(answer))
+            return item
+
+
+def _parsed(line: str) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _answer(fields: object) -> JSONRPCError | None:
+    """Return the error for a request that cannot be read, None for what wants no answer."""
+    if not isinstance(fields, dict):
+        error = ErrorData(code=PARSE_ERROR, message=UNREADABLE)
+        return JSONRPCError(jsonrpc="2.0", id=None, error=error)
+    id = fields.get("id")
+    if "id" not in fields or "result" in fields or "error" in fields:
+        return None
+    error = ErrorData(code=INVALID_REQUEST, message=UNREADABLE)
+    valid = isinstance(id, str) or type(id) is int
+    return JSONRPCError(jsonrpc="2.0", id=id if valid else None, error=error)
+
 
 R = TypeVar("R")
 Request = ServerRequestContext[Any]
@@ -90,7 +176,7 @@ class CheckpointServer:
             on_list_prompts=self.list_prompts,
             on_get_prompt=self.read_prompt,
         )
-        server.extensions[page.EXTENSION] = {}
+        server.extensions[documents.EXTENSION] = {}
         return server
 
     async def _alone(self, work: Callable[[Context], R]) -> R:
@@ -136,7 +222,7 @@ class CheckpointServer:
         """List checkpoints, differences and conversations, page by page."""
         cursor = given.cursor if given else None
         listed, following = await self._answer(lambda context: resources.page(context, cursor), {})
-        first = [page.listed()] if cursor is None and _shows_pages(request) else []
+        first = [documents.listed()] if cursor is None and _shows_pages(request) else []
         return ListResourcesResult(resources=[*first, *listed], next_cursor=following)
 
     async def list_templates(
@@ -149,8 +235,8 @@ class CheckpointServer:
         self, _: Request, given: ReadResourceRequestParams
     ) -> ReadResourceResult:
         uri = str(given.uri)
-        if uri == page.URI:
-            return ReadResourceResult(contents=[page.content()])
+        if uri == documents.URI:
+            return ReadResourceResult(contents=[documents.content()])
         content = await self._answer(lambda context: resources.read(context, uri), {"uri": uri})
         text = wire.dumps(content).decode()
         contents = TextResourceContents(uri=uri, mime_type=resources.JSON, text=text)
@@ -180,7 +266,7 @@ class CheckpointServer:
 
 def _shows_pages(request: Request) -> bool:
     capabilities = request.session.client_capabilities
-    return page.is_supported(capabilities.extensions if capabilities else None)
+    return documents.is_supported(capabilities.extensions if capabilities else None)
 
 
 def _tools(request: Request) -> tuple[Tool, ...]:

@@ -11,7 +11,7 @@ from mcp_types import ToolAnnotations
 from gitcp.cli.context import Context
 from gitcp.mcp import arguments, documents, reading, writing
 from gitcp.mcp.arguments import Arguments
-from gitcp.mcp.page import URI
+from gitcp.mcp.documents import URI
 from gitcp.wire import Json
 
 

@@ -1,18 +1,88 @@
-"""Restore git's index to what it was at a checkpoint (`restore --index`); git writes it."""
+"""Restore git's index to what it was at a checkpoint (`restore --index`); git writes it.
+
+It writes a copy, which then replaces the index under git's own lock. A crash leaves that lock
+behind only at one moment, when it is a hard link to the copy: so the next run recognizes it.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitcp.errors import GitFailed, IndexUnreadable
-from gitcp.git import staging, trees
+from gitcp.git import index, trees
 from gitcp.git.index import read_index
 from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, Entry
 from gitcp.restoring.plan import Kept, absence, within
 from gitcp.store import Store
-from gitcp.worktree import known_index
+from gitcp.worktree import state
+
+if TYPE_CHECKING:
+    from gitcp.fingerprint import Fingerprint
+
+
+NAME = "index"
+
+
+@contextmanager
+def changing(repo: Repository) -> Iterator[Repository]:
+    """Yield the repository with a copy of its index, which replaces the index if nothing is raised.
+
+    The caller prevents concurrent restores. Raises GitFailed, and leaves the index unchanged, if
+    another process has it locked or changed it meanwhile; and OSError.
+    """
+    import copy  # only for restoring staged changes
+    import shutil
+
+    copy_path, lock = repo.state_dir / NAME, repo.git_dir / "index.lock"
+    _remove_leftovers(copy_path, lock)
+    before = index.current_fingerprint(repo)
+    try:
+        if before is not None:
+            # keep the mtime: git uses it to decide which entries to check again
+            shutil.copy2(repo.index, copy_path)
+        changed = copy.copy(repo)
+        changed.index = copy_path
+        copied = index.current_fingerprint(changed)
+        yield changed
+        if index.current_fingerprint(changed) != copied:
+            _replace_index(copy_path, lock, repo, before)
+    finally:
+        with suppress(OSError):
+            _remove_leftovers(copy_path, lock)
+
+
+def _replace_index(
+    copy_path: Path, lock: Path, repo: Repository, before: Fingerprint | None
+) -> None:
+    descriptor = os.open(copy_path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        os.link(copy_path, lock)
+    except FileExistsError:
+        raise GitFailed(f"{lock} exists: another git process is running, or has crashed") from None
+    if index.current_fingerprint(repo) != before:
+        lock.unlink()
+        raise GitFailed("another git process has changed it meanwhile")
+    os.rename(lock, repo.index)
+
+
+def _remove_leftovers(copy_path: Path, lock: Path) -> None:
+    """Remove the files that a crash left."""
+    with suppress(FileNotFoundError):
+        # Killed, `restore --index` left an index.lock that nobody could tell from git's.
+        if os.path.samefile(copy_path, lock):
+            lock.unlink()
+    for path in (copy_path, copy_path.with_name(f"{NAME}.lock")):
+        path.unlink(missing_ok=True)
+
 
 Slot = tuple[bytes, int]
 """A path and a stage: the key of one index entry."""
@@ -24,9 +94,9 @@ def restore(store: Store, target: Checkpoint, scope: Collection[bytes]) -> tuple
 
     Only entries that differ are written; files are not.
     """
-    if any(skip.path == known_index.PATH for skip in target.snapshot.skipped):
+    if any(skip.path == state.PATH for skip in target.snapshot.skipped):
         why = "the index was not restored: git's index could not be read at that checkpoint"
-        return (Kept(known_index.PATH, why, missing=True),)
+        return (Kept(state.PATH, why, missing=True),)
     wanted = {
         slot: entry for slot, entry in _recorded(store, target).items() if within(slot[0], scope)
     }
@@ -34,7 +104,7 @@ def restore(store: Store, target: Checkpoint, scope: Collection[bytes]) -> tuple
         e.path for e in target.snapshot.staged if e.intent_to_add and within(e.path, scope)
     ]
     try:
-        with staging.changing(store.repo) as repo:
+        with changing(store.repo) as repo:
             _change(repo, target, scope, wanted, intent_to_add)
         return tuple(_unrestored(store, wanted, intent_to_add, scope))
     except (GitFailed, IndexUnreadable, OSError) as error:

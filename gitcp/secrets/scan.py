@@ -14,7 +14,7 @@ from hashlib import sha256
 from itertools import accumulate, chain
 from typing import NamedTuple
 
-from gitcp.secrets import commands, encodings, named, packed, values
+from gitcp.secrets import encodings, named, values
 from gitcp.secrets.encodings import Reading, backslashes
 from gitcp.secrets.rules import BEFORE_RUN, CONTEXTS, IN_RUNS, TOKENS, Rule
 from gitcp.secrets.values import is_password, is_real, looks_random
@@ -119,7 +119,7 @@ ESCAPES = {
 """The rest of an escape at the start of a run, by the character before the run."""
 PATTERNS = [
     each.pattern
-    for module in (commands, encodings, named, packed, values)
+    for module in (encodings, named, values)
     for each in vars(module).values()
     if isinstance(each, re.Pattern)
 ]
@@ -235,7 +235,7 @@ def _secrets(data: bytes, depth: int) -> Iterator[Secret]:
         _tokens(visible, joined),
         _in_context(visible, joined),
         named.values(visible),
-        commands.command_passwords(visible),
+        named.command_passwords(visible),
         _after_marks(visible, runs),
     )
     yield from (Secret(rule, start, end, visible[start:end]) for rule, start, end in spans)
@@ -244,7 +244,7 @@ def _secrets(data: bytes, depth: int) -> Iterator[Secret]:
         for reading in chain(
             [unescaped] if unescaped.text else [],
             encodings.in_base64(visible, runs),
-            packed.unpacked(visible, runs),
+            encodings.unpacked(visible, runs),
         ):
             for secret in _secrets(reading.text, depth - 1):
                 start, end = reading.span(secret.start, secret.end)

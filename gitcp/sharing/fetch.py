@@ -2,22 +2,28 @@
 
 Local sessions are not touched. Objects arrive unreferenced and are checked by git; refs are created
 only for what also passes gitcp's validation.
+
+Without file contents (commits, trees, metadata and conversations) is enough for `log` and `show`.
+That is validated as far as possible; fetching a session in full validates it in full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from gitcp.errors import GitcpError, GitFailed, RevisionNotFound, StoreBusy, StoreDamaged
-from gitcp.git import partial_clone, remote
-from gitcp.model import Oid
+from gitcp.git import partial_clone, remote, trees
+from gitcp.git.objects import Objects
+from gitcp.git.partial_clone import LazyReader, RepositoryAside
+from gitcp.history import revisions
+from gitcp.model import RESERVED, TREE, Oid
 from gitcp.sharing import catalogue, remote_refs, verify_incoming
 from gitcp.sharing.catalogue import CatalogueEntry
 from gitcp.sharing.push import RefState, compare_histories
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
-from gitcp.store import Store
+from gitcp.store import CONVERSATION, METADATA, Store
 from gitcp.value import Value, replace
 
 TRIES = 3
@@ -205,3 +211,58 @@ def _receive_tags(store: Store, source: Remote, names: Sequence[str]) -> None:
             with suppress(GitFailed):
                 remote.receive(store.repo, source.url, [name])
     store.writer.flush()  # forget cached lookups: the objects exist now
+
+
+READ = (RESERVED + b"/" + METADATA, RESERVED + b"/" + CONVERSATION)
+
+
+def fetch_part(store: Store, source: Remote, sessions: Iterable[str] = ()) -> tuple[Fetched, ...]:
+    """Fetch sessions (default: all) without the contents of their files.
+
+    Writes only below `<git dir>/gitcp/aside`. Raises RevisionNotFound for a session that the remote
+    does not have, and GitFailed if it cannot be reached.
+    """
+    aside = partial_clone.make(store.repo, source.name, source.url)
+    return fetch(
+        _open_store(aside),
+        replace(source, url=partial_clone.REMOTE),
+        sessions,
+        arrived=_fetch_blobs,
+    )
+
+
+def find_store(store: Store, text: str) -> Store | None:
+    """Return the store of a partially fetched remote if `text` names a revision only it has."""
+    aside = partial_clone.find(store.repo, text.partition("/")[0]) if "/" in text else None
+    if aside is None:
+        return None
+    try:
+        revisions.resolve_range(store, text, None)
+    except RevisionNotFound:
+        return _open_store(aside)
+    return None
+
+
+def _open_store(aside: RepositoryAside) -> Store:
+    store = Store(aside)
+    store.objects = Objects(aside, reader=LazyReader)
+    return store
+
+
+def _fetch_blobs(store: Store, tip: Oid) -> None:
+    """Fetch the blobs that a listing reads."""
+    assert isinstance(store.repo, RepositoryAside)
+    blobs = dict.fromkeys(
+        oid for node in store.history(tip) for oid in _metadata_blobs(store, node.root)
+    )
+    partial_clone.bring(store.repo, [oid for oid in blobs if not store.reader.exists(oid)])
+    store.writer.flush()  # forget cached lookups: the blobs exist now
+
+
+def _metadata_blobs(store: Store, root: Oid) -> Iterator[Oid]:
+    for path in READ:
+        entry = trees.lookup(store.reader, root, path)
+        if entry is not None and entry.mode == TREE:
+            yield from (child.oid for _, child in trees.walk(store.reader, entry.oid))
+        elif entry is not None:
+            yield entry.oid

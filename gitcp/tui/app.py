@@ -35,9 +35,8 @@ from gitcp.tui.preview import (
     path_of,
 )
 from gitcp.tui.preview import read as read_preview
-from gitcp.tui.reader import Delivery, StoreReader
-from gitcp.tui.rows import Query, Timeline, span
-from gitcp.tui.sessions import Sessions
+from gitcp.tui.reading import Delivery, StoreReader
+from gitcp.tui.rows import Query, Sessions, Timeline, span
 from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
-"""Git's ignore rules for untracked names: `.gitignore`, `info/exclude` and `core.excludesFile`.
+"""Git's ignore rules for untracked names: `.gitignore`, `info/exclude` and `core.excludesFile`; and
+include patterns, which say what is captured all the same.
 
 Takes the contents of those files and answers for one name at a time. It reads no files: the walker
 passes every directory's `.gitignore` to `enter` and never enters ignored directories. Therefore, as
@@ -10,11 +11,17 @@ with `git ls-files`.
 
 A rule becomes a dictionary entry if possible (`name`, `*.ext`, `dir/name`), else a regular
 expression, compiled when a name first contains the rule's longest literal: most never are.
+
+Include patterns have the syntax of ignore patterns. One without a slash is matched in every
+directory that is entered; one with a slash also makes the scan enter the ignored directories that
+it names literally.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 
 _BOM = b"\xef\xbb\xbf"
 _SLASH = ord("/")
@@ -442,3 +449,49 @@ def _class(name: bytes, fold: bool) -> set[int] | None:
         b"xdigit": digit | set(b"abcdefABCDEF"),
     }
     return classes.get(name)
+
+
+class Include:
+    """The include patterns of one scan. `leading` are directories entered because a pattern names
+    them, ignored or not.
+    """
+
+    def __init__(self, patterns: Sequence[str], *, ignore_case: bool) -> None:
+        lines = [os.fsencode(pattern) for pattern in patterns]
+        root = Ignore.root(
+            excludes_file=None,
+            info_exclude=None,
+            gitignore=b"\n".join(lines) or None,
+            ignore_case=ignore_case,
+        )
+        self._rules = {b"": root}
+        self._any = bool(lines)
+        self.leading = frozenset(directory for line in lines for directory in _leading(line))
+
+    def takes(self, directory: bytes, name: bytes, *, is_directory: bool) -> bool:
+        """Return whether the entry `name` of `directory` is captured (for a directory: with
+        everything below).
+        """
+        return self._any and self._rules_in(directory).ignores(name, is_directory)
+
+    def _rules_in(self, directory: bytes) -> Ignore:
+        names = []
+        while directory not in self._rules:
+            directory, _, name = directory.rpartition(b"/")
+            names.append(name)
+        for name in reversed(names):
+            rules = self._rules[directory].enter(name, None)
+            directory = directory + b"/" + name if directory else name
+            self._rules[directory] = rules
+        return self._rules[directory]
+
+
+def _leading(pattern: bytes) -> list[bytes]:
+    """Return the directories that a pattern names literally, outermost first."""
+    parts = pattern.strip().strip(b"/").split(b"/")[:-1]
+    literal = []
+    for part in parts:
+        if not part or any(wild in part for wild in (b"*", b"?", b"[", b"\\")):
+            break
+        literal.append(part)
+    return [b"/".join(literal[: count + 1]) for count in range(len(literal))]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gitcp.git.objects import Objects
     from gitcp.worktree.attributes import ConversionHints
     from gitcp.worktree.basis import ScanInputs
-    from gitcp.worktree.include import Include
+    from gitcp.worktree.ignore import Include
 
 BATCH = 4096
 """Maximum number of files queued before they are captured, so that memory does not grow with the

@@ -36,7 +36,7 @@ from gitcp.model import (
     Unlocked,
 )
 from gitcp.value import EMPTY, Value, replace
-from gitcp.worktree import known_index, nested, outputs, records, state
+from gitcp.worktree import nested, outputs, records, state
 from gitcp.worktree.basis import ScanInputs, basis_of
 from gitcp.worktree.reading import settled, tick
 from gitcp.worktree.records import (
@@ -350,7 +350,7 @@ class _Snapshotter:
         try:
             index = self._read_index(memory, index_file)
         except IndexUnreadable as error:
-            self._lose_index(error, known_index.SCAN)
+            self._lose_index(error, state.SCAN)
             return None
         return None if memory.index_digest and index.digest == memory.index_digest else index
 
@@ -363,12 +363,12 @@ class _Snapshotter:
     def _lose_index(self, error: IndexUnreadable, instead: str) -> None:
         from gitcp.git import faults  # hardly ever
 
-        self.lost = known_index.skip(error.what, instead)
+        self.lost = state.skip(error.what, instead)
         self._repo.lose_index(faults.of_index(self._repo, error.what, instead))
 
     def _changed_directories(self, memory: ScanMemory) -> dict[bytes, Touched]:
         # import these while the child processes scan
-        from gitcp.worktree import attributes, blobs, include, scan  # noqa: F401
+        from gitcp.worktree import attributes, blobs, ignore, scan  # noqa: F401
 
         look = self._look
         changed = look.answer(memory.file.fingerprint) if look else None
@@ -395,9 +395,9 @@ class _Snapshotter:
         try:
             index = self._read_index(memory, index_file)
             if index_file is None:  # as after `git clone --no-checkout`
-                index, _ = known_index.instead(self._repo, self._objects.reader, None)
+                index, _ = state.instead(self._repo, self._objects.reader, None)
         except IndexUnreadable as error:
-            index, instead = known_index.instead(self._repo, self._objects.reader, memory)
+            index, instead = state.instead(self._repo, self._objects.reader, memory)
             self._lose_index(error, instead)
         if memory is not None and memory.contents != self._basis.contents:
             memory = None
@@ -487,7 +487,7 @@ class _Snapshotter:
         deep: bool,
     ) -> tuple[Scan, ConversionHints]:
         from gitcp.worktree.attributes import ConversionHints
-        from gitcp.worktree.include import Include
+        from gitcp.worktree.ignore import Include
         from gitcp.worktree.scan import Scan, ScanScope
 
         repo, basis, objects = self._repo, self._basis, self._objects

@@ -6,6 +6,10 @@ of the directories that changed and of those above them, so that its cost does n
 size of the tree. When the appended part exceeds the rest, the file is rewritten. It is only a
 cache: unexpected content (another Python version, another root, a wrong checksum, a truncated end)
 counts as no file.
+
+It also tells which files git tracked where the index cannot be read: a power cut leaves one of no
+bytes, or of NULs. Without that, every tracked file would count as untracked, and those that an
+ignore rule matches would be missing from the checkpoint.
 """
 
 from __future__ import annotations
@@ -19,9 +23,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from gitcp import fingerprint, trusted_cache
+from gitcp.errors import StoreDamaged
 from gitcp.fastpath.nodes import Damaged, ScanFile, below, checksum, flagged
 from gitcp.fastpath.stat_check import Look
+from gitcp.git import index as git_index
+from gitcp.git import trees
 from gitcp.git.fsync import replacing, write_all
+from gitcp.git.index import Index
+from gitcp.model import Skip, SkipReason
 from gitcp.worktree.records import PreviousScan, Ref, StoredDirectory
 
 if TYPE_CHECKING:
@@ -30,9 +39,11 @@ if TYPE_CHECKING:
     from gitcp.fastpath.nodes import Node
     from gitcp.fastpath.nodes import Ref as NodeRef
     from gitcp.fingerprint import Fingerprint
+    from gitcp.git.reader import ObjectReader
     from gitcp.git.repo import Repository
     from gitcp.worktree.basis import ScanInputs
     from gitcp.worktree.records import ScannedDirectory
+
 
 NAME = "worktree-state"
 
@@ -293,3 +304,33 @@ def save(repo: Repository, basis: ScanInputs, memory: ScanMemory) -> None:
     )
     with suppress(OSError, Damaged):
         memory.file.save(repo.state_dir / NAME, head, memory.root)
+
+
+PATH = b".git/index"
+"""The path by which a snapshot lists an index that it does not have."""
+
+SCAN, HEAD, NOTHING = "the last scan", "HEAD", "no commit: those that are ignored are not saved"
+
+
+def instead(repo: Repository, reader: ObjectReader, memory: ScanMemory | None) -> tuple[Index, str]:
+    """Return the index that the last scan saw, else that of HEAD, and which of them it is. Raises
+    Damaged.
+    """
+    if memory is not None:
+        past = memory.past()
+        records = ((path, past.record(path)) for path, _ in memory.walk())
+        folders = {path: record.folder for path, record in records if record is not None}
+        return Index(folders, 0, any(folder.trees for folder in folders.values())), SCAN
+    commit = repo.head().commit
+    try:
+        entries = list(trees.walk(reader, reader.tree_of(commit))) if commit else []
+    except StoreDamaged:
+        entries = []
+    is_sparse = repo.is_set("core.sparsecheckout", default=False)
+    index = git_index.of_tree(entries, repo.object_format, absent=is_sparse)
+    return index, HEAD if entries else NOTHING
+
+
+def skip(why: str, instead: str) -> Skip:
+    """Return how a snapshot lists the index that it could not read."""
+    return Skip(PATH, SkipReason.UNREADABLE, f"git's index: {why}; tracked files: {instead}")

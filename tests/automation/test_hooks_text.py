@@ -14,15 +14,15 @@ from hypothesis import settings as how_much
 from hypothesis import strategies as st
 
 import gitcp
-from gitcp.automation.install import merging, shipped, trust
-from gitcp.automation.install.appending import appended, cut
+from gitcp.automation.install import files, shipped, trust
+from gitcp.automation.install.files import appended, cut
 from gitcp.automation.install.plan import SECTION
 from gitcp.errors import BadValue
 from gitcp.jsonc import parse
 
 from driver import SOURCE
 
-WANTED = merging.groups(shipped.read("codex/hooks.json"))
+WANTED = files.groups(shipped.read("codex/hooks.json"))
 EVENTS = ("SessionStart", "Stop", "PreToolUse", "Mine")
 PATH = '/home/a "b"/p/.codex/hooks.json'
 
@@ -111,7 +111,7 @@ def test_in_and_out_again(text: str) -> None:
     """
     before = hooks_in(text)
 
-    made = merging.merged(text, WANTED, "codex")
+    made = files.merged(text, WANTED, "codex")
 
     after = hooks_in(made)
     assert {event: groups for event, groups in after.items() if event not in WANTED} == {
@@ -120,7 +120,7 @@ def test_in_and_out_again(text: str) -> None:
     assert all(
         after[event] == [*before.get(event, []), *groups] for event, groups in WANTED.items()
     )
-    assert merging.removed(made, "codex") == text
+    assert files.removed(made, "codex") == text
 
 
 @pytest.mark.faults
@@ -128,42 +128,42 @@ def test_in_and_out_again(text: str) -> None:
 @given(settings())
 def test_twice_is_once(text: str) -> None:
     """A second time changes nothing, and an older version is replaced by this one."""
-    made = merging.merged(text, WANTED, "codex")
+    made = files.merged(text, WANTED, "codex")
     old = {
         "Stop": [{"hooks": [{"type": "command", "command": "gitcp hook codex Stop --as-it-was"}]}]
     }
 
-    assert merging.merged(made, WANTED, "codex") == made
-    assert merging.merged(merging.merged(text, old, "codex"), WANTED, "codex") == made
+    assert files.merged(made, WANTED, "codex") == made
+    assert files.merged(files.merged(text, old, "codex"), WANTED, "codex") == made
 
 
 @how_much(max_examples=40)
 @given(settings(), st.sampled_from(["claude", "gemini"]))
 def test_two_agents(text: str, other: str) -> None:
     """Hooks that call gitcp for another agent are not this one's."""
-    made = merging.merged(text, WANTED, "codex")
+    made = files.merged(text, WANTED, "codex")
 
-    assert merging.removed(made, other) == made
+    assert files.removed(made, other) == made
 
 
 def test_a_hook_in_the_users_own_group() -> None:
     """Only the hook goes that is gitcp's; what the user added to its group stays."""
-    text = merging.merged("", {"Stop": WANTED["Stop"]}, "codex")
+    text = files.merged("", {"Stop": WANTED["Stop"]}, "codex")
     mine = '{ "type": "command", "command": "mine" }'
     shared = text.replace('"hooks": [\n          {', f'"hooks": [\n          {mine},\n          {{')
     assert shared != text
 
-    left = merging.removed(shared, "codex")
+    left = files.removed(shared, "codex")
 
     assert hooks_in(left) == {"Stop": [{"hooks": [json.loads(mine)]}]}
 
 
 def test_a_new_file() -> None:
     """Of a file that was not there nothing is left."""
-    made = merging.merged("", WANTED, "codex")
+    made = files.merged("", WANTED, "codex")
 
     assert json.loads(made) == {"hooks": WANTED}
-    assert merging.removed(made, "codex") == ""
+    assert files.removed(made, "codex") == ""
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_new_file() -> None:
 def test_not_what_it_should_be(text: str) -> None:
     """What is no JSON, or has something else where hooks belong, is refused and not touched."""
     with pytest.raises(BadValue):
-        merging.merged(text, WANTED, "codex")
+        files.merged(text, WANTED, "codex")
 
 
 @pytest.mark.faults
@@ -204,8 +204,8 @@ def test_trust_in_and_out_again(text: str | None, newline: str) -> None:
             return
     else:
         before = {}
-    needed = trust.needed(merging.merged("", WANTED, "codex"), PATH, "codex")
-    elsewhere = trust.needed(merging.merged("", WANTED, "codex"), "/other/hooks.json", "codex")
+    needed = trust.needed(files.merged("", WANTED, "codex"), PATH, "codex")
+    elsewhere = trust.needed(files.merged("", WANTED, "codex"), "/other/hooks.json", "codex")
 
     made = trust.trusted(text, needed, PATH)
     assert made is not None
@@ -224,7 +224,7 @@ def test_trust_in_and_out_again(text: str | None, newline: str) -> None:
 
 def test_trust_that_codex_went_on_with() -> None:
     """What Codex adds to an entry goes with it; what it writes behind it stays."""
-    needed = trust.needed(merging.merged("", WANTED, "codex"), PATH, "codex")
+    needed = trust.needed(files.merged("", WANTED, "codex"), PATH, "codex")
     made = trust.trusted("model = 1\n", needed, PATH)
     assert made is not None
 
@@ -244,7 +244,7 @@ def test_trust_given_by_hand() -> None:
     """What the user said in Codex is not said twice; where it says otherwise, nothing is
     touched.
     """
-    needed = trust.needed(merging.merged("", {"Stop": WANTED["Stop"]}, "codex"), "/h.json", "codex")
+    needed = trust.needed(files.merged("", {"Stop": WANTED["Stop"]}, "codex"), "/h.json", "codex")
     ((key, digest),) = needed.items()
     by_hand = f'[hooks.state."{key}"]\ntrusted_hash = "{digest}"\n'
 

@@ -18,7 +18,7 @@ import pytest
 
 from gitcp.automation.watching import inotify
 from gitcp.automation.watching.journal import Journal, MountEvents
-from gitcp.automation.watching.server import WatchServer
+from gitcp.automation.watching.watcher import WatchServer
 from gitcp.fastpath import mounts, watch_ipc, watched
 
 if sys.platform != "linux":

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitcp.cli import candidates
+from gitcp.cli import options
 from gitcp.cli.context import Context
 from gitcp.store import Store
 
@@ -35,7 +35,7 @@ def test_refs_are_listed_as_often_for_many_sessions(
         listed.clear()
         context = Context([])
         context.directory = os.fspath(project.root)
-        offered = dict(candidates.sessions(context))
+        offered = dict(options.sessions(context))
         often.append(len(listed))
     assert [*offered] == [*"abcdef"]
     assert all(offered.values())

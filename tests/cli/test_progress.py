@@ -15,7 +15,7 @@ from terminal import on_terminal
 
 from gitcp import progress
 from gitcp.cli.progress import delay, extent, rate
-from gitcp.git import git_progress
+from gitcp.git import process
 
 from driver import Project
 
@@ -145,7 +145,7 @@ def test_extent() -> None:
 )
 def test_git_progress(line: str, step: tuple[str, int, int, str] | None) -> None:
     """git's own lines, and its messages."""
-    assert git_progress.parse(line) == step
+    assert process.parse(line) == step
 
 
 class _Task:
@@ -179,7 +179,7 @@ def test_git_report() -> None:
     )
     meter = _Meter()
     with progress.shown_by(meter):
-        messages = git_progress.report(io.BytesIO(stderr))
+        messages = process.report(io.BytesIO(stderr))
 
     assert messages == b"remote: no such thing\nfatal: gone\n"
     assert meter.ended == [("counting objects", 2), ("writing objects", 1)]

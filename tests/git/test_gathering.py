@@ -105,16 +105,16 @@ def test_packs_change_within_one_tick(project: Project, monkeypatch: pytest.Monk
     were listed: the time of their directory is the same as before.
     """
     monkeypatch.setattr(stored, "TICK", 3600.0)
-    objects, others = writing(project), writing(project)
+    ours, others = writing(project), writing(project)
     flushed(others, 1)
     directory = project.git_dir / "objects/pack"
     listed = directory.stat().st_mtime_ns
-    assert not objects.reader.exists(Oid("1" * 40))
+    assert not ours.reader.exists(Oid("1" * 40))
     oid = others.writer.write_blob(b"new")
     others.writer.flush()
     os.utime(directory, ns=(listed, listed))
 
-    assert objects.reader.read_blob(oid) == b"new"
+    assert ours.reader.read_blob(oid) == b"new"
 
 
 def test_packs_are_joined_while_listed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

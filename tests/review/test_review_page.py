@@ -14,8 +14,7 @@ from gitcp.model import Oid
 from gitcp.policy.settings import Settings
 from gitcp.review import page_diff
 from gitcp.review import review as op
-from gitcp.review.pages.review import render
-from gitcp.review.pages.timeline import timeline
+from gitcp.review.pages.review import render, timeline
 from gitcp.review.review import ReviewRange, Story
 
 from driver import Project

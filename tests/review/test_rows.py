@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitcp.adapters.base import Message
-from gitcp.review.pages.rows import Part, parts, prompts, rows
+from gitcp.review.pages.text import Part, parts, prompts, rows
 
 
 def call(id: str | None) -> Message:

@@ -17,7 +17,7 @@ from talk import Talk
 from tokens import tokens
 
 from gitcp.model import CheckpointId
-from gitcp.review.pages.prose import blocks
+from gitcp.review.pages.text import blocks
 from gitcp.review.pages.view import render
 from gitcp.review.patches import FilePatch, parse
 from gitcp.review.view import ViewStory, mapped, story, texts

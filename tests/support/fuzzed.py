@@ -33,7 +33,7 @@ from gitcp.restoring import restore_notice
 from gitcp.retention import Limits
 from gitcp.running import transaction
 from gitcp.secrets import scan
-from gitcp.sharing import transcript_import
+from gitcp.sharing import importing
 from gitcp.state import extent as extents
 from gitcp.state import journal, note, oplog, rewrite, settings
 from gitcp.state.extent import Extent
@@ -431,9 +431,7 @@ def in_files(project: Project) -> dict[str, Target]:
         "last look at the limits": file(ours / "limits.json", due, json.dumps(looked).encode()),
         "untold restore": file(ours / "untold", lambda: restore_notice.take(store, "claude", "s")),
         "waiting note": file(ours / "note", lambda: note.pending(store.repo)),
-        "conversation to import": file(
-            loose, lambda: transcript_import.read(loose, "given", None), *LINES
-        ),
+        "conversation to import": file(loose, lambda: importing.read(loose, "given", None), *LINES),
         "bundle": file(
             loose,
             lambda: bundle.check_sizes(loose, largest=1 << 20, most=1 << 22),

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from gitcp.fastpath import stat_check
 from gitcp.git.repo import Repository
 from gitcp.worktree import rules, scan, snapshot
-from gitcp.worktree.include import Include
+from gitcp.worktree.ignore import Include
 from gitcp.worktree.nested import git_dir_of, head_of
 from gitcp.worktree.snapshot import Limits
 

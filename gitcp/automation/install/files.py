@@ -1,17 +1,139 @@
-"""Read and atomically replace the files of agents."""
+"""Edit the files of agents, atomically, and so that removal is the exact inverse.
+
+A hook is gitcp's if its command contains `gitcp hook AGENT`; it is added in the format of Claude
+Code, Codex and Gemini CLI: under "hooks", for each event, a list of groups, each with a list of
+hooks. A block is appended to a text with an empty line before it, unless it is the whole text; a
+text without a final line feed has none afterwards either. So nothing needs to be remembered.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import stat
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from gitcp.errors import GitcpError
+from gitcp import jsonc, wire
+from gitcp.errors import BadValue, GitcpError
 from gitcp.git import shared
 from gitcp.git.fsync import FULL, make_directories, replacing, sync_directory, write_all
 from gitcp.value import Value
+
+HOOKS = "hooks"
+
+Groups = Mapping[str, list[Any]]
+"""Groups of hooks by event."""
+
+
+class OwnHooks(NamedTuple):
+    """A group of gitcp's, or a hook of gitcp's in another group: its path in the document, and its
+    value.
+    """
+
+    path: tuple[str | int, ...]
+    value: Any
+
+
+def groups(content: bytes) -> Groups:
+    """Return the hooks of a shipped file."""
+    hooks: Groups = wire.loads(content)[HOOKS]
+    return hooks
+
+
+def merged(text: str, wanted: Groups, agent: str) -> str:
+    """Return `text` with these hooks, replacing those of an earlier version; unchanged if they are
+    there.
+
+    Raises BadValue if `removed` would not restore the original text.
+    """
+    if text and _by_event(own(text, agent)) == dict(wanted):
+        return text
+    bare = result = removed(text, agent) if text else ""
+    for event, groups in wanted.items():
+        for group in groups:
+            result = jsonc.append(result, (HOOKS, event), group)
+    if removed(result, agent) != bare:
+        raise BadValue("its formatting cannot be changed safely")
+    return result
+
+
+def removed(text: str, agent: str) -> str:
+    """Return `text` without gitcp's hooks for this agent; "" if nothing is left.
+    Raises BadValue for invalid JSON.
+    """
+    for entry in reversed(own(text, agent)):
+        text = jsonc.remove(text, entry.path)
+    return text
+
+
+def own(text: str, agent: str) -> list[OwnHooks]:
+    """Return gitcp's hooks for this agent, in file order. Raises BadValue for invalid JSON."""
+    mark = re.compile(rf"\bgitcp hook {re.escape(agent)}\b")
+    hooks = jsonc.parse(text).find(HOOKS)
+    events = hooks.node.items if hooks and isinstance(hooks.node.value, dict) else ()
+    return [
+        entry
+        for event in events
+        if isinstance(event.node.value, list)
+        for number, group in enumerate(event.node.value)
+        for entry in _in_group((HOOKS, event.key, number), group, mark)
+    ]
+
+
+def _in_group(path: tuple[str | int, ...], group: Any, mark: re.Pattern[str]) -> Iterator[OwnHooks]:
+    hooks = group.get(HOOKS) if isinstance(group, dict) else None
+    if not isinstance(hooks, list):
+        return
+    ours = [number for number, hook in enumerate(hooks) if _is_own(hook, mark)]
+    if ours and len(ours) == len(hooks):
+        yield OwnHooks(path, group)
+    else:
+        yield from (OwnHooks((*path, HOOKS, number), hooks[number]) for number in ours)
+
+
+def _is_own(hook: Any, mark: re.Pattern[str]) -> bool:
+    command = hook.get("command") if isinstance(hook, dict) else None
+    return isinstance(command, str) and mark.search(command) is not None
+
+
+def _by_event(entries: list[OwnHooks]) -> dict[str, list[Any]]:
+    events: dict[str, list[Any]] = {}
+    for each in entries:
+        events.setdefault(str(each.path[1]), []).append(each.value)
+    return events
+
+
+def appended(text: str | None, block: str) -> str:
+    """Return `text` with a block appended, which ends with a line feed. None stands for a missing
+    file.
+    """
+    if text is None:
+        return block
+    newline = "\r\n" if "\r\n" in text else "\n"
+    block = newline + block.replace("\n", newline)
+    if not text or text.endswith("\n"):
+        return text + block
+    return text + newline + block.removesuffix(newline)
+
+
+def cut(text: str, block: re.Pattern[str], chosen: Callable[[re.Match[str]], bool]) -> str | None:
+    """Return `text` without the chosen blocks; None if nothing else is left.
+
+    `block` matches whole lines, including the empty line before it.
+    """
+    result = block.sub(lambda match: "" if chosen(match) else match[0], text)
+    if result == text:
+        return text
+    if not text.startswith(("\n", "\r\n")):
+        if not result:
+            return None
+        result = re.sub(r"\A\r?\n", "", result)
+    return result if text.endswith("\n") else re.sub(r"\r?\n\Z", "", result)
+
 
 LARGEST = 4 << 20
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from gitcp import adapters, clock, humanize, installed
 from gitcp.adapters.base import Found
 from gitcp.agents import KNOWN, KnownAgent
-from gitcp.automation.install import command, plan, switches, trial
+from gitcp.automation.install import command, plan, targets, trial
 from gitcp.automation.install.plan import Scope
 from gitcp.automation.install.targets import home, program
 from gitcp.automation.watching import inotify
@@ -276,7 +276,7 @@ def _agents(store: Store | None, host: Host) -> Iterator[AgentHealth]:
         path = program(target, host)
         project = NO if store is None else _state(target, Scope(store.repo.root, user=False), host)
         user = _state(target, Scope(None, user=True), host)
-        if user == NO and switches.has_plugin(target, root, host):
+        if user == NO and targets.has_plugin(target, root, host):
             user = PLUGIN
         if path or (project, user) != (NO, NO) or os.path.isdir(home(target, host)):
             yield AgentHealth(

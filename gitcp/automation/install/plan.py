@@ -9,12 +9,13 @@ from copy import copy
 from pathlib import Path
 
 from gitcp.agents import KNOWN, KnownAgent, Piece
-from gitcp.automation.install import command, merging, scripts, shipped, switches, trust
-from gitcp.automation.install.appending import appended, cut
+from gitcp.automation.install import command, files, scripts, shipped, targets, trust
 from gitcp.automation.install.files import (
     FileState,
     NoSpace,
     Unusable,
+    appended,
+    cut,
     prune_directories,
     read_state,
     replace,
@@ -125,7 +126,7 @@ def enabled(root: Path | None, host: Host) -> tuple[KnownAgent, ...]:
         target
         for target in with_hooks
         if any(is_enabled(_only_hooks(target), scope, host) for scope in scopes)
-        or switches.has_plugin(target, root, host)
+        or targets.has_plugin(target, root, host)
     )
 
 
@@ -149,13 +150,13 @@ def silent(root: Path | None, cwd: Path, host: Host) -> Iterator[Silent]:
     """
     user = Scope(None, user=True)
     for target in KNOWN:
-        off = switches.off(target, root, host)
+        off = targets.off(target, root, host)
         below = root is not None and target.reads_start and cwd != root
-        unread = "" if root is None else switches.unread(target, root, host)
+        unread = "" if root is None else targets.unread(target, root, host)
         if off is None and not below and not unread:
             continue
         hooks = _only_hooks(target)
-        for_user = is_enabled(hooks, user, host) or switches.has_plugin(target, root, host)
+        for_user = is_enabled(hooks, user, host) or targets.has_plugin(target, root, host)
         in_project = root is not None and is_enabled(hooks, Scope(root, user=False), host)
         if off is not None and (for_user or in_project):
             yield Silent(f"{target.title} {off.reason}", off.hint)
@@ -260,9 +261,9 @@ class _Planner:
         if text is not None and not text.strip():
             raise BadValue("the file is empty, which is not valid JSON; write {} to it")
         if not self._on:
-            return _bytes(merging.removed(text, self._target.command) or None) if text else None
-        wanted = merging.groups(content)
-        return _bytes(merging.merged(text or "", wanted, self._target.command))
+            return _bytes(files.removed(text, self._target.command) or None) if text else None
+        wanted = files.groups(content)
+        return _bytes(files.merged(text or "", wanted, self._target.command))
 
     def _copy(self, seen: FileState, content: bytes) -> bytes | None:
         if seen.data is not None and MARK not in seen.data:
@@ -318,7 +319,7 @@ class _Planner:
             self._notes.append(f"kept your own /{path.stem}; gitcp's has the prefix gitcp")
 
     def _note_switch(self) -> None:
-        off = switches.off(self._target, self._scope.root, self._host)
+        off = targets.off(self._target, self._scope.root, self._host)
         if off is not None:
             self._notes.append(off.reason)
 

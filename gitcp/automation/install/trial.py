@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from gitcp import jsonc, regular, wire
 from gitcp.adapters.hook_settings import Server
 from gitcp.agents import KnownAgent
-from gitcp.automation.install import command, plan, shipped, switches
+from gitcp.automation.install import command, plan, shipped, targets
 from gitcp.automation.install.plan import Scope
 from gitcp.errors import BadValue
 from gitcp.model import Host
@@ -71,7 +71,7 @@ def failed(target: KnownAgent, scope: Scope | None, host: Host) -> Failed | None
 
 def stale_server(target: KnownAgent, host: Host) -> Server | None:
     """Return the agent's server if its PATH, that of its start, has no gitcp."""
-    server = switches.server(target, host)
+    server = targets.server(target, host)
     if server is None or not server.path:
         return None
     return None if shutil.which(command.NAME, path=server.path) else server

@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitcp import wire
-from gitcp.automation.install.appending import appended, cut
-from gitcp.automation.install.merging import HOOKS, own
+from gitcp.automation.install.files import HOOKS, appended, cut, own
 from gitcp.errors import BadValue
 from gitcp.jsonc import parse
 

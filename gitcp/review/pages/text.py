@@ -1,7 +1,8 @@
-"""Jinja filters for the pages. Pure.
+"""Jinja filters for the pages: texts, the Markdown of agents' answers, and rows. Pure.
 
 Results are escaped like any text, except for `trusted`, which is only applied to our own style and
-script.
+script. Markdown (code, tables, headings, emphasis) makes no HTML: the templates do, and escape
+every piece. Links and images are left as text. A call with its result is one row.
 """
 
 from __future__ import annotations
@@ -9,22 +10,192 @@ from __future__ import annotations
 import re
 import shlex
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
 from markupsafe import Markup
 
 from gitcp import humanize, wire
+from gitcp.adapters.base import Message
 from gitcp.humanize import count
 from gitcp.model import Note
 from gitcp.model import Run as Ran
 from gitcp.restoring.installed import written
-from gitcp.review.pages.prose import blocks
-from gitcp.review.pages.rows import parts, prompts, rows
 from gitcp.review.patches import FilePatch, Hunk, Run
 from gitcp.review.view import ViewStep, ViewStory
-from gitcp.value import replace
+from gitcp.value import Value, replace
+
+MARKUP = {
+    "bash-input": "Shell command",
+    "bash-stderr": "Errors",
+    "bash-stdout": "Output",
+    "command-args": "Arguments",
+    "command-message": "Running",
+    "command-name": "Command",
+    "ide_opened_file": "Open in the editor",
+    "ide_selection": "Selected in the editor",
+    "local-command-caveat": "Note",
+    "local-command-stderr": "Errors",
+    "local-command-stdout": "Output",
+    "system-reminder": "Reminder",
+    "task-notification": "Notification",
+    "user-memory-input": "To remember",
+}
+"""Elements that Claude Code puts into prompts, and what they are."""
+
+ELEMENT = re.compile(rf"<({'|'.join(MARKUP)})>(.*?)</\1>", re.DOTALL)
+
+
+class PageRow(Value):
+    """A message of the page; for a call of a tool, its `result` if that is on the page too.
+
+    `prompt` numbers the user's prompts of a checkpoint from 1; 0 for other messages.
+    """
+
+    message: Message
+    result: Message | None = None
+    prompt: int = 0
+
+
+class Part(Value):
+    """A part of a message: plain text, or an element of markup with its name in words."""
+
+    name: str
+    text: str
+
+
+def rows(messages: Sequence[Message]) -> list[PageRow]:
+    """Return the rows of a checkpoint's messages, in order."""
+    made: list[PageRow] = []
+    waiting: dict[str, int] = {}
+    prompts = 0
+    for message in messages:
+        at = waiting.pop(message.call, None) if message.role == "tool" and message.call else None
+        if at is not None:
+            made[at] = replace(made[at], result=message)
+            continue
+        if message.role == "user":
+            prompts += 1
+        if message.tool and message.role == "assistant" and message.call:
+            waiting[message.call] = len(made)
+        made.append(PageRow(message, prompt=prompts if message.role == "user" else 0))
+    return made
+
+
+def prompts(messages: Sequence[Message]) -> list[tuple[int, str]]:
+    """Return the number and the text of each prompt of a checkpoint."""
+    texts = (message.text for message in messages if message.role == "user")
+    return list(enumerate(texts, start=1))
+
+
+def parts(text: str) -> list[Part]:
+    """Return the parts of a message: text has the name ""."""
+    return list(_parts(text))
+
+
+def _parts(text: str) -> Iterator[Part]:
+    at = 0
+    for match in ELEMENT.finditer(text):
+        if before := text[at : match.start()].strip():
+            yield Part("", before)
+        if match[2].strip():
+            yield Part(MARKUP[match[1]], match[2].strip())
+        at = match.end()
+    if rest := text[at:].strip():
+        yield Part("", rest)
+
+
+FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.+?)[ \t#]*$")
+ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
+PIECE = re.compile(
+    r"(?<!`)(`{1,2})(?!`)([^\n]{1,400}?)(?<!`)\1(?!`)|\*\*(?=\S)([^*\n]{1,200}?)(?<=\S)\*\*"
+)
+
+
+class Fragment(Value):
+    """A part of a paragraph. `kind` is "plain", "code" or "strong"."""
+
+    kind: str
+    text: str
+
+
+class ProseBlock(Value):
+    """A part of a message. `kind` is "code", "table", "heading", "item" (of a list) or "text"; the
+    last three consist of `pieces`.
+    """
+
+    kind: str
+    text: str = ""
+    pieces: tuple[Fragment, ...] = ()
+
+
+def blocks(text: str) -> Iterator[ProseBlock]:
+    """Yield the blocks of a message, in order."""
+    lines = text.strip("\n").split("\n")
+    paragraph: list[str] = []
+    at = 0
+    while at < len(lines):
+        match = _code(lines, at) or _table(lines, at) or _heading(lines, at)
+        if match is None:
+            paragraph.append(lines[at])
+            at += 1
+            continue
+        yield from _paragraphs(paragraph)
+        paragraph = []
+        block, at = match
+        yield block
+    yield from _paragraphs(paragraph)
+
+
+def _code(lines: list[str], at: int) -> tuple[ProseBlock, int] | None:
+    """Parse a fenced block. Without a closing fence it extends to the end."""
+    opened = FENCE.match(lines[at])
+    if opened is None:
+        return None
+    closes = re.compile(rf" {{0,3}}{re.escape(opened[1])}+[ \t]*")
+    end = next((n for n in range(at + 1, len(lines)) if closes.fullmatch(lines[n])), len(lines))
+    return ProseBlock("code", "\n".join(lines[at + 1 : end])), end + 1
+
+
+def _table(lines: list[str], start: int) -> tuple[ProseBlock, int] | None:
+    end = start
+    while end < len(lines) and lines[end].lstrip().startswith("|"):
+        end += 1
+    return (ProseBlock("table", "\n".join(lines[start:end])), end) if end - start > 1 else None
+
+
+def _heading(lines: list[str], at: int) -> tuple[ProseBlock, int] | None:
+    match = HEADING.match(lines[at])
+    return (ProseBlock("heading", pieces=tuple(_pieces(match[1]))), at + 1) if match else None
+
+
+def _paragraphs(lines: list[str]) -> Iterator[ProseBlock]:
+    """Yield paragraphs and list items. An item ends at the next one or at an empty line."""
+    kind = "text"
+    paragraph: list[str] = []
+    for line in [*lines, ""]:
+        item = ITEM.match(line) is not None
+        if paragraph and (item or not line.strip()):
+            yield ProseBlock(kind, pieces=tuple(_pieces("\n".join(paragraph))))
+            paragraph = []
+        if not paragraph:
+            kind = "item" if item else "text"
+        if line.strip():
+            paragraph.append(line)
+
+
+def _pieces(text: str) -> Iterator[Fragment]:
+    at = 0
+    for match in PIECE.finditer(text):
+        if match.start() > at:
+            yield Fragment("plain", text[at : match.start()])
+        yield Fragment("code", match[2]) if match[2] is not None else Fragment("strong", match[3])
+        at = match.end()
+    if at < len(text):
+        yield Fragment("plain", text[at:])
+
 
 LONGEST = 40_000
 LONGEST_LINE = 2_000
