@@ -19,7 +19,7 @@ import time
 import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -936,6 +936,20 @@ def everything() -> Any:
             1, {b"a": Claim(frozenset({"beta"}), frozenset({"alpha"}))}, CheckpointId("beta", 1)
         ),
     )
+
+
+# ---------------------------------------------------------------- changelog.md
+
+
+def test_this_version_is_in_the_changelog() -> None:
+    """The version that this copy tells has a heading with its date, and so has every other one."""
+    project = tomllib.loads(SOURCE.joinpath("pyproject.toml").read_text("utf-8"))["project"]
+    headings = re.findall(r"^## (?!Unreleased$)(.*)$", text_of("docs/changelog.md"), re.MULTILINE)
+
+    assert project["version"] == gitcp.__version__
+    assert gitcp.__version__ in [heading.split()[0] for heading in headings]
+    for heading in headings:
+        assert date.fromisoformat(heading.partition(" – ")[2]) <= datetime.now(UTC).date()
 
 
 # ---------------------------------------------------------------- architecture.md, glossary.md

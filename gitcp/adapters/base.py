@@ -628,8 +628,7 @@ def renamed_note(session_id: str | None, new_id: str) -> str:
     if session_id is None:
         return ""
     return (
-        f"session {session_id} has newer messages and was kept; "
-        f"the restored conversation is {new_id}"
+        f"your newer messages stay in session {session_id}; the restored conversation is {new_id}"
     )
 
 

@@ -124,7 +124,7 @@ def _chosen(
         agreed = context.output.ask("Run it?")
         if agreed is None:
             hint = f"gitcp run --compensations --run {effect.key}"
-            raise Refused("not a terminal: pass --run KEY to confirm; nothing was run", hint=hint)
+            raise Refused("cannot ask for confirmation here: nothing was run", hint=hint)
         if agreed:
             yield effect
     if not open_ones:

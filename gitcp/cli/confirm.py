@@ -32,6 +32,6 @@ def ask(
     agreed = context.output.ask(question)
     if agreed is None:
         hint = context.with_option("--yes") if hint is None else hint
-        raise Refused(f"not a terminal: pass --yes to confirm; {nobody}", hint=hint)
+        raise Refused(f"cannot ask for confirmation here: {nobody}", hint=hint)
     if not agreed:
         raise Declined(no)

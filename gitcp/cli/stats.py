@@ -104,13 +104,14 @@ def _rows(statistics: Stats) -> list[tuple[str, str]]:
     recent = count(statistics.recent, "checkpoint")
     trash = count(statistics.trash, "entry", "entries")
     prune = f"would drop {statistics.prune:,} and free {size(statistics.prune_bytes)}"
+    prune = f"{prune} when the trash expires" if statistics.prune else "nothing to drop"
     return [
         ("checkpoints", f"{checkpoints} in {sessions}, {tags}"),
         ("size", f"{size(statistics.bytes)}, including conversations {conversations}"),
         ("shared", f"{size(statistics.shared)} with the project's own history"),
         ("last 7 days", f"{recent}, {size(statistics.recent_bytes)}"),
         ("trash", f"{trash}, {size(statistics.trash_bytes)}"),
-        ("gitcp delete --old", f"{prune} when the trash expires"),
+        ("gitcp delete --old", prune),
     ]
 
 

@@ -49,7 +49,7 @@ def require(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
     lines = tuple(f"{paths.display(path)}  {why}" for path, why in active[:20])
     more = (f"… and {len(active) - 20:,} more",) if len(active) > 20 else ()
     warning = "Its conversation can steer your agent"
-    warning += "; these of its files can run code here" if active else ""
+    warning += ", and these of its files can run code here" if active else ""
     raise NotTrusted(
         f"{checkpoint.id} is not from this repository: nothing was changed. {warning}",
         (*lines, *more),

@@ -391,7 +391,7 @@ class KeysDialog(Dialog):
 
     def compose(self) -> ComposeResult:
         box = Vertical(id="box", classes="" if self._choose else "-keys")
-        with self.titled(box, "Acts" if self._choose else "Keys"):
+        with self.titled(box, "Actions" if self._choose else "Keys"):
             if self._field is not None:
                 yield self._field
             yield self._lines

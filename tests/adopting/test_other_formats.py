@@ -14,6 +14,7 @@ import kept_talks
 import pytest
 import zstandard
 
+from gitcp import installed
 from gitcp.cli.failure import IN_PART
 
 from driver import SOURCE, Project
@@ -154,7 +155,8 @@ def test_what_nothing_decompresses(
     packed = one(sealed, ROLLOUTS)
     data = packed.read_bytes()
     skipped = project.gitcp("adopt", "--yes", env=no_module, check=0)
-    assert "compressed by Codex" in skipped.err
+    wanted = f"compressed by Codex; to read it: {installed.install_extra('zstd')}\n"
+    assert wanted in skipped.err
     result = adopt(project, "--all", env=no_module)
 
     packed.unlink()
@@ -175,6 +177,8 @@ def test_a_compressed_rollout_that_is_damaged(project: Project, sealed: Path) ->
     damaged = path.with_name(f"{path.name}.zst")
     damaged.write_bytes(zstandard.compress(path.read_bytes())[:-20])
     path.unlink()
+    skipped = project.gitcp("adopt", "--yes", check=0).err
+    assert ": compressed by Codex, and damaged\n" in skipped
     result = adopt(project, "--all")
     damaged.write_bytes(b"something else")
 

@@ -78,7 +78,7 @@ def test_restore(project: Project, talk: Talk) -> None:
         "Facts",
     ]
     assert said[7:11] == ["  db = sqlite", "Next", "  test", "undo with: gitcp undo"]
-    assert "has newer messages" in said[11]
+    assert said[11].startswith("your newer messages stay in session ")
     assert said[12].startswith("continue with: claude --resume ")
     assert kinds(project) == {"app.py", "src/db.py"}
     assert project.read("app.py") == b"print(1)\n"

@@ -136,9 +136,11 @@ def test_one_day(project: Project, tmp_path: Path) -> None:
     assert [each.path for each in found.largest] == [b"a.txt"]
     assert found.installed > 1000
     assert project.json("stats")["installed"] == found.installed
-    assert "  in files that gitcp enable writes\n" in project.gitcp("stats", check=0).out
+    said = project.gitcp("stats", check=0).out
+    assert "  in files that gitcp enable writes\n" in said
+    assert "gitcp delete --old  nothing to drop\n" in said
     assert made.count('<rect class="hover"') == 3
-    assert "columns: added by a checkpoint" in made
+    assert "Bars: added by each checkpoint." in made
 
 
 def test_plot_of_a_year() -> None:

@@ -250,9 +250,7 @@ def test_command(steps: Project) -> None:
     assert plan["schema"] == "gitcp.revert-plan/1"
     assert plan["written"] == ["list", "old/gone"]
     assert plan["removed"] == ["dir/new", "later"]
-    assert (
-        "not a terminal: pass --yes to confirm" in steps.gitcp("revert", "2", *given, check=12).err
-    )
+    assert "cannot ask for confirmation here: " in steps.gitcp("revert", "2", *given, check=12).err
 
     done = steps.gitcp("revert", "2", "--yes", "--json", *given, "--", "old", check=0).out
     assert '"written":["old/gone"]' in done

@@ -111,12 +111,19 @@ def list_all(host: Host) -> Iterator[Listed]:
         found = Found(NAME, thread.thread, thread.path, thread.status.st_mtime)
         agents = [(child.thread, child.path) for child in children.get(thread.thread, ())]
         paths = (thread.path, *(path for _, path in agents))
-        unread = "" if _is_readable(thread.path) else "compressed by Codex"
+        unread = _unread(thread.path)
         yield base.listed(found, paths, partial(_captured, found, agents), unread=unread)
 
 
-def _is_readable(path: Path) -> bool:
-    return path.suffix != rollouts.PACKED or bool(rollouts.head(path, 1))
+def _unread(path: Path) -> str:
+    """Return why a rollout cannot be read, and what helps; "" if it can."""
+    if path.suffix != rollouts.PACKED or rollouts.head(path, 1):
+        return ""
+    if rollouts.can_unpack():
+        return "compressed by Codex, and damaged"
+    from gitcp.installed import install_extra  # rarely
+
+    return f"compressed by Codex; to read it: {install_extra('zstd')}"
 
 
 def unlisted(host: Host) -> Iterator[tuple[Path, str]]:

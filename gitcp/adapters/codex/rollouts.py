@@ -135,6 +135,11 @@ def unpacked(path: Path, size: int | None = None) -> bytes | None:
     return b"".join(content)[:size] if size is not None or frame.eof else None
 
 
+def can_unpack() -> bool:
+    """Return whether a module is there that decompresses rollouts."""
+    return _zstd() is not None
+
+
 def _zstd() -> Any:
     """Return the module that decompresses: Python 3.14's, or that of the extra `zstd`; None if
     neither is there.
