@@ -9,7 +9,8 @@ import pytest
 from test_hook import Claude, triggers
 
 from gitcp.model import CheckpointId, Oid
-from gitcp.restoring.rollback import BEFORE_PROMPT, LAST, TURN_END, Point, RollbackChoice, choose
+from gitcp.restoring.planned import Point, RollbackChoice
+from gitcp.restoring.rollback import BEFORE_PROMPT, LAST, TURN_END, choose
 
 from driver import Project
 
