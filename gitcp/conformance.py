@@ -13,12 +13,16 @@ They do not need the agent itself. Whether its own resume works must be tested w
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+from uuid import uuid4
 
 from gitcp import fingerprint
 from gitcp.adapters import base
@@ -296,18 +300,22 @@ class AdapterConformance(ABC):
 
     def _stored(self, found: Found, main: bytes | None = None) -> Stored:
         """Return a session as a checkpoint stores it; `main` replaces its main stream."""
-        capture: Capture = self.adapter.capture(found)
-        streams = []
-        for source in capture.sources:
-            data = main if main is not None and source.name == MAIN else _bytes(source)
-            stream = Stream(source.name, len(data), sha256(data).hexdigest(), source.place)
-            streams.append((stream, _reader(data)))
-        return Stored(capture.agent or Agent(self.adapter.NAME), tuple(streams))
+        return stored(self.adapter.capture(found), main)
 
     def _read(self, host: Host, cwd: Path, session_id: str) -> list[str]:
         """Return the prompts of a placed session."""
         session = next(s for s in self.adapter.find(cwd, host) if s.session_id == session_id)
         return [message.text for message in _typed(self.adapter.messages(self._lines(session)))]
+
+
+def stored(capture: Capture, main: bytes | None = None) -> Stored:
+    """Return a captured conversation as a checkpoint stores it; `main` replaces its main stream."""
+    streams = []
+    for source in capture.sources:
+        data = main if main is not None and source.name == MAIN else _bytes(source)
+        stream = Stream(source.name, len(data), sha256(data).hexdigest(), source.place)
+        streams.append((stream, _reader(data)))
+    return Stored(capture.agent or Agent(capture.format), tuple(streams))
 
 
 def _host(tmp_path: Path, env: Mapping[str, str] | None = None) -> Host:
@@ -367,3 +375,79 @@ def _is_refused(attempt: partial[Placement]) -> bool:
     except GitcpError:
         return True
     return False
+
+
+# ---------------------------------------------------------------- a sample
+
+NEEDS_LINES = frozenset(
+    ("digest", "before_a_message", "odd_lines_are_passed_over", "place_over_a_beginning")
+)
+"""What cannot be said of a conversation that is one document."""
+NEEDS_PROMPTS = frozenset(("before_a_message", "going_back"))
+"""What cannot be tried with a single prompt."""
+
+ADVICE = {
+    "a_session_is_found": "check home, transcript, slug and [cwd]",
+    "messages": "check the [[message]] of role user (its id, too), and that an answer is shown",
+    "digest": "check the [[message]] of role user",
+    "before_a_message": "set id in the [[message]] of role user; [prompt] says where a turn begins",
+    "place_in_an_empty_home": "check transcript, about, [session] and [cwd]",
+    "going_back": "set id in the [[message]] of role user, and check [session]",
+    "a_copy": "check [session]: a copy must have its own id wherever the agent looks for it",
+}
+
+
+class Outcome(NamedTuple):
+    """How a test ended: what it is about, and "ok", "failed" or "does not apply". `advice` is what
+    to look at if it failed, or why it does not apply.
+    """
+
+    about: str
+    result: str
+    advice: str = ""
+
+
+def try_sample(adapter: Adapter, sample: Found, *, is_document: bool) -> Iterator[Outcome]:
+    """Yield how each test ends with copies of one session, which `adapter.place` makes in
+    directories of their own. `is_document`: its main file is not made of lines.
+    """
+    suite = _Sampled(adapter, sample)
+    for name in (name for name in dir(suite) if name.startswith("test_")):
+        test = getattr(suite, name)
+        about = " ".join((test.__doc__ or name).split())
+        short = name.removeprefix("test_")
+        if is_document and short in NEEDS_LINES | NEEDS_PROMPTS:
+            yield Outcome(about, SKIPPED, "the conversation is one document, not lines")
+        elif len(suite.prompts) < 2 and short in NEEDS_PROMPTS:
+            yield Outcome(about, SKIPPED, "the sample has fewer than two prompts")
+        else:
+            yield Outcome(about, *_tried(test, ADVICE.get(short, "")))
+
+
+PASSED, FAILED, SKIPPED = "ok", "failed", "does not apply"
+
+
+def _tried(test: Callable[..., None], advice: str) -> tuple[str, str]:
+    with TemporaryDirectory() as scratch:
+        directory = Path(os.path.realpath(scratch))
+        try:
+            test(*[directory] * (test.__code__.co_argcount - 1))
+        except Exception as error:  # noqa: BLE001 -- whatever an adapter does wrong
+            reason = "" if isinstance(error, AssertionError) else str(error)
+            return FAILED, "; ".join(filter(None, (reason, advice)))
+    return PASSED, ""
+
+
+class _Sampled(AdapterConformance):
+    """The tests, with copies of one session."""
+
+    def __init__(self, adapter: Adapter, sample: Found) -> None:
+        self.adapter = adapter
+        self._stored_sample = self._stored(sample)
+        self.prompts = [each.text for each in _typed(adapter.messages(self._lines(sample)))]
+
+    def begin(self, home: Path, cwd: Path, prompts: Sequence[str]) -> None:  # noqa: ARG002
+        """Place a copy of the sample."""
+        host = Host({}, home, lambda: datetime(2026, 11, 21, 12, 0, tzinfo=UTC))
+        stored = replace(self._stored_sample, agent=Agent(self.adapter.NAME))
+        _apply(self.adapter.place(stored, cwd, host, new_id=str(uuid4())))

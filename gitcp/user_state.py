@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KEY = "key"
+_CONFIGURED: list[str] = []
+"""The configuration directory of whoever runs this process."""
 KEY_BYTES = 32
 
 
@@ -27,6 +29,28 @@ def directory(env: Mapping[str, str], home: str) -> str:
     if not base.startswith("/"):
         base = os.path.join(home, ".local", "state") if home.startswith("/") else ""
     return os.path.join(base, "gitcp") if base else ""
+
+
+def config(env: Mapping[str, str], home: str) -> str:
+    """Return the path of the user's configuration directory, `$XDG_CONFIG_HOME/gitcp` or
+    `~/.config/gitcp`, existing or not; "" if there is no home.
+    """
+    base = env.get("XDG_CONFIG_HOME", "")
+    if not base.startswith("/"):
+        base = os.path.join(home, ".config") if home.startswith("/") else ""
+    return os.path.join(base, "gitcp") if base else ""
+
+
+def configure(env: Mapping[str, str], home: str) -> None:
+    """Set the configuration directory for this process: a checkpoint is shown by the adapter of its
+    agent, which may be described there, wherever in the program that is.
+    """
+    _CONFIGURED[:] = [config(env, home)]
+
+
+def configured() -> str:
+    """Return the configuration directory of this process, "" before `configure`."""
+    return _CONFIGURED[0] if _CONFIGURED else ""
 
 
 def key(state: str) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gitcp import clock, regular, wire
-from gitcp.adapters import base, installed, long_lines
+from gitcp.adapters import base, described, installed, long_lines
 from gitcp.adapters.base import (
     Adapter,
     Found,
@@ -28,6 +28,7 @@ from gitcp.adapters.base import (
 from gitcp.agents import SAVED, KnownAgent
 from gitcp.errors import BadValue, ConversationUnreadable
 from gitcp.model import MAIN, Host, Source
+from gitcp.value import Value
 
 if TYPE_CHECKING:
     from gitcp.adapters.conversion import Converter
@@ -45,6 +46,42 @@ PLAIN_FORMATS = ("json", "jsonl", "text")
 """Formats without an agent. Any other format is the name of its adapter."""
 
 
+class Known(Value):
+    """An agent whose conversations gitcp saves: where its adapter is `from`, and what works of
+    "save", "place", "resume", "hooks", "tokens" and "convert". `problem`: why it cannot be loaded.
+    """
+
+    name: str
+    title: str
+    source: str
+    abilities: tuple[str, ...] = ()
+    problem: str = ""
+
+
+SAVES = ("save", "place", "resume")
+
+
+def known() -> list[Known]:
+    """Return the built-in adapters, those of installed packages, and those of files."""
+    rows = []
+    for agent in SAVED.values():
+        more = {"hooks": bool(agent.hooks.events), "tokens": bool(agent.transcripts.tokens)}
+        more["convert"] = agent.transcripts.converts
+        can = (*SAVES, *(ability for ability, is_there in more.items() if is_there))
+        rows.append(Known(agent.name, agent.title, "gitcp", can))
+    others = dict.fromkeys(installed.names(), "package")
+    others |= {name: described.source(path) for name, path in described.paths().items()}
+    for name, source in others.items():
+        if name in MODULES:
+            continue
+        try:
+            title = getattr(load(name), "title", name)
+            rows.append(Known(name, title, source, SAVES))
+        except BadValue as error:
+            rows.append(Known(name, name, source, problem=str(error)))
+    return sorted(rows, key=lambda row: row.name)
+
+
 def load(name: str) -> Adapter:
     """Return the adapter with this name. Raises BadValue if there is none or it cannot be
     loaded.
@@ -53,7 +90,7 @@ def load(name: str) -> Adapter:
         module, _, attribute = MODULES[name].partition(":")
         loaded: Adapter = import_module(module)
         return getattr(loaded, attribute) if attribute else loaded
-    adapter = installed.load(name)
+    adapter = installed.load(name) or described.load(name)
     if adapter is None:
         names = ", ".join(sorted(MODULES))
         raise BadValue(f"no adapter for an agent called {name!r}", hint=f"use one of {names}")
@@ -267,13 +304,14 @@ def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
     """
     directories = (host.home / known.directory for known in SAVED.values())
     adapter_paths = (path for adapter in _present(host) for path in adapter.watched(cwd, host))
-    return (*directories, *map(Path, installed.search_path()), *adapter_paths)
+    others = (*map(Path, installed.search_path()), *described.watched())
+    return (*directories, *others, *adapter_paths)
 
 
 def running(host: Host) -> Running | None:
     """Return the agent that runs this process, if the environment identifies one."""
     candidates = (load(known.name) for known in SAVED.values() if _names(host, known))
-    for adapter in (*candidates, *installed.adapters()):
+    for adapter in (*candidates, *installed.adapters(), *described.adapters(host)):
         session_id = adapter.running(host)
         if session_id is not None:
             return Running(adapter.NAME, session_id)
@@ -312,6 +350,7 @@ def _present(host: Host) -> Iterator[Adapter]:
         if _names(host, known) or os.path.exists(host.home / known.directory):
             yield load(known.name)
     yield from installed.adapters()
+    yield from described.adapters(host)
 
 
 def _names(host: Host, known: KnownAgent) -> bool:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from gitcp import regular, wire
 from gitcp.adapters import base
@@ -55,17 +56,23 @@ def belongs(path: Path, name: str, paths: set[str], named: Named) -> bool:
 
 def cwd_of(path: Path) -> str | None:
     """Return the working directory named in the first lines of a transcript."""
+    cwds = (base.string(fields, "cwd") for fields in head(path))
+    try:
+        return next((os.path.realpath(cwd) for cwd in cwds if cwd is not None), None)
+    except ValueError:  # not a valid path
+        return None
+
+
+def head(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records at the beginning of a transcript, none if it cannot be read."""
     remaining = HEAD
     try:
         with regular.opened(path) as file:
             while remaining > 0 and (line := file.readline(remaining)):
                 remaining -= len(line)
-                cwd = base.string(wire.parse_line(line) or {}, "cwd")
-                if cwd is not None:
-                    return os.path.realpath(cwd)
+                yield wire.parse_line(line) or {}
     except (OSError, ValueError):
-        pass  # unreadable, or not a valid path
-    return None
+        return
 
 
 def of(path: Path, name: str, named: Named) -> Path | None:

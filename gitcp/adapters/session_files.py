@@ -88,6 +88,19 @@ class SessionFiles(ABC):
         """Return the files of JSON lines that belong to a transcript, below the same directory."""
         return ()
 
+    @property
+    def title(self) -> str:
+        """The agent's own name."""
+        return SAVED[self.NAME].title
+
+    def files_of(self, cwd: str, host: Host) -> Iterable[Path]:
+        """Return the transcripts that may be of sessions started in `cwd`, a real path."""
+        return base.glob(self._chats(cwd, host), self.pattern)
+
+    def cwd_of(self, path: Path) -> str | None:
+        """Return the working directory of a transcript's session, a real path; None if unknown."""
+        return directories.cwd_of(path)
+
     # ------------------------------------------------------------ finding
 
     def find(self, cwd: Path, host: Host) -> tuple[Found, ...]:
@@ -98,8 +111,8 @@ class SessionFiles(ABC):
         paths = {
             path
             for root in roots
-            for path in base.glob(self._chats(root, host), self.pattern)
-            if directories.cwd_of(path) in roots
+            for path in self.files_of(root, host)
+            if self.cwd_of(path) in roots
         }
         if current is not None:
             paths |= {path for path in self.files(host) if self.session_of(path) == current}
@@ -122,7 +135,7 @@ class SessionFiles(ABC):
 
     def origin(self, found: Found) -> Origin:
         """Return where a session ran."""
-        cwd = directories.cwd_of(found.path)
+        cwd = self.cwd_of(found.path)
         return Origin((cwd,) if cwd else ())
 
     def watched(self, cwd: Path, host: Host) -> tuple[Path, ...]:
@@ -158,7 +171,7 @@ class SessionFiles(ABC):
 
     def capture(self, found: Found) -> Capture:
         """Capture a transcript, and what belongs to it."""
-        cwd = directories.cwd_of(found.path)
+        cwd = self.cwd_of(found.path)
         start = found.path.parents[bool(self.below)]
         main = Source(MAIN, path=found.path, live=True, place=_stored(found.path, start, found))
         others = (
@@ -207,7 +220,7 @@ class SessionFiles(ABC):
         """
         start, own = os.path.realpath(cwd), stored.agent.session_id
         for session_id in (new_id,) if own is None else (own, new_id):
-            files = self._plan(stored, start, host, session_id)
+            files = self.plan(stored, start, host, session_id)
             if files is not None:
                 note = base.renamed_note(own, new_id) if session_id != own else ""
                 latest = None
@@ -215,11 +228,12 @@ class SessionFiles(ABC):
                     since = base.modified(files[0].path)
                     latest = base.newer(self.find(cwd, host), session_id, since, self.latest)
                 return Placement(session_id, files, self.command(session_id), note, latest=latest)
-        raise base.occupied(f"{SAVED[self.NAME].title} session {new_id}")
+        raise base.occupied(f"{self.title} session {new_id}")
 
-    def _plan(
+    def plan(
         self, stored: Stored, cwd: str, host: Host, session_id: str
     ) -> tuple[Write, ...] | None:
+        """Return how a conversation is written under this id; None if a file has other content."""
         base.check_session_id(session_id)
         directory = self.directory(cwd, host)
         files = []
@@ -246,15 +260,17 @@ class SessionFiles(ABC):
 
         def chunks() -> Iterator[bytes]:
             rest = base.lines(read())
-            line = _with(next(rest, b""), self.id_field, old, session_id)
-            yield line if is_here else _with(line, "cwd", there, cwd)
+            line = with_field(next(rest, b""), self.id_field, old, session_id)
+            yield line if is_here else with_field(line, "cwd", there, cwd)
             for line in rest:
-                yield _with(line, self.id_field, old, session_id) if self.in_each_line else line
+                yield (
+                    with_field(line, self.id_field, old, session_id) if self.in_each_line else line
+                )
 
         return chunks
 
 
-def _with(line: bytes, field: str, old: str | None, new: str | None) -> bytes:
+def with_field(line: bytes, field: str, old: str | None, new: str | None) -> bytes:
     """Return a line in which a field has another text, the other bytes as they were."""
     if old is None or new is None or old == new:
         return line

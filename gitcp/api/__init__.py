@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gitcp import clock
+from gitcp import clock, user_state
 from gitcp.api.asynchronous import AsyncCheckpoints
 from gitcp.api.checked import require
 from gitcp.api.checkpoints import Checkpoints
@@ -25,6 +25,7 @@ def open(path: str | os.PathLike[str] = ".", *, host: Host | None = None) -> Che
     require("path", path, str | os.PathLike[str], "nothing was opened")
     require("host", host, Host | None, "nothing was opened")
     actual_host = host or Host(os.environ, Path(os.path.expanduser("~")), clock.now)
+    user_state.configure(actual_host.env, str(actual_host.home))
     return Checkpoints(Path(os.path.realpath(path)), actual_host)
 
 

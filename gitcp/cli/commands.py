@@ -57,6 +57,7 @@ COMMANDS = {
         "enable": "Set up agents to save automatically",
         "disable": "Remove what enable installed",
         "doctor": "Check the installation, or every checkpoint",
+        "adapters": "List the agents gitcp saves, or test a file for one",
         "help": "Show all commands, or how to use one",
     },
 }
@@ -84,6 +85,7 @@ class Form(NamedTuple):
 
 
 FORMS = {
+    "adapters check": Form("gitcp.cli.adapter_check", "Test the description of an agent in a file"),
     "delete --old": Form("gitcp.cli.prune", "Delete old checkpoints by retention rules"),
     "doctor --store": Form("gitcp.cli.check", "Verify that every checkpoint is intact"),
     "fork --remove": Form("gitcp.cli.worktree", "Remove a worktree after saving what is in it"),

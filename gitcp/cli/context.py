@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gitcp import clock
+from gitcp import clock, user_state
 from gitcp.cli.output import Output
 from gitcp.errors import (
     BadValue,
@@ -42,6 +42,7 @@ class Context:
         self.arguments = tuple(arguments)
         self.look = look
         self.host = Host(os.environ, Path(os.path.expanduser("~")), clock.now)
+        user_state.configure(self.host.env, str(self.host.home))
         self.output = Output(os.environ)
         self.directory = ""
         self.finishing = False

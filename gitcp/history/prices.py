@@ -13,13 +13,13 @@ A table for each model, by its name or a pattern, with US dollars for a million 
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gitcp import user_state
 from gitcp.adapters.base import Usage
 from gitcp.errors import BadValue
 from gitcp.history.tokens import Request
@@ -44,8 +44,7 @@ Prices = Mapping[str, Price]
 
 def path(host: Host) -> Path:
     """Return the file with the user's prices, existing or not."""
-    base = host.env.get("XDG_CONFIG_HOME", "")
-    return Path(base if os.path.isabs(base) else host.home / ".config") / "gitcp" / "prices.toml"
+    return Path(user_state.config(host.env, str(host.home)), "prices.toml")
 
 
 def load(host: Host) -> Prices:

@@ -22,6 +22,7 @@ COPILOT = PREFIX / "copilot/node_modules/.bin/copilot"
 GEMINI = PREFIX / "gemini/node_modules/.bin/gemini"
 OPENCODE = PREFIX / "opencode/node_modules/.bin/opencode"
 PI = PREFIX / "pi/node_modules/.bin/pi"
+KIMI = PREFIX / "kimi/node_modules/.bin/kimi"
 QWEN = PREFIX / "qwen/node_modules/.bin/qwen"
 NODE = PREFIX / "node/node_modules/.bin/node"
 """A Node.js that Pi runs on, which needs a newer one than others do."""
@@ -270,6 +271,33 @@ def qwen(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
     command = [str(QWEN), "--yolo", "--output-format", "json", *args[:-1], "-p", args[-1]]
     said = json.loads(run(home, cwd, command, env))
     session_id: str = next(each["session_id"] for each in said if each.get("session_id"))
+    return session_id
+
+
+KIMI_SETTINGS = """\
+default_model = "m"
+default_permission_mode = "yolo"
+telemetry = false
+[providers.scripted]
+type = "openai"
+base_url = "{url}/v1"
+api_key = "not-a-key"
+[models.m]
+provider = "scripted"
+model = "m"
+max_context_size = 100000
+"""
+
+
+def kimi(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
+    """Run `kimi ARGS -p PROMPT`; the prompt is the last of the arguments. The id of the session."""
+    settings = home / ".kimi-code" / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(KIMI_SETTINGS.format(url=model.url))
+    command = [str(NODE), str(KIMI), *args[:-1], "-p", args[-1], "--output-format", "stream-json"]
+    said = run(home, cwd, command, {"KIMI_CODE_NO_AUTO_UPDATE": "1"})
+    records = (json.loads(line) for line in said.splitlines() if line.startswith("{"))
+    session_id: str = next(each["session_id"] for each in records if "session_id" in each)
     return session_id
 
 

@@ -1,0 +1,350 @@
+"""Agents that a file describes: Kimi Code and Kiro CLI, whose files are shipped, and those that a
+user writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from gitcp import conformance, user_state
+from gitcp.adapters import described, tables
+from gitcp.adapters.base import Found
+from gitcp.adapters.table_adapter import TableAdapter
+from gitcp.conformance import FAILED, PASSED, SKIPPED, AdapterConformance
+from gitcp.errors import BadValue
+from gitcp.model import Host
+
+from driver import SOURCE, Project
+
+SHIPPED = Path(described.__file__).parent
+KIMI = described.read(SHIPPED / "kimi.toml")
+KIRO = described.read(SHIPPED / "kiro.toml")
+DOCUMENT = """\
+name = "notes"
+resume = ["notes", "open", "{session}"]
+variable = "NOTES_SESSION"
+[files]
+home = ".notes"
+transcript = "{session}.json"
+format = "json"
+records = "messages"
+[session]
+field = "id"
+[cwd]
+field = "where.cwd"
+[[message]]
+when = { role = ["user"] }
+role = "user"
+text = "content"
+id = "id"
+[[message]]
+when = { role = "assistant" }
+each = "content"
+only = { type = "text" }
+role = "assistant"
+text = "text"
+model = "model"
+[[message]]
+when = { role = "assistant" }
+each = "content"
+only = { type = "tool_use" }
+role = "call"
+text = "input"
+tool = "name"
+call = "id"
+"""
+
+
+def put(path: Path, *records: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in records)
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+class TestKimi(AdapterConformance):
+    """Sessions in the shape that Kimi Code writes."""
+
+    adapter = KIMI
+
+    def begin(self, home: Path, cwd: Path, prompts: Sequence[str]) -> None:
+        kimi_session(home, cwd, prompts)
+
+
+class TestKiro(AdapterConformance):
+    """Sessions in the shape that Kiro CLI is documented to write."""
+
+    adapter = KIRO
+
+    def begin(self, home: Path, cwd: Path, prompts: Sequence[str]) -> None:
+        session = str(uuid4())
+        path = home / ".kiro" / "sessions" / "cli" / f"{session}.jsonl"
+        put(path.with_suffix(".json"), {"session_id": session, "cwd": str(cwd)})
+
+        def said(kind: str, id: str, text: str) -> dict[str, Any]:
+            content = [{"kind": "text", "data": text}]
+            return {"version": "v1", "kind": kind, "data": {"message_id": id, "content": content}}
+
+        records = [
+            said(kind, f"{kind}{n}", text)
+            for n, prompt in enumerate(prompts)
+            for kind, text in (("Prompt", prompt), ("AssistantMessage", f"Answer {n}."))
+        ]
+        put(path, *records)
+
+
+def kimi_session(home: Path, cwd: Path, prompts: Sequence[str]) -> Path:
+    """Write a session of Kimi Code's, in which each prompt is answered after a call."""
+    session, slug = (
+        f"session_{uuid4()}",
+        f"wd_{cwd.name}_{sha256(str(cwd).encode()).hexdigest()[:12]}",
+    )
+    directory = home / ".kimi-code" / "sessions" / slug / session
+    main = directory / "agents" / "main"
+    records: list[dict[str, Any]] = [
+        {"type": "metadata", "protocol_version": "1.5"},
+        {"type": "runtime.set_binding", "workspaceId": slug, "runtimeId": "local"},
+    ]
+    for number, prompt in enumerate(prompts):
+        parts = [{"type": "text", "text": prompt}]
+        message = {"role": "user", "content": parts, "id": f"msg_{number}"}
+        told = {"type": "text", "text": f"Answer {number}."}
+        call = {"toolCallId": f"t{number}", "name": "Bash", "args": {"command": "ls"}}
+        records += [
+            {"type": "turn.prompt", "input": parts, "turnId": number},
+            {"type": "context.append_message", "message": {**message, "origin": {"kind": "user"}}},
+            loop({"type": "tool.call", "uuid": f"c{number}", **call}),
+            loop(
+                {"type": "tool.result", "toolCallId": f"t{number}", "result": {"output": "a.txt"}}
+            ),
+            loop({"type": "content.part", "uuid": f"a{number}", "part": told}),
+            {"type": "turn.ended", "turnId": number},
+        ]
+    put(main / "wire.jsonl", *records)
+    agents = {"main": {"homedir": str(main), "type": "main"}}
+    put(directory / "state.json", {"id": session, "cwd": str(cwd), "agents": agents})
+    return main / "wire.jsonl"
+
+
+def loop(event: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "context.append_loop_event", "event": event}
+
+
+def host(home: Path, **env: str) -> Host:
+    return Host(env, home, lambda: datetime(2026, 11, 28, 12, tzinfo=UTC))
+
+
+def only(adapter: TableAdapter, home: Path) -> Found:
+    (listed,) = adapter.list_all(host(home))
+    return listed.found
+
+
+def test_another_place(tmp_path: Path) -> None:
+    """In another home and directory, the document beside names them, and so does the one record;
+    everything else is as it was, and a cut goes before the record that begins the turn.
+    """
+    here, there = tmp_path / "größer", tmp_path / "there"
+    path = kimi_session(tmp_path, here, ["one", "two"])
+    agent = path.parents[1] / "sub" / "wire.jsonl"
+    put(agent, {"type": "metadata"})
+    session = only(KIMI, tmp_path)
+    captured = KIMI.capture(session).sources
+    assert [each.name for each in captured if not each.live] == ["about"]  # it ends anywhere
+    sources = {each.name: each.place for each in captured}
+    slug = path.parents[3].name
+    assert sources == {
+        "main": f"sessions/{slug}/session_{{session}}/agents/main/wire.jsonl",
+        "about": f"sessions/{slug}/session_{{session}}/state.json",
+        "agents/sub": f"sessions/{slug}/session_{{session}}/agents/sub/wire.jsonl",
+    }
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert b"".join(lines)[KIMI.before(lines, "msg_1") :].startswith(b'{"type":"turn.prompt"')
+
+    stored = conformance.stored(KIMI.capture(session))
+    placement = KIMI.place(stored, there, host(tmp_path / "other"), new_id="new")
+    assert placement.command == ("kimi", "--session", f"session_{session.session_id}")
+    files = {each.path.name: b"".join(each.content()) for each in placement.files[:2]}
+    directory = placement.files[0].path.parents[2]
+    assert directory.parent.name.startswith("wd_there_")
+    assert json.loads(files["state.json"]) == {
+        "id": f"session_{session.session_id}",
+        "cwd": str(there),
+        "agents": {"main": {"homedir": f"{directory}/agents/main", "type": "main"}},
+    }
+    changed = [n for n, line in enumerate(files["wire.jsonl"].splitlines(True)) if line != lines[n]]
+    assert changed == [1]
+    assert directory.parent.name.encode() in files["wire.jsonl"].splitlines()[1]
+
+
+def test_a_document(tmp_path: Path) -> None:
+    """A conversation that is one document: its records are listed in it, and a copy has another id
+    and directory, in the layout that it was written in. It is not cut.
+    """
+    adapter = notes(tmp_path)
+    call = {"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "."}}
+    said = [{"type": "text", "text": "Yes."}, call]
+    document = {"id": "one", "where": {"cwd": str(tmp_path)}, "messages": [
+        {"role": "user", "content": "go", "id": "u1"},
+        {"role": "assistant", "content": said, "model": "m", "id": "a1"},
+    ]}  # fmt: skip
+    path = tmp_path / ".notes" / "one.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(document, indent=2))
+    session = only(adapter, tmp_path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    shown = [(each.role, each.text, each.tool, each.call) for each in adapter.messages(lines)]
+    assert shown == [
+        ("user", "go", None, None),
+        ("assistant", "Yes.", None, None),
+        ("assistant", '{"path":"."}', "ls", "t1"),
+    ]
+    assert adapter.before(lines, "u1") is None
+    assert adapter.running(host(tmp_path, NOTES_SESSION="one")) == "one"
+    stored = conformance.stored(adapter.capture(session))
+    path.write_text("{}")
+    placed = adapter.place(stored, tmp_path / "there", host(tmp_path), new_id="two")
+    there = {**document, "id": "two", "where": {"cwd": str(tmp_path / "there")}}
+    assert b"".join(placed.files[0].content()).decode() == json.dumps(there, indent=2)
+
+
+def notes(directory: Path, text: str = DOCUMENT) -> TableAdapter:
+    path = directory / "notes.toml"
+    path.write_text(text)
+    return described.read(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('name = "notes"', "name = 1", "name in the file is no text"),
+        ('name = "notes"', 'name = "other"', "its name is 'other', so call it other.toml"),
+        ('home = ".notes"', 'home = "../x"', "is no path below"),
+        ('home = ".notes"', "", "[files] has no home"),
+        ("{session}.json", "x.json", "has no {session}"),
+        ('"{session}"]', '"it"]', "resume has no {session}"),
+        ('format = "json"', 'format = "yaml"', "'yaml' is none of jsonl, json"),
+        ('field = "id"', 'file = "about"\nfield = "id"', 'no "about"'),
+        ('text = "content"', 'texts = "content"', "[[message]] has 'texts'"),
+        ('role = "assistant"\ntext', 'role = "bot"\ntext', "'bot' is none of user"),
+        ('[cwd]\nfield = "where.cwd"\n', "", "says in which directory"),
+        ("{session}.json", "{slug}/{session}.json", "{slug} and no slug"),
+        ("[files]", "[files", "cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, old: str, new: str, says: str) -> None:
+    """By what is in the file, and what it should be."""
+    with pytest.raises(BadValue) as error:
+        notes(tmp_path, DOCUMENT.replace(old, new, 1))
+    assert says in str(error.value)
+    assert "notes.toml" in str(error.value)
+
+
+def test_shipped_files() -> None:
+    """The homes by which a save knows whether an agent is there are those of the files."""
+    read = {path.stem: tables.read(path) for path in SHIPPED.glob("*.toml")}
+    assert {
+        name: (table.home, table.home_variable) for name, table in read.items()
+    } == described.SHIPPED
+
+
+def test_a_sample_is_tried(tmp_path: Path) -> None:
+    """What is missing is found with copies of a session; what cannot be tried is said."""
+    kimi_session(tmp_path, tmp_path / "here", ["one", "two"])
+    session = only(KIMI, tmp_path)
+    outcomes = list(conformance.try_sample(KIMI, session, is_document=False))
+    assert {each.result for each in outcomes} == {PASSED}
+
+    without = SHIPPED.joinpath("kimi.toml").read_text().replace('id = "message.id"\n', "")
+    path = tmp_path / "kimi.toml"
+    path.write_text(without)
+    failed = [
+        each.advice
+        for each in conformance.try_sample(described.read(path), session, is_document=False)
+        if each.result == FAILED
+    ]
+    assert any("set id in the [[message]] of role user" in advice for advice in failed)
+
+    kimi_session(tmp_path / "b", tmp_path / "here", ["one"])
+    once = conformance.try_sample(KIMI, only(KIMI, tmp_path / "b"), is_document=False)
+    assert sum(each.result == SKIPPED for each in once) == 2
+
+
+def test_the_example_in_the_guide(tmp_path: Path) -> None:
+    """It is a table, and nothing is missing."""
+    guide = (SOURCE / "docs" / "adapters.md").read_text("utf-8")
+    example = guide.partition("<!-- the table -->")[2].partition("```toml\n")[2].partition("```")[0]
+    path = tmp_path / "notebook.toml"
+    path.write_text(example)
+    adapter = described.read(path)
+    said = [
+        {"id": f"{role}{number}", "role": role, "text": f"{number} größer"}
+        for number in range(3)
+        for role in ("user", "assistant")
+    ]
+    put(tmp_path / ".notebook" / "7f3c.jsonl", {"cwd": str(tmp_path)}, *said)
+    outcomes = list(conformance.try_sample(adapter, only(adapter, tmp_path), is_document=False))
+    assert [each for each in outcomes if each.result != PASSED] == []
+    assert f"{len(outcomes)} of {len(outcomes)} tests passed" in guide
+
+
+def test_a_file_of_the_user(project: Project, tmp_path: Path) -> None:
+    """It is listed, tried, and its sessions are saved and restored; one in the working tree is not
+    looked at, and a broken one is named and prevents nothing.
+    """
+    home = tmp_path / "home"
+    env = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config")}
+    text = SHIPPED.joinpath("kimi.toml").read_text()
+    mine = (
+        text.replace('"kimi"', '"mine"', 1)
+        .replace(".kimi-code", ".mine")
+        .replace("KIMI_CODE_HOME", "MINE_HOME")
+    )
+    project.write(".config/gitcp/adapters/tree.toml", mine.replace('"mine"', '"tree"', 1))
+    directory = home / ".config" / "gitcp" / "adapters"
+    directory.mkdir(parents=True)
+    directory.joinpath("mine.toml").write_text(mine)
+    directory.joinpath("broken.toml").write_text("name = 3")
+    kimi_session(home, project.root, ["one", "two"])
+    (home / ".kimi-code").rename(home / ".mine")
+
+    listed = json.loads(project.gitcp("adapters", "--json", env=env, check=0).out)["adapters"]
+    rows = {each["name"]: each for each in listed}
+    assert rows["mine"]["from"] == str(directory / "mine.toml")
+    assert (rows["mine"]["save"], rows["mine"]["hooks"]) == (True, False)
+    assert "name" in rows["broken"]["problem"]
+    assert rows["claude-code"]["convert"]
+    assert "tree" not in rows
+    shown = project.gitcp("adapters", env=env, check=0).out
+    assert "broken.toml" in shown
+
+    done = project.gitcp("adapters", "check", str(directory / "mine.toml"), env=env, check=0)
+    assert "17 of 17 tests passed" in done.out
+    saved = json.loads(project.gitcp("save", "one", "--json", env=env, check=0).out)["checkpoint"]
+    assert saved["agent"]["name"] == "mine"
+    path = next(home.glob(".mine/sessions/*/*/agents/main/wire.jsonl"))
+    path.unlink()
+    back = json.loads(project.gitcp("restore", "1", "--yes", "--json", env=env, check=0).out)
+    assert back["resume"]["command"][:2] == ["kimi", "--session"]
+    assert path.exists()
+
+
+def test_where_files_of_the_user_are(tmp_path: Path) -> None:
+    """In the configuration of whoever runs gitcp; without a home, nowhere."""
+    before = user_state.configured()
+    try:
+        user_state.configure({"XDG_CONFIG_HOME": "/c"}, "/h")
+        assert described.directory() == Path("/c/gitcp/adapters")
+        user_state.configure({"XDG_CONFIG_HOME": "relative"}, "/h")
+        assert described.directory() == Path("/h/.config/gitcp/adapters")
+        user_state.configure({}, "")
+        assert described.directory() is None
+    finally:
+        user_state.configure({"XDG_CONFIG_HOME": before.removesuffix("/gitcp")}, "")
+    assert user_state.configured() == before
