@@ -47,7 +47,7 @@ FORBIDDEN_FUNCTION = re.compile(r"_?(get|handle|process|do)_")
 # the others.
 NAMED_BY_OTHERS = set(
     "_get_compaction_snapshot get_command get_default_screen get_help_option get_items get_latest "
-    "get_next_version get_session get_tuple get_user_state".split()
+    "get_next_version get_run get_session get_tool_effect get_tuple get_user_state".split()
 )
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

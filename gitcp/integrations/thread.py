@@ -137,6 +137,10 @@ class Thread:
                 self._begin(store)
             return saved
 
+    def end(self) -> None:
+        """Record that no turn is open, answered or not: what changes from now on is nobody's."""
+        programs.end(programs.here(self.opened.store().repo, self.name))
+
     def _begin(self, store: Store) -> None:
         """Record that a turn is open: its tools may change any file until it is answered."""
         if programs.here(store.repo, self.name) is None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 from pages import blocks
 from test_docs import section, table
 
@@ -61,7 +61,7 @@ EACH = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.extra or "no
 
 
 @cache
-def brought(requirement: str) -> frozenset[str]:
+def brought(requirement: str) -> frozenset[NormalizedName]:
     """The distributions that a requirement installs, by what is installed here."""
     wanted = Requirement(requirement)
     found: set[str] = {canonicalize_name(wanted.name)}
@@ -79,7 +79,7 @@ def test_extra_brings_what_the_page_imports(page: Page) -> None:
     project = tomllib.loads(SOURCE.joinpath("pyproject.toml").read_text("utf-8"))["project"]
     extras: dict[str, list[str]] = project["optional-dependencies"]
     wanted = [*project["dependencies"], *(extras[page.extra] if page.extra else ())]
-    installed = frozenset[str]().union(*map(brought, wanted))
+    installed = frozenset[NormalizedName]().union(*map(brought, wanted))
     modules = {name for program in page.programs for name in IMPORTED.findall(program)}
     names = packages_distributions()
 
