@@ -64,7 +64,7 @@ EACH = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.extra or "no
 def brought(requirement: str) -> frozenset[NormalizedName]:
     """The distributions that a requirement installs, by what is installed here."""
     wanted = Requirement(requirement)
-    found: set[str] = {canonicalize_name(wanted.name)}
+    found: set[NormalizedName] = {canonicalize_name(wanted.name)}
     for each in requires(wanted.name) or ():
         needed = Requirement(each)
         extras = ("", *wanted.extras)
