@@ -32,8 +32,10 @@ if TYPE_CHECKING:
         StoreBusy,
         StoreDamaged,
     )
+    from gitcp.history.matching import Hit
     from gitcp.history.sessions import Session as SessionSummary
     from gitcp.history.show import Listing
+    from gitcp.history.why import LineOrigin, PathHistory
     from gitcp.lifecycle.check import CheckReport
     from gitcp.lifecycle.fork import Forked
     from gitcp.lifecycle.prune import PrunePlan, PruneReport
@@ -55,6 +57,11 @@ if TYPE_CHECKING:
     from gitcp.running.steps import PlannedStep, StepPlan
     from gitcp.running.transaction import Failure
     from gitcp.saving.save import Saved
+    from gitcp.sharing.export import ExportedFile
+    from gitcp.sharing.fetch import Fetched
+    from gitcp.sharing.importing import Imported
+    from gitcp.sharing.push import PushReport
+    from gitcp.state.note import PendingNote
     from gitcp.store import Store, Summary
 
 __version__ = "0.1.0"
@@ -72,7 +79,9 @@ __all__ = [
     "Checkpoints",
     "ConversationUnreadable",
     "DiskFull",
+    "ExportedFile",
     "Failure",
+    "Fetched",
     "FileChange",
     "FilteredFiles",
     "Forked",
@@ -80,18 +89,24 @@ __all__ = [
     "GitFailed",
     "GitcpError",
     "Handoff",
+    "Hit",
     "Host",
+    "Imported",
     "IndexUnreadable",
     "Kind",
+    "LineOrigin",
     "Listing",
     "NotTrusted",
     "Note",
     "OtherSession",
     "OthersAffected",
+    "PathHistory",
+    "PendingNote",
     "PlannedStep",
     "Policy",
     "PrunePlan",
     "PruneReport",
+    "PushReport",
     "Refused",
     "Report",
     "RepositoryNotFound",
@@ -128,7 +143,9 @@ _PUBLIC = {
     "Checkpoints": "gitcp.api.checkpoints",
     "ConversationUnreadable": "gitcp.errors",
     "DiskFull": "gitcp.errors",
+    "ExportedFile": "gitcp.sharing.export",
     "Failure": "gitcp.running.transaction",
+    "Fetched": "gitcp.sharing.fetch",
     "FileChange": "gitcp.model",
     "FilteredFiles": "gitcp.errors",
     "Forked": "gitcp.lifecycle.fork",
@@ -136,18 +153,24 @@ _PUBLIC = {
     "GitFailed": "gitcp.errors",
     "GitcpError": "gitcp.errors",
     "Handoff": "gitcp.model",
+    "Hit": "gitcp.history.matching",
     "Host": "gitcp.model",
+    "Imported": "gitcp.sharing.importing",
     "IndexUnreadable": "gitcp.errors",
     "Kind": "gitcp.model",
+    "LineOrigin": "gitcp.history.why",
     "Listing": "gitcp.history.show",
     "NotTrusted": "gitcp.errors",
     "Note": "gitcp.model",
     "OtherSession": "gitcp.restoring.others",
     "OthersAffected": "gitcp.errors",
+    "PathHistory": "gitcp.history.why",
+    "PendingNote": "gitcp.state.note",
     "PlannedStep": "gitcp.running.steps",
     "Policy": "gitcp.retention",
     "PrunePlan": "gitcp.lifecycle.prune",
     "PruneReport": "gitcp.lifecycle.prune",
+    "PushReport": "gitcp.sharing.push",
     "Refused": "gitcp.errors",
     "Report": "gitcp.restoring.restore",
     "RepositoryNotFound": "gitcp.errors",

@@ -46,8 +46,12 @@ class Candidate(Value):
 
 
 class Policy(Value):
-    """What `prune` keeps in each session: the last ones, all within a period, and the newest one of
-    each of the last hours, days, weeks and months that have any. `labelled` keeps labeled ones.
+    """What `prune` keeps in each session; a checkpoint that no rule keeps is dropped.
+
+    `last`: so many of the newest ones. `within`: all that are not older than this. `hourly`,
+    `daily`, `weekly`, `monthly`: the newest one of each of so many of the last hours, days, weeks
+    and months that have any. `labelled`: all with a label. Tags, fork points, the last checkpoint
+    of a session and what is needed elsewhere are kept in any case.
     """
 
     last: int = 10

@@ -17,6 +17,28 @@ EMPTY: Mapping[Any, Any] = MappingProxyType({})
 V = TypeVar("V", bound="Value")
 
 
+class _ClassSignature:
+    """The signature of a class by its fields, for `help` and editors: __init__ takes anything."""
+
+    def __get__(self, instance: object, cls: type[Value]) -> Any:
+        from inspect import Parameter, Signature  # only for people
+
+        hints: dict[str, Any] = {}
+        for each in reversed(cls.__mro__):
+            hints |= each.__dict__.get("__annotations__", {})  # noqa: RUF063
+        return Signature(
+            [
+                Parameter(
+                    name,
+                    Parameter.POSITIONAL_OR_KEYWORD,
+                    default=cls.defaults.get(name, Parameter.empty),
+                    annotation=hints[name],
+                )
+                for name in cls.fields
+            ]
+        )
+
+
 @dataclass_transform(frozen_default=True)
 class Value:
     """The base of all values: its annotated attributes are its fields, passed by position or name.
@@ -27,6 +49,7 @@ class Value:
     fields: ClassVar[tuple[str, ...]] = ()
     _known: ClassVar[frozenset[str]] = frozenset()
     defaults: ClassVar[Mapping[str, Any]] = EMPTY
+    __signature__: ClassVar[Any] = _ClassSignature()
 
     def __init_subclass__(cls) -> None:
         # RUF063: inspect would have to be loaded

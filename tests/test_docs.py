@@ -393,6 +393,44 @@ def test_help_pages() -> None:
     assert text.split() == made.split()
 
 
+METHODS = re.compile(r"(<!-- methods: [^\n]* -->\n).*?(<!-- /methods -->)", re.DOTALL)
+
+
+def methods() -> str:
+    """The public methods of the API as a table: each call, and the first sentence about it."""
+    tables = []
+    for title, cls in (("Checkpoints", gitcp.Checkpoints), ("Session", gitcp.Session)):
+        tables.append(f"| `gitcp.{title}` | what it does |\n|---|---|")
+        for name, method in inspect.getmembers(cls, inspect.isfunction):
+            if name.startswith("_") or name in {"request", "repository", "store"}:
+                continue
+            paragraph = (inspect.getdoc(method) or "").split("\n\n")[0].replace("\n", " ")
+            sentence = re.split(r"(?<=\.) (?=[A-Z])", paragraph)[0].removesuffix(".")
+            given = ", ".join(map(_parameter, [*inspect.signature(method).parameters.values()][1:]))
+            tables.append(f"| `{name}({given})` | {sentence[0].lower()}{sentence[1:]} |")
+        tables.append("")
+    return "\n".join(tables)
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return "…"
+    is_named = parameter.kind is parameter.KEYWORD_ONLY
+    return f"{parameter.name}=" if is_named else parameter.name
+
+
+def test_methods() -> None:
+    """The page lists every public method with its parameters, as its docstring describes it."""
+    page = SOURCE / "docs/python.md"
+    text = page.read_text("utf-8")
+    made = METHODS.sub(lambda match: f"{match[1]}\n{methods()}\n{match[2]}", text)
+
+    if UPDATE:
+        page.write_text(made, "utf-8")
+    assert METHODS.search(text)
+    assert text.split() == made.split()
+
+
 def man_page() -> str:
     """The help of every command as a man page: `git help gitcp`."""
     parts = [

@@ -104,14 +104,14 @@ def _format(head: bytes, *, whole: bool) -> str:
 
 def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
     """Count messages: objects with a role, type or message."""
-    for entry in _entries(lines):
+    for entry in entries(lines):
         before = _digest_entry(before, entry)
     return before
 
 
 def messages(lines: Iterable[bytes]) -> Iterator[Message]:
     """Yield every message that has text."""
-    for entry in _entries(lines):
+    for entry in entries(lines):
         text = _text(entry)
         if text:
             yield Message(_role(entry), text, _id(entry), base.string(entry, "timestamp"), None)
@@ -126,7 +126,7 @@ def before(lines: Iterable[bytes], message_id: str) -> int | None:
     return None
 
 
-def _entries(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+def entries(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the messages, one per line or from a single document."""
     for value in _values(iter(lines)):
         listed = _listed(value)

@@ -12,9 +12,10 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from gitcp.api.checked import require
 from gitcp.api.checkpoints import Checkpoints
-from gitcp.api.opened import Files, SaveOptions
+from gitcp.api.opened import Files, OnePath, SaveOptions
 from gitcp.api.session import Named, Session
 from gitcp.api.transaction import TransactionBlock
+from gitcp.history.why import LineOrigin, PathHistory
 from gitcp.model import Checkpoint
 from gitcp.restoring.restore import Report
 from gitcp.running.steps import StepPlan
@@ -76,15 +77,38 @@ class AsyncCheckpoints:
 
     save = _in_thread(Checkpoints.save)
     tag = _in_thread(Checkpoints.tag)
+    note = _in_thread(Checkpoints.note)
     log = _in_thread(Checkpoints.log)
     show = _in_thread(Checkpoints.show)
     file = _in_thread(Checkpoints.file)
     conversation = _in_thread(Checkpoints.conversation)
+    messages = _in_thread(Checkpoints.messages)
     diff = _in_thread(Checkpoints.diff)
+    find = _in_thread(Checkpoints.find)
+
+    async def why(
+        self,
+        path: OnePath,
+        line: int | None = None,
+        revision: str = "@",
+        *,
+        session: str | None = None,
+    ) -> LineOrigin | PathHistory:
+        """See Checkpoints.why."""
+        return await asyncio.to_thread(
+            lambda: self.blocking.why(path, line, revision, session=session)
+        )
+
     sessions = _in_thread(Checkpoints.sessions)
     check = _in_thread(Checkpoints.check)
+    push = _in_thread(Checkpoints.push)
+    fetch = _in_thread(Checkpoints.fetch)
+    export = _in_thread(Checkpoints.export)
+    import_ = _in_thread(Checkpoints.import_)
     close = _in_thread(Checkpoints.close)
     fork = _in_thread(Checkpoints.fork)
+    plan_rollback = _in_thread(Checkpoints.plan_rollback)
+    rollback = _in_thread(Checkpoints.rollback)
     plan_revert = _in_thread(Checkpoints.plan_revert)
     revert = _in_thread(Checkpoints.revert)
     plan_prune = _in_thread(Checkpoints.plan_prune)

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
 
 from gitcp.api.checked import checked
+from gitcp.api.exchange import Exchange
 from gitcp.api.moves import Moves
-from gitcp.api.opened import OnePath, Paths, Texts, numbered, stored_path
+from gitcp.api.opened import Paths, Texts, handoff_of, numbered, position_of
+from gitcp.api.reading import Reading
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
-from gitcp.errors import BadValue, Refused
+from gitcp.errors import BadValue, Refused, RevisionNotFound
 from gitcp.git import refs
-from gitcp.history import diff, diff_now, log, revisions, sessions, show
-from gitcp.history.show import Listing
-from gitcp.lifecycle import check, pushing
-from gitcp.lifecycle.check import CheckReport
-from gitcp.model import MAIN, Checkpoint, CheckpointId, FileChange
+from gitcp.history import dates, revisions
+from gitcp.lifecycle import pushing
+from gitcp.model import Checkpoint, CheckpointId, Handoff, Note
 from gitcp.restoring import restore
+from gitcp.restoring.materialise import materialise
+from gitcp.restoring.message import Rewound, before_message
 from gitcp.restoring.request import RestoreRequest
 from gitcp.restoring.restore import Report, RestorePlan
 from gitcp.running.compensate import LIMIT
 from gitcp.saving import session as session_op
-from gitcp.state import settings, tag
-from gitcp.store import Store, Summary
-from gitcp.value import replace
+from gitcp.state import note as note_op
+from gitcp.state import tag
+from gitcp.state.note import PendingNote
+from gitcp.store import Store
+from gitcp.value import EMPTY
 
 
-class Checkpoints(Moves):
+class Checkpoints(Reading, Moves, Exchange):
     """The checkpoints of one repository. Each call opens the store again, so
     threads can share this object.
 
@@ -63,7 +70,7 @@ class Checkpoints(Moves):
             self, label, session=session, rollback=rollback, compensate=compensate, limit=limit
         )
 
-    # ------------------------------------------------------------ tag and show
+    # ------------------------------------------------------------ tag and note
 
     @checked("nothing was changed")
     def tag(
@@ -79,75 +86,33 @@ class Checkpoints(Moves):
         pushing.start(store)
 
     @checked("nothing was changed")
-    def log(
+    def note(
         self,
-        revision: str = "@",
         *,
         session: str | None = None,
-        limit: int | None = None,
         phase: str | None = None,
-    ) -> tuple[Summary, ...]:
-        """Return the checkpoints up to a revision, or in a range `A..B`, newest
-        first; empty if there are none.
+        objective: str | None = None,
+        facts: Mapping[str, object] = EMPTY,
+        position: Mapping[str, object] = EMPTY,
+        handoff: Handoff | None = None,
+        clear: bool = False,
+    ) -> PendingNote:
+        """Add to the note that waits for the next checkpoint, of a session or whoever saves it, and
+        return it.
+
+        With `clear`, what waited is discarded first. Called with nothing, it only reads.
         """
-        if limit is not None and limit < 0:
-            raise BadValue(f"limit is {limit}: nothing was read", hint="pass 0 or more, or None")
+        texts = {key: str(value) for key, value in facts.items()}
+        spot = position_of(position)
+        given = Note(None, phase, objective, texts, handoff_of(handoff), spot)
         store = self.store()
-        current = session_op.current(store, session)
-        if current is None and revision == "@":
-            return ()
-        after, tip = revisions.resolve_range(
-            store, revision, current, current if session is not None else None
-        )
-        return tuple(log.select(store, [tip], log.Selection(after=after, limit=limit, phase=phase)))
-
-    @checked("nothing was changed")
-    def show(self, revision: str = "@", *, session: str | None = None) -> Checkpoint:
-        """Return one checkpoint. Raises RevisionNotFound and RevisionAmbiguous."""
-        store = self.store()
-        checkpoint = self._read(store, revision, session)
-        tags = tag.by_commit(store).get(checkpoint.commit, ())
-        return replace(checkpoint, tags=tuple(tags))
-
-    @checked("nothing was changed")
-    def file(self, revision: str, path: OnePath, *, session: str | None = None) -> bytes | Listing:
-        """Return the content of a file, or a directory's listing. `path` is relative to the
-        root.
-        """
-        store = self.store()
-        return show.file(store, self._read(store, revision, session), stored_path(self.root, path))
-
-    @checked("nothing was changed")
-    def conversation(
-        self, revision: str = "@", stream: str = MAIN, *, session: str | None = None
-    ) -> bytes:
-        """Return a stream of the conversation, verbatim. Raises
-        RevisionNotFound if there is none.
-        """
-        store = self.store()
-        return b"".join(show.stream(store, self._read(store, revision, session), stream))
-
-    @checked("nothing was changed")
-    def diff(
-        self, old: str = "@", new: str | None = None, *, session: str | None = None
-    ) -> tuple[FileChange, ...]:
-        """Return the paths that differ between two checkpoints, or between one and the current
-        files.
-        """
-        store = self.store()
-        before = self._read(store, old, session)
-        if new is not None:
-            return diff.compare(store, before.root, self._read(store, new, session).root).changes
-        with diff_now.compare(store, before, settings.limits(store.repo), text=False) as comparison:
-            return comparison.changes
-
-    def sessions(self) -> tuple[sessions.Session, ...]:
-        """Return every readable session, most recently saved first."""
-        return sessions.listing(self.store())[0]
-
-    def check(self) -> CheckReport:
-        """Verify everything that is stored. Never raises for damage, which is in the report."""
-        return check.check(self.store())
+        name = session_op.named(store, session)
+        if clear:
+            note_op.clear(store, name)
+        if given != Note():
+            return note_op.add(store, name, given)
+        waiting = (each for each in note_op.pending(store.repo) if each.session == name)
+        return next(waiting, PendingNote(name, Note()))
 
     # ------------------------------------------------------------ restore
 
@@ -157,6 +122,9 @@ class Checkpoints(Moves):
         revision: str = "@",
         *,
         session: str | None = None,
+        at: str | datetime | None = None,
+        phase: str | None = None,
+        message: str | None = None,
         files: bool = True,
         conversation: bool = True,
         paths: Paths = (),
@@ -166,9 +134,11 @@ class Checkpoints(Moves):
         of it. Writes nothing.
         """
         store = self.store()
+        target, rewound = self._target(store, revision, session, at, phase, message)
         request = self.request(
             store,
-            self._read(store, revision, session),
+            target,
+            rewound=rewound,
             files=files,
             conversation=conversation,
             paths=paths,
@@ -182,15 +152,23 @@ class Checkpoints(Moves):
         revision: str = "@",
         *,
         session: str | None = None,
+        at: str | datetime | None = None,
+        phase: str | None = None,
+        message: str | None = None,
         files: bool = True,
         conversation: bool = True,
         paths: Paths = (),
         mine: bool = False,
         whole_tree: bool = False,
+        to: str | os.PathLike[str] | None = None,
         agreed: RestorePlan | None = None,
         plan_digest: str | None = None,
     ) -> Report:
         """Restore a checkpoint, after saving the current state.
+
+        Instead of `revision`: the session's newest checkpoint of a time (`at`, as "yesterday
+        17:00"), of a `phase`, or of both; or the state before a `message`, by its id, with the
+        conversation up to it. `to` writes files and conversation into a new directory instead.
 
         `mine` undoes only what the checkpoint's session changed, and raises Refused if that
         overlaps with changes of others. Without it, raises OthersAffected if this would undo
@@ -200,23 +178,54 @@ class Checkpoints(Moves):
         is carried out, or Refused is raised. Nothing is changed then.
         """
         store = self.store()
+        target, rewound = self._target(store, revision, session, at, phase, message)
         request = self.request(
             store,
-            self._read(store, revision, session),
+            target,
+            rewound=rewound,
             files=files,
             conversation=conversation,
             paths=paths,
             mine=mine,
             whole_tree=whole_tree,
         )
-        if plan_digest is not None:
-            agreed = restore.plan(store, request)
-            if agreed.digest != plan_digest:
-                raise Refused(
-                    f"the plan is not the one with digest {plan_digest[:12]}: nothing was changed",
-                    hint="make the plan again, and review it",
+        if to is not None:
+            if mine or whole_tree or agreed is not None or plan_digest is not None:
+                raise BadValue(
+                    "to= is a new directory, and excludes mine=, whole_tree= and a plan; nothing "
+                    "was written"
                 )
+            return materialise(store, request, Path(os.path.join(self.path, to)))
+        if plan_digest is not None:
+            agreed = _agreed(restore.plan(store, request), plan_digest)
         return restore.restore(store, request, agreed)
+
+    def _target(
+        self,
+        store: Store,
+        revision: str,
+        session: str | None,
+        at: str | datetime | None,
+        phase: str | None,
+        message: str | None,
+    ) -> tuple[Checkpoint, Rewound | None]:
+        """Return the checkpoint to restore, and an earlier part of its conversation."""
+        ways = (revision != "@", at is not None or phase is not None, message is not None)
+        if sum(ways) > 1:
+            raise BadValue(
+                "a revision, message=, and at= or phase= exclude one another; nothing was changed"
+            )
+        if not any(ways[1:]):
+            return self._read(store, revision, session), None
+        current = session_op.current(store, session)
+        if current is None:
+            raise RevisionNotFound("there is no checkpoint: nothing was changed")
+        if message is not None:
+            return before_message(store, current, message)
+        until = dates.parse(at, self.host.now(), end=True) if isinstance(at, str) else at
+        if until is not None and until.tzinfo is None:
+            until = until.astimezone()  # as a program means it: the machine's own time
+        return store.read(revisions.newest(store, current, until=until, phase=phase)), None
 
     @checked("nothing was changed")
     def undo(self, *, mine: bool = False, whole_tree: bool = False) -> Report:
@@ -248,3 +257,13 @@ class Checkpoints(Moves):
         return restore.finish(
             store, lambda id: self.request(store, numbered(store, id)), forward=forward
         )
+
+
+def _agreed(plan: RestorePlan, digest: str) -> RestorePlan:
+    """Return a plan if it is the one with this digest. Raises Refused."""
+    if plan.digest != digest:
+        raise Refused(
+            f"the plan is not the one with digest {digest[:12]}: nothing was changed",
+            hint="make the plan again, and review it",
+        )
+    return plan

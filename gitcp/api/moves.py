@@ -1,4 +1,4 @@
-"""Forks, reverts and prunes. Each method is a request to one operation."""
+"""Forks, rollbacks, reverts and prunes. Each method is a request to one operation."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 from gitcp.api.checked import checked
 from gitcp.api.opened import Opened, Paths, stored_paths
-from gitcp.errors import Refused
-from gitcp.history import revisions
+from gitcp.errors import Refused, RevisionNotFound
 from gitcp.lifecycle import fork, prune
 from gitcp.lifecycle.prune import PruneRequest
-from gitcp.model import Checkpoint
-from gitcp.restoring import revert
+from gitcp.restoring import restore, revert, rollback
+from gitcp.restoring.planned import RestorePlan, RollbackChoice
 from gitcp.restoring.request import RestoreRequest
 from gitcp.restoring.restore import Report
 from gitcp.retention import Policy
 from gitcp.saving import session as session_op
 from gitcp.state import settings, trash
 from gitcp.store import Store
+from gitcp.value import replace
 from gitcp.worktree.paths import display
 
 
@@ -88,6 +88,38 @@ class Moves(Opened):
         return revert.revert(self.store(), agreed)
 
     @checked("nothing was changed")
+    def plan_rollback(self, *, session: str | None = None, mine: bool = False) -> RestorePlan:
+        """Return what `rollback` would do now; `choice` says which checkpoint and why."""
+        store = self.store()
+        request, choice = self._rollback(store, session, mine=mine, whole_tree=False)
+        return replace(restore.plan(store, request), choice=choice)
+
+    @checked("nothing was changed")
+    def rollback(
+        self, *, session: str | None = None, mine: bool = False, whole_tree: bool = False
+    ) -> Report:
+        """Restore the state before the last prompt that changed files, or without prompts the last
+        checkpoint that differs from the files.
+
+        The current state is saved first. Raises Refused if there is none, and otherwise as
+        `restore`; `choice` of the report says why it was this checkpoint.
+        """
+        store = self.store()
+        request, choice = self._rollback(store, session, mine=mine, whole_tree=whole_tree)
+        return replace(restore.restore(store, request), choice=choice)
+
+    def _rollback(
+        self, store: Store, session: str | None, *, mine: bool, whole_tree: bool
+    ) -> tuple[RestoreRequest, RollbackChoice]:
+        name = session_op.current(store, session)
+        if name is None:
+            raise RevisionNotFound("there is no checkpoint: nothing was changed")
+        limits = settings.limits(store.repo)
+        choice = rollback.required(store, name, self.path, limits, mine=mine)
+        target = store.read(choice.point.commit)
+        return self.request(store, target, mine=mine, whole_tree=whole_tree), choice
+
+    @checked("nothing was changed")
     def plan_prune(
         self,
         policy: Policy | None = None,
@@ -118,8 +150,3 @@ class Moves(Opened):
         self, policy: Policy | None, session: str | None, expire: timedelta
     ) -> PruneRequest:
         return PruneRequest(Policy() if policy is None else policy, session, expire)
-
-    def _read(self, store: Store, revision: str, session: str | None = None) -> Checkpoint:
-        current = session_op.current(store, session)
-        within = current if session is not None else None
-        return store.read(revisions.resolve(store, revision, current=current, within=within))

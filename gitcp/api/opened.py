@@ -15,9 +15,11 @@ from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.git import refs
 from gitcp.git.growing import GrowingSum
 from gitcp.git.repo import Repository
+from gitcp.history import revisions
 from gitcp.lifecycle import housekeeping
 from gitcp.model import Agent, Checkpoint, CheckpointId, Handoff, Host, Note, Oid, Trigger
 from gitcp.restoring import restore
+from gitcp.restoring.message import Rewound
 from gitcp.saving import recorded, save
 from gitcp.saving import session as session_op
 from gitcp.saving.save import Saved, SaveRequest
@@ -107,6 +109,11 @@ class Opened:
             "and call gitcp.open(path) there"
         )
 
+    def _read(self, store: Store, revision: str, session: str | None = None) -> Checkpoint:
+        current = session_op.current(store, session)
+        within = current if session is not None else None
+        return store.read(revisions.resolve(store, revision, current=current, within=within))
+
     # ------------------------------------------------------------ save
 
     @checked("nothing was saved")
@@ -146,9 +153,9 @@ class Opened:
         Values of `position` are JSON values, and come back as they were given (tuples as lists);
         values of `facts` are stored as text.
         """
-        texts, spot = {key: str(value) for key, value in facts.items()}, _position(position)
+        texts, spot = {key: str(value) for key, value in facts.items()}, position_of(position)
         commands = texts_of("compensate", compensate)
-        note = Note(label, phase, objective, texts, _handoff(handoff), spot, commands)
+        note = Note(label, phase, objective, texts, handoff_of(handoff), spot, commands)
         store, is_named = self.store(), session is not None or conversation is not None
         choice = _choice(session, conversation, agent, format) if is_named else None
         request = save.SaveRequest(
@@ -183,10 +190,12 @@ class Opened:
         mine: bool = False,
         whole_tree: bool = False,
         program: str | None = None,
+        rewound: Rewound | None = None,
     ) -> restore.RestoreRequest:
         """Return the request for a restore. `paths` restores only these files, without the
         conversation. `mine` and `whole_tree` are as for Checkpoints.restore. `program` is the
-        session of a program that goes back by itself: only what it changed is undone.
+        session of a program that goes back by itself: only what it changed is undone. `rewound` is
+        an earlier part of the conversation, to restore instead.
         """
         if mine and (whole_tree or not files):
             raise BadValue("mine= is about files, and excludes whole_tree=; nothing was changed")
@@ -201,6 +210,7 @@ class Opened:
             whole_tree=whole_tree,
             session=program,
             program=program is not None,
+            rewound=rewound,
         )
 
 
@@ -214,7 +224,7 @@ def texts_of(name: str, given: Texts) -> tuple[str, ...]:
     return texts
 
 
-def _handoff(given: Handoff | None) -> Handoff:
+def handoff_of(given: Handoff | None) -> Handoff:
     """Return a handoff whose entries are tuples."""
     if given is None:
         return Handoff()
@@ -276,7 +286,7 @@ def _selected(agent: Agent | str | None) -> str | None:
     return agents.recorded(agent)
 
 
-def _position(given: Mapping[str, object]) -> dict[str, Any]:
+def position_of(given: Mapping[str, object]) -> dict[str, Any]:
     """Return a position as it comes back: tuples are lists. Raises BadValue for what JSON does not
     have.
     """

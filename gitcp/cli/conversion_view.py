@@ -6,7 +6,6 @@ from gitcp import humanize
 from gitcp.agents import SAVED
 from gitcp.cli.context import Context
 from gitcp.restoring.converting import Converted
-from gitcp.wire import Json
 
 
 def say_omitted(context: Context, converted: Converted) -> None:
@@ -16,13 +15,3 @@ def say_omitted(context: Context, converted: Converted) -> None:
     context.output.say(f"converted {count} from {names[0]} to {names[1]}")
     for what, number in sorted(converted.omitted.items()):
         context.output.say(f"  not included: {number:,} {what}")
-
-
-def fields(converted: Converted) -> Json:
-    """Return a conversion as JSON fields."""
-    return {
-        "from": {"agent": converted.source.name, "session_id": converted.source.session_id},
-        "to": {"agent": converted.agent.name, "session_id": converted.agent.session_id},
-        "messages": converted.messages,
-        "omitted": dict(converted.omitted),
-    }

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gitcp import documents, humanize, wire
+from gitcp import documents, humanize
 from gitcp.adapters import CONVERTIBLE
-from gitcp.cli import allowing, conversion_view, output_file
+from gitcp.cli import allowing, conversion_view
 from gitcp.cli.agent_names import OneRecorded
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
@@ -31,15 +28,10 @@ from gitcp.cli.output import BOLD, GREEN, Styled
 from gitcp.errors import BadValue
 from gitcp.model import Checkpoint
 from gitcp.sharing import export as op
+from gitcp.sharing import output_file
 from gitcp.sharing.export import Exported, ExportRequest, Format
 from gitcp.value import Value
 
-ENDINGS = {
-    ".bundle": Format.BUNDLE,
-    ".json": Format.JSON,
-    ".jsonl": Format.TRANSCRIPT,
-    ".md": Format.MARKDOWN,
-}
 FORMATS = [each.value for each in Format]
 
 
@@ -136,28 +128,11 @@ def command(context: Context, /, **values: Any) -> None:
             context.output.data(chunk)
         _say_changes(context, made)
         return
-    written = _Counted(made.chunks())
-    output_file.write(path, written, force=given.force)
+    written = op.write(request, made, path, force=given.force)
     if given.as_json:
-        fields = _fields(request, path, made, written)
-        context.output.document(documents.document("exported", fields))
+        context.output.document(documents.document("exported", written.to_json()))
     else:
         _print(context, checkpoint, given.output, made, written.bytes)
-
-
-class _Counted:
-    """Chunks, with their size and hash once they were read."""
-
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self._chunks = chunks
-        self.bytes = 0
-        self.hash = sha256()
-
-    def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._chunks:
-            self.bytes += len(chunk)
-            self.hash.update(chunk)
-            yield chunk
 
 
 def _format(given: Options, path: Path | None, *, terminal: bool) -> Format:
@@ -168,7 +143,7 @@ def _format(given: Options, path: Path | None, *, terminal: bool) -> Format:
             hint=f"gitcp export --as {given.agent}",
         )
     if form is None:
-        form = ENDINGS.get(path.suffix.lower()) if path else None
+        form = op.format_of(path) if path else None
         form = Format.TRANSCRIPT if given.agent else form
     if form is None:
         raise BadValue(
@@ -181,19 +156,6 @@ def _format(given: Options, path: Path | None, *, terminal: bool) -> Format:
             hint="gitcp export -o session.bundle",
         )
     return form
-
-
-def _fields(request: ExportRequest, path: Path, made: Exported, written: _Counted) -> wire.Json:
-    return {
-        "checkpoint": str(request.checkpoint.id),
-        "format": request.format.value,
-        "path": wire.encode_path(os.fsencode(path)),
-        "bytes": written.bytes,
-        "sha256": written.hash.hexdigest(),
-        "checkpoints": made.checkpoints,
-        "redacted": len({finding.id for finding in made.redacted}),
-        "converted": conversion_view.fields(made.converted) if made.converted else None,
-    }
 
 
 def _print(context: Context, checkpoint: Checkpoint, name: str, made: Exported, size: int) -> None:

@@ -13,7 +13,7 @@ from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import WORDS, Command, json_option
 from gitcp.cli.output import GREEN, RED, YELLOW, Styled
 from gitcp.cli.table import TableColumn, show
-from gitcp.errors import BadValue, StoreDamaged
+from gitcp.errors import BadValue
 from gitcp.sharing import fetch, remotes
 from gitcp.sharing import fetch as op
 from gitcp.sharing.fetch import Fetched
@@ -75,7 +75,8 @@ def command(context: Context, /, **values: Any) -> None:
     for one in sessions:
         if given.as_json:
             fields = {
-                **_fields(source.name, one),
+                "remote": source.name,
+                **one.to_json(),
                 "files": not (given.no_files or given.listing),
             }
             context.output.document(documents.document("fetched", fields))
@@ -87,27 +88,9 @@ def command(context: Context, /, **values: Any) -> None:
 
 
 def _end(sessions: tuple[Fetched, ...], *, listing: bool) -> None:
-    refused = [one for one in sessions if one.refused]
-    if refused and len(refused) == len(sessions) and not listing:
-        raise StoreDamaged(
-            f"nothing was fetched. {refused[0].session}: {refused[0].refused}",
-            hint="gitcp fetch --list",
-        )
-    end(IN_PART if refused else 0)
-
-
-def _fields(name: str, one: Fetched) -> wire.Json:
-    return {
-        "remote": name,
-        "session": one.session,
-        "commit": one.tip,
-        "state": one.state.value if one.state else None,
-        "checkpoints": one.checkpoints,
-        "refused": one.refused or None,
-        "time": (one.entry and one.entry.time) or None,
-        "agent": (one.entry and one.entry.agent) or None,
-        "title": (one.entry and one.entry.title) or None,
-    }
+    if not listing:
+        op.require_accepted(sessions)
+    end(IN_PART if any(one.refused for one in sessions) else 0)
 
 
 def _print_list(context: Context, remote: str, sessions: tuple[Fetched, ...]) -> None:

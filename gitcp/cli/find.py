@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
 from typing import Any
 
@@ -13,9 +12,8 @@ from gitcp.cli import indexing
 from gitcp.cli.context import Context
 from gitcp.cli.options import NUMBER, WORDS, Command, Type, json_option, session_option
 from gitcp.cli.output import CYAN, DIM, RED, YELLOW, Styled
-from gitcp.errors import BadValue
 from gitcp.history.find import Page, find
-from gitcp.history.matching import PLACES, Hit, Needle
+from gitcp.history.matching import PLACES, Hit, Needle, needle
 from gitcp.history.text_index import MANY, TextIndex
 from gitcp.value import Value
 from gitcp.worktree.paths import display
@@ -110,14 +108,7 @@ def _print_all(context: Context, page: Page) -> None:
 
 
 def _needle(given: Options) -> Needle:
-    if not given.text:
-        raise BadValue("TEXT is empty: nothing to search for", hint="gitcp find -h")
-    try:
-        return Needle(given.text, regex=given.regex, ignore_case=given.ignore_case)
-    except re.error as error:
-        raise BadValue(
-            f"{given.text!r} is not a regular expression: {error}", hint="gitcp find -h"
-        ) from None
+    return needle(given.text, regex=given.regex, ignore_case=given.ignore_case)
 
 
 def _print(context: Context, hits: list[Hit]) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from gitcp import documents, humanize, wire
+from gitcp import documents, humanize
 from gitcp.cli import adopt
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import PATH, WORDS, Command, dry_run_option, json_option, yes_option
 from gitcp.cli.output import GREEN, RED, Styled
-from gitcp.errors import BadValue, StoreDamaged
+from gitcp.errors import BadValue
 from gitcp.sharing import importing as op
 from gitcp.sharing.importing import Imported
 
@@ -76,23 +76,11 @@ def _import(context: Context, file: str, agent: str | None, *, as_json: bool) ->
     imports = op.import_file(context.store, request)
     for one in imports:
         if as_json:
-            context.output.document(documents.document("imported", _fields(one)))
+            context.output.document(documents.document("imported", one.to_json()))
         else:
             _print(context, one)
-    refused = [one for one in imports if one.refused]
-    if refused and len(refused) == len(imports):
-        raise StoreDamaged(f"nothing was imported. {refused[0].session}: {refused[0].refused}")
-    end(IN_PART if refused else 0)
-
-
-def _fields(one: Imported) -> wire.Json:
-    return {
-        "revision": one.revision,
-        "session": one.session,
-        "commit": one.tip,
-        "checkpoints": one.checkpoints,
-        "refused": one.refused or None,
-    }
+    op.require_accepted(imports)
+    end(IN_PART if any(one.refused for one in imports) else 0)
 
 
 def _print(context: Context, one: Imported) -> None:

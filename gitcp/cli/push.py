@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,12 +22,11 @@ from gitcp.cli.options import (
     yes_option,
 )
 from gitcp.cli.output import GREEN, RED, Styled
-from gitcp.cli.secrets import fields as finding_fields
 from gitcp.errors import BadValue, GitcpError
 from gitcp.saving import session as session_op
-from gitcp.sharing import host_checks, push_delete, remotes
 from gitcp.sharing import push as op
-from gitcp.sharing.push import PushReport, RefState, RefUpdate
+from gitcp.sharing import push_delete, remotes
+from gitcp.sharing.push import PushReport, RefState
 from gitcp.sharing.push_delete import Deletion, RemoteDeletePlan, RemoteDeleteReport
 from gitcp.sharing.remotes import Remote
 from gitcp.value import Value
@@ -46,7 +44,6 @@ RESULTS = {
     RefState.BEHIND: "has newer checkpoints there: gitcp fetch",
     RefState.DIVERGED: "has diverged: gitcp fetch",
 }
-MOVED = "stale info"
 """What git says of a ref that is no longer where it was seen."""
 
 
@@ -109,9 +106,9 @@ def command(context: Context, /, **values: Any) -> None:
         unfiltered=given.unfiltered,
     )
     allowing.say_known(context, plan.known, [to.name])
-    report = PushReport((), ()) if given.dry_run else op.push(store, plan)
+    report = PushReport(plan, (), ()) if given.dry_run else op.push(store, plan)
     if given.as_json:
-        context.output.document(documents.document("push", _fields(plan, report)))
+        context.output.document(documents.document("push", report.to_json()))
     else:
         _print(context, plan, report, dry=given.dry_run)
     if given.dry_run:
@@ -132,43 +129,8 @@ def _names(context: Context, given: Options) -> list[str]:
 
 
 def _end(report: PushReport) -> None:
-    if report.refused and not report.sent:
-        item, why = report.refused[0]
-        raise GitcpError(f"the remote refused {item.name}: {why}", hint=_hint(why))
+    op.require_accepted(report)
     end(IN_PART if report.refused else 0)
-
-
-def _hint(why: str) -> str:
-    if MOVED in why:
-        return "gitcp fetch"
-    if host_checks.CHECKED not in why:
-        return "if it takes only branches and tags: gitcp remote NAME --as-branches"
-    path = host_checks.path_in(why)
-    return f"gitcp purge --path {shlex.quote(path)} --dry-run" if path else "gitcp purge -h"
-
-
-def _fields(plan: op.PushPlan, report: PushReport) -> wire.Json:
-    return {
-        "remote": plan.remote.name,
-        "items": [{**_item(i), "sent": i in report.sent} for i in plan.items],
-        "catalogue": report.catalogue or None,
-        "refused": [
-            {"name": item.name, "kind": item.kind, "reason": why} for item, why in report.refused
-        ],
-        "redacted": [finding_fields(finding) for finding in plan.redacted],
-        "findings": [finding_fields(finding) for finding in plan.findings],
-        "known": [finding_fields(finding) for finding in plan.known],
-        "filtered": [wire.encode_path(path) for path in sorted(plan.filtered)],
-    }
-
-
-def _item(item: RefUpdate) -> wire.Json:
-    return {
-        "name": item.name,
-        "kind": item.kind,
-        "state": item.state.value,
-        "checkpoints": item.checkpoints,
-    }
 
 
 def _print(context: Context, plan: op.PushPlan, report: PushReport, *, dry: bool) -> None:

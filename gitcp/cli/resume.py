@@ -279,7 +279,7 @@ def _print_with(
     from gitcp.cli import conversion_view
 
     if given.as_json:
-        converted = conversion_view.fields(handover.converted)
+        converted = handover.converted.to_json()
         placed = handover.placed
         context.output.document(_document(request, placed, needed=needed, converted=converted))
         return

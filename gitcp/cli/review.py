@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gitcp import documents, wire
-from gitcp.cli import allowing, output_file
+from gitcp.cli import allowing
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
     WORDS,
@@ -29,6 +29,7 @@ from gitcp.review import links
 from gitcp.review import review as op
 from gitcp.review.review import ReviewRange, ReviewStep, Story
 from gitcp.secrets import checkpoint_scan
+from gitcp.sharing import output_file
 from gitcp.state import settings
 from gitcp.value import Value
 

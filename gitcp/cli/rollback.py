@@ -15,7 +15,6 @@ from gitcp.cli.options import (
     whole_tree_option,
     yes_option,
 )
-from gitcp.errors import Refused
 from gitcp.restoring import restore as op
 from gitcp.restoring import rollback
 from gitcp.restoring.planned import RollbackChoice
@@ -73,14 +72,7 @@ def command(
 
 def _choice(context: Context, given: str | None, *, mine: bool) -> RollbackChoice:
     session = context.session(given)
-    choice = rollback.plan(context.store, session, context.cwd, context.limits(), mine=mine)
-    if choice is None:
-        raise Refused(
-            f"no earlier checkpoint of session {session} differs from the files here: nothing was "
-            "changed",
-            hint="gitcp log --all",
-        )
-    return choice
+    return rollback.required(context.store, session, context.cwd, context.limits(), mine=mine)
 
 
 def _print_plan(

@@ -92,7 +92,7 @@ def _scan(context: Context, given: Options) -> None:
     findings, known, names = _split(context, search, commits)
     for finding in findings:
         if given.as_json:
-            context.output.document(documents.document("finding", fields(finding)))
+            context.output.document(documents.document("finding", finding.to_json()))
         else:
             show(context, finding)
     allowing.say_known(context, known, names, ", by the last fetch")
@@ -174,18 +174,6 @@ def _list(context: Context, *, as_json: bool) -> None:
             context.output.line(Styled(each.id, YELLOW), f"  allowed {by}{since}")
     if not answers and not as_json:
         context.output.line("no secrets are allowed")
-
-
-def fields(finding: Finding) -> wire.Json:
-    return {
-        "id": finding.id,
-        "rule": finding.rule,
-        "excerpt": finding.excerpt,
-        "place": finding.place,
-        "path": wire.encode_path(finding.path) if finding.path else None,
-        "line": finding.line,
-        "checkpoint": str(finding.checkpoint) if finding.checkpoint else None,
-    }
 
 
 def show(context: Context, finding: Finding) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from gitcp import documents, humanize, wire
-from gitcp.cli import output_file
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, replace_option, session_option
 from gitcp.cli.output import CYAN, Styled
 from gitcp.lifecycle.stats import SizeShare, Stats, stats
+from gitcp.sharing import output_file
 from gitcp.value import Value
 from gitcp.worktree.paths import display
 

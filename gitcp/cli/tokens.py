@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gitcp import documents, wire
-from gitcp.cli import output_file, table
+from gitcp.cli import table
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, OneOf, json_option, replace_option, session_option
 from gitcp.cli.output import DIM, YELLOW
@@ -15,6 +15,7 @@ from gitcp.cli.table import TableColumn
 from gitcp.history import prices
 from gitcp.history import tokens as op
 from gitcp.history.tokens import BY, Request, Tokens
+from gitcp.sharing import output_file
 from gitcp.value import Value
 
 UNKNOWN = "—"

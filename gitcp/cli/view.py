@@ -24,7 +24,6 @@ from gitcp.cli.options import (
     session_option,
 )
 from gitcp.cli.output import YELLOW, Styled
-from gitcp.cli.secrets import fields as finding_fields
 from gitcp.errors import BadValue
 from gitcp.git.fsync import replacing, write_all
 from gitcp.review import view as op
@@ -165,7 +164,7 @@ def _tell(
             "checkpoints": [str(step.checkpoint.id) for step in story.steps],
             "messages": messages,
             "redacted": given.redact,
-            "findings": [finding_fields(finding) for finding in secrets],
+            "findings": [finding.to_json() for finding in secrets],
             "withheld": list(story.withheld),
         }
         context.output.document(documents.document("view", fields))

@@ -9,6 +9,7 @@ from typing import Any
 from gitcp import adapters
 from gitcp.agents import SAVED
 from gitcp.conversation.segments import NAME
+from gitcp.errors import BadValue
 from gitcp.git import segmented
 from gitcp.model import RESERVED, Checkpoint, Note, Oid
 from gitcp.store import CONVERSATION, METADATA, SEGMENT, Store, Summary
@@ -69,6 +70,20 @@ class Needle:
         """Return the start and end of the first match; None if there is none."""
         match = self._pattern.search(text)
         return match.span() if match else None
+
+
+def needle(text: str, *, regex: bool = False, ignore_case: bool = False) -> Needle:
+    """Return what to search for. Raises BadValue for an empty text, and for what is no regular
+    expression.
+    """
+    if not text:
+        raise BadValue("TEXT is empty: nothing to search for", hint="gitcp find -h")
+    try:
+        return Needle(text, regex=regex, ignore_case=ignore_case)
+    except re.error as error:
+        raise BadValue(
+            f"{text!r} is not a regular expression: {error}", hint="gitcp find -h"
+        ) from None
 
 
 class Hit(Value):

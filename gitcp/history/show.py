@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gitcp import adapters, regular
+from gitcp.adapters import generic
 from gitcp.adapters.base import Message
 from gitcp.conversation import segments
 from gitcp.errors import ConversationUnreadable, RevisionNotFound
@@ -26,6 +27,9 @@ from gitcp.model import (
 from gitcp.saving.conversation import lines, stored
 from gitcp.store import METADATA, Store
 from gitcp.worktree import convert, paths
+
+SPOKEN = {"user": "user", "summary": "user", "assistant": "assistant"}
+"""The role that a model knows, by the role of a message."""
 
 TAIL = 1 << 20
 """Bytes at the end of a conversation in which the last messages are searched."""
@@ -111,6 +115,18 @@ def messages(store: Store, conversation: Conversation, name: str = MAIN) -> Iter
     """Yield the messages of a stream, in order."""
     adapter = adapters.for_format(conversation.format)
     return adapter.messages(lines(store, stored(store, conversation, name)))
+
+
+def spoken(store: Store, conversation: Conversation) -> Iterator[dict[str, Any]]:
+    """Yield what was said, as messages with `role` and `content` that a model takes. Messages that
+    a program saved are as it gave them.
+    """
+    if adapters.for_format(conversation.format).NAME == generic.NAME:
+        yield from generic.entries(lines(store, stored(store, conversation, MAIN)))
+        return
+    for message in messages(store, conversation):
+        if message.tool is None and message.role in SPOKEN:
+            yield {"role": SPOKEN[message.role], "content": message.text}
 
 
 def last_messages(store: Store, conversation: Conversation, most: int) -> list[Message]:

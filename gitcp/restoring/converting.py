@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4, uuid5
 
-from gitcp import adapters
+from gitcp import adapters, wire
 from gitcp.adapters import conversion
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import SPACE, Target, parse_time
@@ -53,6 +53,15 @@ class Converted(Value):
     messages: int
     omitted: Mapping[str, int]
     record: ConversionRecord
+
+    def to_json(self) -> wire.Json:
+        """Return the fields that `gitcp export --as AGENT --json` prints of the conversion."""
+        return {
+            "from": {"agent": self.source.name, "session_id": self.source.session_id},
+            "to": {"agent": self.agent.name, "session_id": self.agent.session_id},
+            "messages": self.messages,
+            "omitted": dict(self.omitted),
+        }
 
 
 def plan(store: Store, checkpoint: Checkpoint, agent: str, cwd: Path) -> Handover:

@@ -124,6 +124,20 @@ def plan(
     return choose(tuple(_points(store, session)), differs)
 
 
+def required(
+    store: Store, session: str, cwd: Path, limits: Limits, *, mine: bool = False
+) -> RollbackChoice:
+    """Return the checkpoint to roll back to, as `plan` does. Raises Refused if there is none."""
+    choice = plan(store, session, cwd, limits, mine=mine)
+    if choice is None:
+        raise Refused(
+            f"no earlier checkpoint of session {session} differs from the files here: nothing was "
+            "changed",
+            hint="gitcp log --all",
+        )
+    return choice
+
+
 def _files(snapshot: Snapshot) -> tuple[object, ...]:
     """Return what a restore of the files depends on."""
     return (

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
-from gitcp import progress
+from gitcp import progress, wire
 from gitcp.errors import SecretsFound, StoreDamaged
 from gitcp.git import promised, trees
 from gitcp.git.trees import TreeEntry
@@ -56,6 +56,18 @@ class Finding(Value):
     path: bytes
     line: int
     checkpoint: CheckpointId | None
+
+    def to_json(self) -> wire.Json:
+        """Return the fields that `gitcp push --scan --json` prints."""
+        return {
+            "id": self.id,
+            "rule": self.rule,
+            "excerpt": self.excerpt,
+            "place": self.place,
+            "path": wire.encode_path(self.path) if self.path else None,
+            "line": self.line,
+            "checkpoint": str(self.checkpoint) if self.checkpoint else None,
+        }
 
 
 class Sieve(Value):

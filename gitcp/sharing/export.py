@@ -7,8 +7,11 @@ as Markdown, or as an ATIF trajectory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from gitcp import wire
@@ -16,13 +19,13 @@ from gitcp.adapters.base import Message
 from gitcp.errors import RevisionNotFound
 from gitcp.git import bundle, refs
 from gitcp.history import show, tokens
-from gitcp.model import MAIN, Checkpoint, Conversation, Oid
+from gitcp.model import MAIN, Checkpoint, CheckpointId, Conversation, Oid
 from gitcp.restoring import converting
 from gitcp.restoring.converting import Converted
 from gitcp.restoring.restore_notice import handoff_lines
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
-from gitcp.sharing import filtered, markdown, redact, trajectory
+from gitcp.sharing import filtered, markdown, output_file, redact, trajectory
 from gitcp.store import Store
 from gitcp.value import Value
 
@@ -41,6 +44,14 @@ class Format(StrEnum):
     TRANSCRIPT = "transcript"
     MARKDOWN = "markdown"
     ATIF = "atif"
+
+
+ENDINGS = {
+    ".bundle": Format.BUNDLE,
+    ".json": Format.JSON,
+    ".jsonl": Format.TRANSCRIPT,
+    ".md": Format.MARKDOWN,
+}
 
 
 class ExportRequest(Value):
@@ -67,6 +78,72 @@ class Exported(Value):
     checkpoints: int
     redacted: tuple[Finding, ...]
     converted: Converted | None = None
+
+
+class ExportedFile(Value):
+    """A file that was written: its size, its SHA-256, the checkpoints and the number of replaced
+    secrets in it, and the conversion for another agent.
+    """
+
+    checkpoint: CheckpointId
+    format: Format
+    path: Path
+    bytes: int
+    sha256: str
+    checkpoints: int
+    redacted: int
+    converted: Converted | None = None
+
+    def to_json(self) -> wire.Json:
+        """Return the fields that `gitcp export -o FILE --json` prints."""
+        return {
+            "checkpoint": str(self.checkpoint),
+            "format": self.format.value,
+            "path": wire.encode_path(os.fsencode(self.path)),
+            "bytes": self.bytes,
+            "sha256": self.sha256,
+            "checkpoints": self.checkpoints,
+            "redacted": self.redacted,
+            "converted": self.converted.to_json() if self.converted else None,
+        }
+
+
+class _Counted:
+    """Chunks, with their size and hash once they were read."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self.bytes = 0
+        self.hash = sha256()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self.bytes += len(chunk)
+            self.hash.update(chunk)
+            yield chunk
+
+
+def format_of(path: Path) -> Format | None:
+    """Return the format that the ending of a file's name means, None if it means none."""
+    return ENDINGS.get(path.suffix.lower())
+
+
+def write(request: ExportRequest, made: Exported, path: Path, *, force: bool) -> ExportedFile:
+    """Write what was exported to a file, whole or not at all. Raises Refused if it exists, unless
+    `force`.
+    """
+    chunks = _Counted(made.chunks())
+    output_file.write(path, chunks, force=force)
+    return ExportedFile(
+        checkpoint=request.checkpoint.id,
+        format=request.format,
+        path=path,
+        bytes=chunks.bytes,
+        sha256=chunks.hash.hexdigest(),
+        checkpoints=made.checkpoints,
+        redacted=len({finding.id for finding in made.redacted}),
+        converted=made.converted,
+    )
 
 
 def export(store: Store, request: ExportRequest, fields: wire.Json) -> Exported:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
+from gitcp import wire
 from gitcp.errors import GitcpError, GitFailed, RevisionNotFound, StoreBusy, StoreDamaged
 from gitcp.git import partial_clone, remote, trees
 from gitcp.git.objects import Objects
@@ -44,6 +45,29 @@ class Fetched(Value):
     checkpoints: int = 0
     refused: str = ""
     entry: CatalogueEntry | None = None
+
+    def to_json(self) -> wire.Json:
+        """Return the fields that `gitcp fetch --json` prints, but for `remote` and `files`."""
+        return {
+            "session": self.session,
+            "commit": self.tip,
+            "state": self.state.value if self.state else None,
+            "checkpoints": self.checkpoints,
+            "refused": self.refused or None,
+            "time": (self.entry and self.entry.time) or None,
+            "agent": (self.entry and self.entry.agent) or None,
+            "title": (self.entry and self.entry.title) or None,
+        }
+
+
+def require_accepted(sessions: tuple[Fetched, ...]) -> None:
+    """Raise StoreDamaged if nothing of what a remote sent was intact."""
+    refused = [one for one in sessions if one.refused]
+    if refused and len(refused) == len(sessions):
+        raise StoreDamaged(
+            f"nothing was fetched. {refused[0].session}: {refused[0].refused}",
+            hint="gitcp fetch --list",
+        )
 
 
 def listing(store: Store, source: Remote) -> tuple[Fetched, ...]:

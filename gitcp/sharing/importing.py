@@ -27,7 +27,7 @@ from gitcp.adapters import conversion, generic
 from gitcp.adapters.base import Found, Running, place_parts
 from gitcp.adapters.conversion import Target
 from gitcp.dialogue import Dialogue
-from gitcp.errors import BadValue, GitcpError, RevisionNotFound, StoreBusy
+from gitcp.errors import BadValue, GitcpError, RevisionNotFound, StoreBusy, StoreDamaged
 from gitcp.git import bundle, refs
 from gitcp.model import (
     MAIN,
@@ -337,6 +337,23 @@ class Imported(Value):
     tip: Oid
     checkpoints: int
     refused: str = ""
+
+    def to_json(self) -> wire.Json:
+        """Return the fields that `gitcp import FILE --json` prints."""
+        return {
+            "revision": self.revision,
+            "session": self.session,
+            "commit": self.tip,
+            "checkpoints": self.checkpoints,
+            "refused": self.refused or None,
+        }
+
+
+def require_accepted(imports: tuple[Imported, ...]) -> None:
+    """Raise StoreDamaged if nothing of a file was intact."""
+    refused = [one for one in imports if one.refused]
+    if refused and len(refused) == len(imports):
+        raise StoreDamaged(f"nothing was imported. {refused[0].session}: {refused[0].refused}")
 
 
 def import_file(store: Store, request: ImportRequest) -> tuple[Imported, ...]:

@@ -6,17 +6,19 @@ Diverged sessions are never merged or overwritten.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 
-from gitcp.errors import Refused, RevisionNotFound
+from gitcp import wire
+from gitcp.errors import GitcpError, Refused, RevisionNotFound
 from gitcp.git import refs
 from gitcp.git.remote import RemoteUpdate
 from gitcp.model import CheckpointId, Oid
 from gitcp.secrets import checkpoint_scan, known_secrets
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
 from gitcp.secrets.known_secrets import Haves
-from gitcp.sharing import filtered, redact, remote_haves, remote_refs
+from gitcp.sharing import filtered, host_checks, redact, remote_haves, remote_refs
 from gitcp.sharing.delivery import Delivery, Pace, within_rate
 from gitcp.sharing.remote_haves import Asked
 from gitcp.sharing.remote_refs import RemoteRefs
@@ -26,6 +28,10 @@ from gitcp.store import Store
 from gitcp.value import EMPTY, Value
 
 NOTHING = "nothing was sent"
+
+
+MOVED = "stale info"
+"""What git says of a ref that somebody else has moved."""
 
 
 class RefState(StrEnum):
@@ -51,6 +57,15 @@ class RefUpdate(Value):
     new: Oid
     old: Oid | None
     checkpoints: int = 0
+
+    def to_json(self) -> wire.Json:
+        """Return the fields that `gitcp push --json` prints of an item, but for `sent`."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "state": self.state.value,
+            "checkpoints": self.checkpoints,
+        }
 
 
 class PushPlan(Value):
@@ -84,12 +99,29 @@ class PushPlan(Value):
 
 class PushReport(Value):
     """The refs that were sent, those that the remote rejected, with its reason, and why the
-    remote's catalogue was not updated ("" if it was).
+    remote's catalogue was not updated ("" if it was). `plan` is what was carried out.
     """
 
+    plan: PushPlan
     sent: tuple[RefUpdate, ...]
     refused: tuple[tuple[RefUpdate, str], ...]
     catalogue: str = ""
+
+    def to_json(self) -> wire.Json:
+        """Return the fields that `gitcp push --json` prints."""
+        plan = self.plan
+        return {
+            "remote": plan.remote.name,
+            "items": [{**item.to_json(), "sent": item in self.sent} for item in plan.items],
+            "catalogue": self.catalogue or None,
+            "refused": [
+                {"name": item.name, "kind": item.kind, "reason": why} for item, why in self.refused
+            ],
+            "redacted": [finding.to_json() for finding in plan.redacted],
+            "findings": [finding.to_json() for finding in plan.findings],
+            "known": [finding.to_json() for finding in plan.known],
+            "filtered": [wire.encode_path(path) for path in sorted(plan.filtered)],
+        }
 
 
 def plan(
@@ -275,7 +307,24 @@ def _push(store: Store, agreed: PushPlan, pace: Pace) -> PushReport:
     sent = tuple(item for item in agreed.sending if item.ref not in refused)
     track(store, agreed.remote, sent)
     rejected = tuple((i, refused[i.ref]) for i in agreed.sending if i.ref in refused)
-    return PushReport(sent, rejected, delivered.catalogue)
+    return PushReport(agreed, sent, rejected, delivered.catalogue)
+
+
+def require_accepted(report: PushReport) -> None:
+    """Raise GitcpError if the remote took nothing of what was sent."""
+    if report.refused and not report.sent:
+        item, why = report.refused[0]
+        raise GitcpError(f"the remote refused {item.name}: {why}", hint=_next_command(why))
+
+
+def _next_command(why: str) -> str:
+    """Return what to do about a remote's reason."""
+    if MOVED in why:
+        return "gitcp fetch"
+    if host_checks.CHECKED not in why:
+        return "if it takes only branches and tags: gitcp remote NAME --as-branches"
+    path = host_checks.path_in(why)
+    return f"gitcp purge --path {shlex.quote(path)} --dry-run" if path else "gitcp purge -h"
 
 
 def require_clean(agreed: PushPlan) -> None:

@@ -24,6 +24,8 @@ NEEDED: dict[str, Any] = {
     "name": "n",
     "revision": "work@1",
     "path": "a.txt",
+    "file": "out.bundle",
+    "text": "one",
     "label": "l",
     "do": lambda: 1,
     "agreed": None,
@@ -120,7 +122,7 @@ def test_the_ones_that_were_met(programs: dict[type, Any]) -> None:
             lambda: checkpoints.log(limit=-1),
             "pass 0 or more, or None",
         ),
-        "limit is '3': nothing was changed": (
+        "limit is '3': nothing was read": (
             lambda: checkpoints.log(limit="3"),
             "pass int or None",
         ),

@@ -40,6 +40,17 @@ def go_back(checkpoints: gitcp.Checkpoints) -> gitcp.Report:
     return checkpoints.undo()
 
 
+def look(checkpoints: gitcp.Checkpoints) -> None:
+    """Search, explain, and continue elsewhere."""
+    for hit in checkpoints.find("text", where=["files"]):
+        assert_type(hit, gitcp.Hit)
+    assert_type(checkpoints.why("a.txt", 3), gitcp.LineOrigin)
+    assert_type(checkpoints.why("a.txt"), gitcp.PathHistory)
+    assert_type(checkpoints.messages(), list[dict[str, Any]])
+    assert_type(checkpoints.push(sessions="s"), gitcp.PushReport)
+    checkpoints.restore(at="yesterday", to=Path("elsewhere"))
+
+
 def resume(checkpoints: gitcp.Checkpoints) -> int:
     """Continue a batch at its position."""
     session = checkpoints.session("nightly")

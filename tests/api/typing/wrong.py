@@ -12,7 +12,7 @@ def save_and_look(directory: Path) -> None:
     checkpoints.save("first", tags=1)  # wrong
     checkpoints.save("first", facts=["a"])  # wrong
     checkpoints.log(limit="10")  # wrong
-    checkpoints.diff("@", paths=["a"])  # wrong
+    checkpoints.diff("@", path=["a"])  # wrong
     checkpoints.restore("@", agreed="plan")  # wrong
     checkpoints.restore("@", paths=[1])  # wrong
     checkpoints.restroe("@")  # wrong
