@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from gitcp.restoring.restore import Report, RestorePlan
     from gitcp.restoring.revert import RevertPlan
     from gitcp.retention import Policy
+    from gitcp.running.compensate import Outcome
     from gitcp.running.steps import PlannedStep, StepPlan
     from gitcp.running.transaction import Failure
     from gitcp.saving.save import Saved
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from gitcp.sharing.fetch import Fetched
     from gitcp.sharing.importing import Imported
     from gitcp.sharing.push import PushReport
+    from gitcp.state.effects import Effect
     from gitcp.state.note import PendingNote
     from gitcp.store import Store, Summary
 
@@ -79,6 +81,7 @@ __all__ = [
     "Checkpoints",
     "ConversationUnreadable",
     "DiskFull",
+    "Effect",
     "ExportedFile",
     "Failure",
     "Fetched",
@@ -100,6 +103,7 @@ __all__ = [
     "Note",
     "OtherSession",
     "OthersAffected",
+    "Outcome",
     "PathHistory",
     "PendingNote",
     "PlannedStep",
@@ -143,6 +147,7 @@ _PUBLIC = {
     "Checkpoints": "gitcp.api.checkpoints",
     "ConversationUnreadable": "gitcp.errors",
     "DiskFull": "gitcp.errors",
+    "Effect": "gitcp.state.effects",
     "ExportedFile": "gitcp.sharing.export",
     "Failure": "gitcp.running.transaction",
     "Fetched": "gitcp.sharing.fetch",
@@ -164,6 +169,7 @@ _PUBLIC = {
     "Note": "gitcp.model",
     "OtherSession": "gitcp.restoring.others",
     "OthersAffected": "gitcp.errors",
+    "Outcome": "gitcp.running.compensate",
     "PathHistory": "gitcp.history.why",
     "PendingNote": "gitcp.state.note",
     "PlannedStep": "gitcp.running.steps",

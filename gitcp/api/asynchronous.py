@@ -13,7 +13,8 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 from gitcp.api.checked import require
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.api.opened import Files, OnePath, SaveOptions
-from gitcp.api.session import Named, Session
+from gitcp.api.session import Compensate, Named, Session, StepOptions
+from gitcp.api.step import Encode
 from gitcp.api.transaction import TransactionBlock
 from gitcp.history.why import LineOrigin, PathHistory
 from gitcp.model import Checkpoint
@@ -101,6 +102,8 @@ class AsyncCheckpoints:
 
     sessions = _in_thread(Checkpoints.sessions)
     check = _in_thread(Checkpoints.check)
+    effects = _in_thread(Checkpoints.effects)
+    compensate = _in_thread(Checkpoints.compensate)
     push = _in_thread(Checkpoints.push)
     fetch = _in_thread(Checkpoints.fetch)
     export = _in_thread(Checkpoints.export)
@@ -186,7 +189,13 @@ class AsyncSession:
 
     @overload
     async def step(
-        self, name: str, do: None = None, *, key: str = "", inputs: object = None
+        self,
+        name: str,
+        do: None = None,
+        *,
+        key: str = "",
+        inputs: object = None,
+        decode: Encode | None = None,
     ) -> Any: ...
 
     @overload
@@ -199,6 +208,9 @@ class AsyncSession:
         inputs: object = None,
         depends: Named = (),
         files: Files = (),
+        compensate: Compensate = None,
+        encode: Encode | None = None,
+        decode: Encode | None = None,
     ) -> T: ...
 
     async def step(
@@ -210,6 +222,9 @@ class AsyncSession:
         inputs: object = None,
         depends: Named = (),
         files: Files = (),
+        compensate: Compensate = None,
+        encode: Encode | None = None,
+        decode: Encode | None = None,
     ) -> T | Any:
         """See Session.step; `do` is a coroutine function, and runs in the caller's task.
 
@@ -217,18 +232,18 @@ class AsyncSession:
         result is recorded before the cancellation goes on.
         """
         require("do", do, Callable[..., Any] | None, "nothing was run")
-        call = await asyncio.to_thread(
-            self.blocking._call, name, key, inputs, depends, files, only_recorded=do is None
-        )
+        options = StepOptions(key, inputs, depends, files, compensate, encode, decode)
+        call = await asyncio.to_thread(self.blocking._call, name, options, only_read=do is None)
         if do is None:
             return await asyncio.to_thread(call.recorded_value)
         result = await asyncio.to_thread(call.recorded)
         if result is None:
+            call.check_type(do)
             with call.running() as running:
                 async with _only(await asyncio.to_thread(call.lock_path)):
                     result = await asyncio.to_thread(call.recorded)
                     if result is None:
-                        running.used.update(await asyncio.to_thread(call.named))
+                        await asyncio.to_thread(call.prepare, running)
                         value = await do()
                         result = await _completed(asyncio.to_thread(call.record, value, running))
         return call.value(result)

@@ -6,17 +6,21 @@ from datetime import timedelta
 from pathlib import Path
 
 from gitcp.api.checked import checked
-from gitcp.api.opened import Opened, Paths, stored_paths
+from gitcp.api.opened import Opened, Paths, Texts, stored_paths, texts_of
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.lifecycle import fork, prune
 from gitcp.lifecycle.prune import PruneRequest
-from gitcp.restoring import restore, revert, rollback
+from gitcp.restoring import restore, revert, rollback, trust
 from gitcp.restoring.planned import RestorePlan, RollbackChoice
 from gitcp.restoring.request import RestoreRequest
 from gitcp.restoring.restore import Report
 from gitcp.retention import Policy
+from gitcp.running import steps
+from gitcp.running.compensate import LIMIT, Outcome, chosen
 from gitcp.saving import session as session_op
+from gitcp.state import effects as recorded
 from gitcp.state import settings, trash
+from gitcp.state.effects import Effect
 from gitcp.store import Store
 from gitcp.value import replace
 from gitcp.worktree.paths import display
@@ -118,6 +122,52 @@ class Moves(Opened):
         choice = rollback.required(store, name, self.path, limits, mine=mine)
         target = store.read(choice.point.commit)
         return self.request(store, target, mine=mine, whole_tree=whole_tree), choice
+
+    @checked("nothing was run")
+    def effects(
+        self, revision: str | None = None, *, session: str | None = None
+    ) -> tuple[Effect, ...]:
+        """Return the effects outside of the files that were recorded after a checkpoint, or in all
+        of the session, newest first: `command` undoes one, and `outcome` is None if it has not run.
+        """
+        store = self.store()
+        return self._effects(store, revision, session)[1]
+
+    def _effects(
+        self, store: Store, revision: str | None, session: str | None
+    ) -> tuple[str | None, tuple[Effect, ...]]:
+        target = self._read(store, revision, session) if revision is not None else None
+        name = target.id.session if target else session_op.current(store, session)
+        return name, recorded.after(store, target, name) if name else ()
+
+    @checked("nothing was run")
+    def compensate(
+        self,
+        revision: str | None = None,
+        *,
+        session: str | None = None,
+        keys: Texts = (),
+        limit: float = LIMIT,
+    ) -> tuple[Outcome, ...]:
+        """Run the compensations that were recorded after a checkpoint, or in all of the session,
+        and have not run; newest first. `keys` runs only these.
+
+        Each runs at most once, and a command is killed after `limit` seconds. The files stay as
+        they are, and a step whose effect was undone runs again. Raises RevisionNotFound for an
+        unknown key, Refused for one that has run, and NotTrusted for a checkpoint of another
+        repository.
+        """
+        store = self.store()
+        name, known = self._effects(store, revision, session)
+        if revision is not None:
+            trust.admit(store, self._read(store, revision, session), trusted=False)
+        wanted = texts_of("keys", keys)
+        open_ones = [effect for effect in known if effect.outcome is None]
+        outcomes = []
+        for effect in chosen(known, wanted) if wanted else open_ones:
+            steps.outdate(store, effect.id.session, effect)
+            outcomes.append(steps.undo_recorded(store, name or "", effect, limit=limit))
+        return tuple(outcomes)
 
     @checked("nothing was changed")
     def plan_prune(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, NamedTuple, Self, TypeVar, Unpack, get_type_hints, overload
 
 from gitcp.api.checked import checked, require
 from gitcp.api.opened import Files, Opened, SaveOptions, inside, numbered, with_housekeeping
-from gitcp.api.step import StepCall
+from gitcp.api.step import Encode, StepCall
 from gitcp.model import Checkpoint, CheckpointId, StepName, Trigger
 from gitcp.restoring import restore
 from gitcp.restoring.restore import Report
+from gitcp.running.compensate import function_name
 from gitcp.running.steps import StepCache, StepPlan, StepRequest, invalidate, plan_session
 from gitcp.saving import position
 from gitcp.saving.save import Saved
@@ -24,6 +25,22 @@ T = TypeVar("T")
 
 Named = str | Iterable[str | tuple[str, str]]
 """Steps: a name, or several, each a name or a name with its key."""
+
+
+Compensate = str | Callable[..., object] | None
+"""What undoes the effect of a step: a shell command, or a function that is found by its name."""
+
+
+class StepOptions(NamedTuple):
+    """The options of Session.step."""
+
+    key: str
+    inputs: object
+    depends: Named
+    files: Files
+    compensate: Compensate
+    encode: Encode | None
+    decode: Encode | None
 
 
 class Session:
@@ -138,7 +155,15 @@ class Session:
     # ------------------------------------------------------------ steps
 
     @overload
-    def step(self, name: str, do: None = None, *, key: str = "", inputs: object = None) -> Any: ...
+    def step(
+        self,
+        name: str,
+        do: None = None,
+        *,
+        key: str = "",
+        inputs: object = None,
+        decode: Encode | None = None,
+    ) -> Any: ...
 
     @overload
     def step(
@@ -150,6 +175,9 @@ class Session:
         inputs: object = None,
         depends: Named = (),
         files: Files = (),
+        compensate: Compensate = None,
+        encode: Encode | None = None,
+        decode: Encode | None = None,
     ) -> T: ...
 
     def step(
@@ -161,6 +189,9 @@ class Session:
         inputs: object = None,
         depends: Named = (),
         files: Files = (),
+        compensate: Compensate = None,
+        encode: Encode | None = None,
+        decode: Encode | None = None,
     ) -> T | Any:
         """Return the result of a step: the recorded one if it is current, else that of `do`, which
         is recorded.
@@ -176,35 +207,43 @@ class Session:
         After a crash before it is recorded, it runs again. Without `do`, only a current result is
         returned. Raises RevisionNotFound if there is none; Refused if a step in `depends` has to
         run first; BadValue if a result or input is not JSON, or a file was not written.
+
+        `compensate` undoes the step's effect outside of the files: a shell command, or a function
+        of a module, which gets the key and the result (None if the step did not end). It is
+        recorded before `do` runs. Before the step runs again, it runs once, and before it those of
+        the steps that depend on it, newest first; they run again, too.
+
+        `encode` makes a JSON value of what `do` returns, `decode` makes the result of that. A
+        function whose annotation says that it returns what is no JSON is not run without `encode`.
+        If its value turns out to be none, the step counts as done and raises BadValue, and Refused
+        from then on, until it is invalidated.
         """
         require("do", do, Callable[..., Any] | None, "nothing was run")
-        call = self._call(name, key, inputs, depends, files, only_recorded=do is None)
+        options = StepOptions(key, inputs, depends, files, compensate, encode, decode)
+        call = self._call(name, options, only_read=do is None)
         return call.recorded_value() if do is None else call.run(do)
 
-    @checked("nothing was run")
-    def _call(
-        self,
-        name: str,
-        key: str,
-        inputs: object,
-        depends: Named,
-        files: Files,
-        *,
-        only_recorded: bool,
-    ) -> StepCall:
-        step = StepName(name, key)
+    def _call(self, name: str, given: StepOptions, *, only_read: bool) -> StepCall:
+        hints = get_type_hints(StepOptions)
+        for option, value in zip(given._fields, given, strict=True):
+            require(option, value, hints[option], "nothing was run")
+        require("name", name, str, "nothing was run")
+        step = StepName(name, given.key)
         request = StepRequest(
             step,
-            inputs=steps.inputs_checksum(step, inputs),
-            depends=_step_names(depends),
-            files=inside(self.opened, files),
-            any_inputs=only_recorded and inputs is None,
+            inputs=steps.inputs_checksum(step, given.inputs),
+            depends=_step_names(given.depends),
+            files=inside(self.opened, given.files),
+            any_inputs=only_read and given.inputs is None,
+            compensate=_command(given.compensate),
         )
-        return StepCall(self.opened, self.name, request, self._known)
+        coding = given.encode, given.decode
+        return StepCall(self.opened, self.name, request, self._known, coding)
 
     @checked("nothing was changed")
     def plan(self, inputs: Mapping[str | tuple[str, str], object] = EMPTY) -> StepPlan:
-        """Return which recorded steps would run again, and why. Writes nothing.
+        """Return which recorded steps would run again, and why, and what would be undone first.
+        Writes nothing.
 
         `inputs` are those that the program will pass, by name or (name, key); without them, inputs
         count as unchanged. Raises BadValue for inputs that are not JSON.
@@ -222,6 +261,11 @@ class Session:
         """
         store = self.opened.store()
         return with_housekeeping(store, invalidate(store, self.name, name, key, self._known))
+
+
+def _command(compensate: Compensate) -> str:
+    """Return a compensation as it is recorded."""
+    return function_name(compensate) if callable(compensate) else compensate or ""
 
 
 def _step_name(name: str | tuple[str, str]) -> StepName:

@@ -9,38 +9,83 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from inspect import isabstract
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from gitcp.api.opened import Opened, with_housekeeping
-from gitcp.errors import BadValue, RevisionNotFound
+from gitcp.errors import BadValue, Refused, RevisionNotFound
 from gitcp.model import StepName
-from gitcp.running.steps import StepCache, StepRequest, StepVerdict, check, checksums, record
+from gitcp.running.compensate import LIMIT
+from gitcp.running.steps import (
+    StepCache,
+    StepRequest,
+    StepVerdict,
+    announce,
+    check,
+    checksums,
+    record,
+    undo,
+)
 from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import settings, steps
 from gitcp.state.steps import StepResult, only, place
 
+SCALARS = (str, int, float, bool, NoneType)
+"""What JSON has, but for lists and dicts; of these, not their subclasses."""
+
+Encode = Callable[[Any], Any]
+"""Returns the JSON value for a result, or the result for a JSON value."""
+
 
 class StepCall:
-    """A call of a step of the session with this name. `known` is what the session has read."""
+    """A call of a step of the session with this name. `known` is what the session has read,
+    `coding` are the functions that make a JSON value of its result, and the result of that.
+    """
 
     def __init__(
-        self, opened: Opened, session: str, request: StepRequest, known: StepCache
+        self,
+        opened: Opened,
+        session: str,
+        request: StepRequest,
+        known: StepCache,
+        coding: tuple[Encode | None, Encode | None] = (None, None),
     ) -> None:
         self._opened, self._session, self._known = opened, session, known
         self._request = request
+        self._encode, self._decode = coding
 
     def run(self, do: Callable[[], Any]) -> Any:
         """Return the step's value: the recorded one if it is current, else that of `do`."""
         result = self.recorded()
         if result is None:
+            self.check_type(do)
             with self.running() as running, only(self._opened.store(), self._session, self._place):
                 result = self.recorded()
                 if result is None:
-                    running.used.update(self.named())
+                    self.prepare(running)
                     result = self.record(do(), running)
         return self.value(result)
+
+    def check_type(self, do: Callable[..., Any]) -> None:
+        """Raise BadValue if a function says that it returns what cannot be stored."""
+        if self._encode is None and (unfit := unfit_return(do)):
+            raise BadValue(
+                f"step {str(self._request.step)!r} returns {unfit}, which is not a JSON value: "
+                "nothing was run",
+                hint=steps.STORABLE,
+            )
+
+    def prepare(self, running: RunningStep) -> None:
+        """Undo what the last run did outside of the files, record what undoes this one, and what it
+        depends on. The caller holds the lock.
+        """
+        store, name, request = self._opened.store(), self._session, self._request
+        undo(store, name, request, self._known, limit=LIMIT)
+        announce(store, name, request, self._known)
+        running.used.update(self.named())
 
     def recorded_value(self) -> Any:
         """Return the recorded value. Raises RevisionNotFound if the step has to run."""
@@ -92,8 +137,14 @@ class StepCall:
         return checksums(store, self._session, self._request.depends, self._known)
 
     def record(self, value: Any, running: RunningStep) -> StepResult:
-        """Save what the step returned, with its files. Raises BadValue if it is not JSON."""
-        encoded = steps.encode(self._request.step, value)
+        """Save what the step returned, with its files. Raises BadValue if it is not JSON; then it
+        is recorded that the step was done, so that it is not done again.
+        """
+        refused = None
+        try:
+            encoded = steps.encode(self._request.step, self._encoded(value))
+        except BadValue as error:
+            refused, encoded = error, StepResult(self._request.step, b"null", kept=False)
         store = self._opened.store()
         result = record(store, self._request, encoded, running.used, self._known)
         saving = save.SaveRequest(
@@ -106,14 +157,35 @@ class StepCall:
             watched=True,
         )
         with_housekeeping(store, save.save(store, saving))
+        if refused is not None:
+            raise refused
         return result
+
+    def _encoded(self, value: Any) -> Any:
+        if self._encode is None:
+            return value
+        try:
+            return self._encode(value)
+        except Exception as error:
+            raise BadValue(
+                f"encode of step {str(self._request.step)!r} raised {error!r}: the step was done, "
+                "but its result is not kept",
+                hint=f"session.invalidate({self._request.step.name!r}) lets it run again",
+            ) from error
 
     def value(self, result: StepResult) -> Any:
         """Return the value of a result. The step that runs around this one depends on it."""
         outer = _outer.get()
         if outer is not None and outer.session == (self._opened.root, self._session):
             outer.used[self._request.step] = result.checksum
-        return steps.decode(result)
+        if not result.kept:
+            raise Refused(
+                f"step {str(result.step)!r} was done, and its result was not kept: it is not done "
+                "again",
+                hint=f"session.invalidate({result.step.name!r}) lets it run again",
+            )
+        value = steps.decode(result)
+        return value if self._decode is None else self._decode(value)
 
     def lock_path(self) -> Path:
         """Return the file that whoever runs the step has locked (gitcp.state.steps.lock_now)."""
@@ -122,6 +194,33 @@ class StepCall:
     @property
     def _place(self) -> str:
         return place(self._request.step)
+
+
+def unfit_return(do: Callable[..., Any]) -> str | None:
+    """Return the type that a function's annotation says it returns, if no value of it is JSON; None
+    if one may be, or nothing is said.
+    """
+    try:
+        hint = get_type_hints(do).get("return", Any)
+    except (TypeError, NameError, AttributeError):  # no function, or a name that is not there
+        return None
+    return None if _is_storable(hint) else getattr(hint, "__name__", str(hint))
+
+
+def _is_storable(hint: Any) -> bool:
+    """Return whether a value of this type may be JSON, as far as the type says."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(map(_is_storable, inner))
+    if origin in (list, tuple):
+        return all(_is_storable(each) for each in inner if each is not Ellipsis)
+    if origin is dict:
+        return inner[0] in (str, Any) and _is_storable(inner[1])
+    kind = hint if origin is None else origin
+    if not isinstance(kind, type) or isabstract(kind):
+        return True
+    is_open = kind in (Any, object) or getattr(kind, "_is_protocol", False)
+    return is_open or kind in SCALARS or issubclass(kind, list | tuple | dict)
 
 
 class RunningStep(NamedTuple):

@@ -20,10 +20,11 @@ from gitcp.cli.options import (
     session_option,
     trust_option,
 )
-from gitcp.errors import BadValue, Refused, RevisionNotFound
+from gitcp.errors import BadValue, Refused
 from gitcp.restoring import trust
 from gitcp.running import compensate as op
 from gitcp.running.compensate import LIMIT
+from gitcp.running.steps import outdate
 from gitcp.state import effects as recorded
 from gitcp.state.effects import DONE, Effect
 from gitcp.value import Value
@@ -91,6 +92,8 @@ def _run(
     context: Context, recorded_effects: tuple[Effect, ...], session: str, given: Options
 ) -> Iterator[Effect]:
     for effect in _chosen(context, recorded_effects, given):
+        op.require_command(effect)
+        outdate(context.store, session, effect)
         outcome = op.compensate(context.store, effect, session, limit=given.limit)
         if not given.as_json:
             effects.tell(context.output.line, outcome.effect)
@@ -105,19 +108,7 @@ def _chosen(
     """Yield the confirmed compensations. Raises Refused for one that has already run."""
     open_ones = [effect for effect in recorded_effects if effect.outcome is None]
     if given.keys:
-        by_key = {effect.key: effect for effect in recorded_effects}
-        for key in given.keys:
-            if key not in by_key:
-                raise RevisionNotFound(
-                    f"no compensation {key} in this session: nothing was run",
-                    hint="gitcp run --compensations -l",
-                )
-            if by_key[key].outcome is not None:
-                raise Refused(
-                    f"compensation {key} has already run: nothing was run",
-                    hint="gitcp run --compensations -l",
-                )
-        yield from (by_key[key] for key in dict.fromkeys(given.keys))
+        yield from op.chosen(recorded_effects, given.keys)
         return
     for effect in open_ones:
         effects.tell(context.output.say, effect)

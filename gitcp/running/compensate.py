@@ -13,12 +13,21 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from gitcp.errors import GitcpError, StoreBusy
-from gitcp.git.fsync import create, make_own_directory, open_shared, replace_file
+from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound, StoreBusy
+from gitcp.git.fsync import (
+    create,
+    make_own_directory,
+    open_shared,
+    replace_file,
+    sync_directory,
+)
 from gitcp.model import Note, Run
 from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
@@ -48,14 +57,62 @@ class Outcome(Value):
     run: Run | None = None
 
 
-def compensate(store: Store, effect: Effect, session: str, *, limit: float = LIMIT) -> Outcome:
+FUNCTION = "python:"
+"""Begins a compensation that is a function of a program: `python:MODULE:NAME`."""
+
+Undo = Callable[[Callable[..., object]], object]
+"""Calls the function of a compensation with what it takes."""
+
+
+def function_name(function: Callable[..., object]) -> str:
+    """Return how a function is recorded: by its name, so that it is found again. Raises BadValue
+    for one that has none, as a lambda or one that is defined in another.
+    """
+    name = f"{function.__module__}:{getattr(function, '__qualname__', '')}"
+    if _function(f"{FUNCTION}{name}") is not function:
+        raise BadValue(
+            f"compensate is {name.replace(':', '.')}, which cannot be found again by its name: "
+            "nothing was run",
+            hint="pass a function of a module, or a shell command",
+        )
+    return f"{FUNCTION}{name}"
+
+
+def _function(command: str) -> Callable[..., object] | None:
+    """Return the function of a compensation; None if this program has none of that name."""
+    module, _, name = command.removeprefix(FUNCTION).partition(":")
+    try:
+        value: Any = import_module(module)
+        for part in name.split("."):
+            value = getattr(value, part)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    return value if callable(value) else None
+
+
+def compensate(
+    store: Store,
+    effect: Effect,
+    session: str,
+    *,
+    limit: float = LIMIT,
+    undo: Undo | None = None,
+) -> Outcome:
     """Run the compensation of an effect, and record its outcome in `session`.
+
+    A function is called by `undo`, in this process and without a limit. Raises Refused, with
+    nothing run, if it is not a function of this program.
 
     One that was started before is not run again: gitcp waits for it if it is still running, else
     its outcome is "unknown". After `limit` seconds it is killed with its child processes. Runs with
     `sh` in the root of the working tree, without input, with GITCP_COMPENSATION set to the key.
     Raises StoreBusy if another call's does not end in time.
     """
+    function = None
+    if effect.command.startswith(FUNCTION):
+        function = _function(effect.command)
+        if function is None or undo is None:
+            require_command(effect)
     directory = effects.directory(store, effect)
     try:
         make_own_directory(directory.parent)
@@ -66,7 +123,9 @@ def compensate(store: Store, effect: Effect, session: str, *, limit: float = LIM
     with _lock(directory, started + limit) as descriptor:
         previous = effects.ended(directory)
         started_before = directory.joinpath("begun").exists()
-        if not started_before:
+        if not started_before and function is not None and undo is not None:
+            _call(function, undo, directory)
+        elif not started_before:
             _spawn(store, effect, directory, descriptor, limit)
         outcome = previous or effects.ended(directory) or _write(directory, UNKNOWN)
     run = None
@@ -80,6 +139,23 @@ def compensate(store: Store, effect: Effect, session: str, *, limit: float = LIM
         )
     _record(store, session, effect, outcome, run)
     return Outcome(replace(effect, outcome=outcome), run)
+
+
+def _call(function: Callable[..., object], undo: Undo, directory: Path) -> None:
+    """Call a function as the shell runs a command: begun once, with its end recorded."""
+    make_own_directory(directory / "begun")
+    sync_directory(directory)
+    code, output = "0", b""
+    try:
+        undo(function)
+    except Exception as error:  # noqa: BLE001 -- whatever it raises is how it ended
+        code, output = (
+            "1",
+            "".join(traceback.format_exception_only(error)).encode("utf-8", "replace"),
+        )
+    with open(create(directory / "output"), "wb") as file:
+        file.write(output)
+    _write(directory, code)
 
 
 def _spawn(store: Store, effect: Effect, directory: Path, lock: int, limit: float) -> None:
@@ -128,6 +204,35 @@ def _record(store: Store, session: str, effect: Effect, outcome: str, run: Run |
         records=save.Records(run=run, compensated={effect.key: outcome}),
     )
     save.save(store, request)
+
+
+def require_command(effect: Effect) -> None:
+    """Raise Refused if an effect is undone by a function, which only its program has."""
+    if effect.command.startswith(FUNCTION):
+        raise Refused(
+            f"compensation {effect.key} is {effect.command}, a function of another program: "
+            "nothing was run",
+            hint="run the program, or call compensate() in it",
+        )
+
+
+def chosen(recorded: Sequence[Effect], keys: Sequence[str]) -> tuple[Effect, ...]:
+    """Return the effects with these keys. Raises RevisionNotFound for an unknown one, and Refused
+    for one whose compensation has run.
+    """
+    by_key = {effect.key: effect for effect in recorded}
+    for key in keys:
+        if key not in by_key:
+            raise RevisionNotFound(
+                f"no compensation {key} in this session: nothing was run",
+                hint="gitcp run --compensations -l",
+            )
+        if by_key[key].outcome is not None:
+            raise Refused(
+                f"compensation {key} has already run: nothing was run",
+                hint="gitcp run --compensations -l",
+            )
+    return tuple(by_key[key] for key in dict.fromkeys(keys))
 
 
 @contextmanager

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
 from gitcp import fingerprint
-from gitcp.errors import BadValue, Refused, RevisionNotFound
-from gitcp.model import Note, Oid, StepName
+from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound
+from gitcp.model import Note, Oid, StepName, Trigger
+from gitcp.running.compensate import Outcome, compensate
 from gitcp.saving import save
 from gitcp.saving.save import Records, Saved, SaveRequest
 from gitcp.saving.session import GIVEN, Choice
-from gitcp.state import settings
-from gitcp.state.steps import Results, StepResult
+from gitcp.state import effects, settings
+from gitcp.state.effects import Effect
+from gitcp.state.steps import Results, StepResult, decode
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree import reading
@@ -51,11 +53,26 @@ class PlannedStep(Value):
         )
 
 
+class PlannedCompensation(Value):
+    """A compensation that would run before its step runs again; `verdict` is the step's."""
+
+    step: StepName
+    command: str
+    verdict: StepVerdict
+
+    def __str__(self) -> str:
+        verb = "undo" if self.verdict is StepVerdict.RUN else "undo-if"
+        return f"{verb:<10}  {self.step}: {self.command}"
+
+
 class StepPlan(Value):
-    """What a program would run if it started now. A step comes after those it depends on."""
+    """What a program would run if it started now. A step comes after those it depends on.
+    `compensations` are what would be undone first, newest first.
+    """
 
     session: str
     steps: tuple[PlannedStep, ...]
+    compensations: tuple[PlannedCompensation, ...] = ()
 
     @property
     def affected(self) -> tuple[StepName, ...]:
@@ -63,7 +80,8 @@ class StepPlan(Value):
         return tuple(each.step for each in self.steps if each.verdict is not StepVerdict.SKIP)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.steps)) or f"session {self.session} has no steps"
+        lines = [*map(str, self.compensations), *map(str, self.steps)]
+        return "\n".join(lines) or f"session {self.session} has no steps"
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as a JSON value."""
@@ -73,12 +91,17 @@ class StepPlan(Value):
                 {**each.step._asdict(), "verdict": each.verdict.value, "reasons": [*each.reasons]}
                 for each in self.steps
             ],
+            "compensations": [
+                {**each.step._asdict(), "command": each.command, "verdict": each.verdict.value}
+                for each in self.compensations
+            ],
         }
 
 
 class StepRequest(Value):
     """A step as a program calls it. `inputs` is their checksum, compared unless
     `any_inputs`; `depends` are the steps it names, `files` the paths it writes, from the root.
+    `compensate` is what undoes its effect, "" if nothing does.
     """
 
     step: StepName
@@ -86,6 +109,7 @@ class StepRequest(Value):
     depends: tuple[StepName, ...] = ()
     files: tuple[bytes, ...] = ()
     any_inputs: bool = False
+    compensate: str = ""
 
 
 class StepCache:
@@ -147,7 +171,8 @@ def plan(
         verdict = (
             StepVerdict.RUN if own else StepVerdict.IF_CHANGED if upstream[1] else StepVerdict.SKIP
         )
-        planned[step] = PlannedStep(step, verdict, tuple(own or upstream[1]))
+        lost = ["it was done, and its result was not kept"] if result and not result.kept else []
+        planned[step] = PlannedStep(step, verdict, tuple(own or upstream[1] or lost))
     return StepPlan(session, tuple(planned.values()))
 
 
@@ -173,7 +198,9 @@ def _in_order(
 
 
 def _own_reasons(result: StepResult, checksum: Callable[[bytes], str | None]) -> Iterator[str]:
-    if result.invalidated:
+    if result.begun:
+        yield "it did not end"
+    elif result.invalidated:
         yield "it was invalidated"
     for path, recorded in result.files.items():
         now = checksum(path)
@@ -206,13 +233,44 @@ def plan_session(
     results = {result.step: result for result in _results(store, session, known)}
     wanted = {**dict.fromkeys(sorted(results, key=_by_number)), **inputs}
     root = os.fsencode(store.repo.root)
-    return plan(
+    made = plan(
         session,
         results.get,
         wanted,
         lambda path: known.checksum(root, path),
         known_inputs=frozenset(inputs),
     )
+    return replace(made, compensations=tuple(_to_undo(store, session, made, results)))
+
+
+def _to_undo(
+    store: Store, session: str, made: StepPlan, results: Mapping[StepName, StepResult]
+) -> Iterator[PlannedCompensation]:
+    """Yield what would be undone before the steps of a plan run, newest first."""
+    verdicts: dict[StepName, StepVerdict] = {}
+    for verdict in (StepVerdict.IF_CHANGED, StepVerdict.RUN):
+        for each in made.steps:
+            result = results.get(each.step)
+            if each.verdict is verdict and result is not None and result.compensate:
+                verdicts |= dict.fromkeys(after(each.step, results.values()), verdict)
+    if verdicts:
+        for effect in effects.after(store, None, session):
+            if effect.outcome is None and effect.step in verdicts:
+                yield PlannedCompensation(effect.step, effect.command, verdicts[effect.step])
+
+
+def after(step: StepName, results: Iterable[StepResult]) -> frozenset[StepName]:
+    """Return a step and all that depend on it, directly or not."""
+    dependents: dict[StepName, list[StepName]] = {}
+    for result in results:
+        for each in result.depends:
+            dependents.setdefault(each, []).append(result.step)
+    steps, ahead = {step}, [step]
+    while ahead:
+        new = set(dependents.get(ahead.pop(), ())) - steps
+        steps |= new
+        ahead += new
+    return frozenset(steps)
 
 
 def check(
@@ -246,6 +304,113 @@ def _results(store: Store, session: str, known: StepCache) -> Results:
     return Results(store, store.read(tip).steps if tip else None, known.results)
 
 
+# ---------------------------------------------------------------- effects
+
+
+def undo(
+    store: Store, session: str, request: StepRequest, known: StepCache, *, limit: float
+) -> None:
+    """Undo what the last run of a step did outside of the files, before it runs again: its
+    compensation, and before it those of the steps that depend on it, newest first. They run again,
+    too. Raises GitcpError if one fails, which is not run again.
+    """
+    results = _results(store, session, known)
+    last = results.find(request.step)
+    if not (request.compensate or (last is not None and last.compensate)):
+        return
+    recorded = {result.step: result for result in results}
+    undone = after(request.step, recorded.values())
+    open_effects = [
+        effect
+        for effect in effects.after(store, None, session)
+        if effect.outcome is None and effect.step in undone
+    ]
+    if not open_effects:
+        return
+    # First: after a crash, what was undone must not count as done.
+    stale = {effect.step for effect in open_effects if effect.step in recorded}
+    _save(
+        store,
+        session,
+        Note(label=f"undoing step {request.step}"),
+        Records(results=tuple(replace(recorded[each], invalidated=True) for each in stale if each)),
+    )
+    for effect in open_effects:
+        assert effect.step is not None
+        outcome = undo_effect(store, session, effect, recorded.get(effect.step), limit=limit)
+        if outcome.effect.outcome != effects.DONE:
+            output = outcome.run.output.strip() if outcome.run else ""
+            raise GitcpError(
+                f"{effect.command}, which undoes step {str(effect.step)!r}, {_ended(outcome)}: "
+                f"step {str(request.step)!r} was not run{f' ({output})' if output else ''}",
+                hint="undo it by hand, and run the program again: it is not tried again",
+            )
+
+
+def undo_effect(
+    store: Store, session: str, effect: Effect, result: StepResult | None, *, limit: float
+) -> Outcome:
+    """Run the compensation of an effect; a function gets the step's key and its result, None if it
+    did not end.
+    """
+    has_ended = result is not None and not result.begun and result.kept
+    value = decode(result) if result is not None and has_ended else None
+    key = effect.step.key if effect.step else ""
+    return compensate(store, effect, session, limit=limit, undo=lambda call: call(key, value))
+
+
+def undo_recorded(store: Store, session: str, effect: Effect, *, limit: float) -> Outcome:
+    """Run the compensation of an effect, as `undo_effect`, with what is recorded of its step."""
+    return undo_effect(store, session, effect, _result_of(store, session, effect), limit=limit)
+
+
+def outdate(store: Store, session: str, effect: Effect) -> None:
+    """Let the step of an effect run again, whose compensation somebody asks for."""
+    result = _result_of(store, session, effect)
+    if result is not None and not result.invalidated:
+        note = Note(label=f"undoing step {result.step}")
+        _save(store, session, note, Records(results=(replace(result, invalidated=True),)))
+
+
+def _result_of(store: Store, session: str, effect: Effect) -> StepResult | None:
+    return _results(store, session, StepCache()).find(effect.step) if effect.step else None
+
+
+def _ended(outcome: Outcome) -> str:
+    code = outcome.run.code if outcome.run else None
+    return f"exited with {code}" if code else f"ended: {outcome.effect.outcome}"
+
+
+def announce(store: Store, session: str, request: StepRequest, known: StepCache) -> None:
+    """Record the compensation of a step before it runs: the effect must not come before it."""
+    if not request.compensate:
+        return
+    step = request.step
+    last = _results(store, session, known).find(step) or StepResult(step, b"null")
+    begun = replace(last, invalidated=True, begun=True, compensate=request.compensate)
+    note = Note(label=f"before step {step}", compensations=(request.compensate,))
+    records = Records(step=step, results=(begun,))
+    _save(store, session, note, records, Trigger.BEFORE_RISKY_CHANGE)
+
+
+def _save(
+    store: Store,
+    session: str,
+    note: Note,
+    records: Records,
+    trigger: Trigger = Trigger.MANUAL,
+) -> Saved:
+    request = SaveRequest(
+        cwd=store.repo.root,
+        note=note,
+        trigger=trigger,
+        limits=settings.limits(store.repo),
+        choice=Choice(session, None, GIVEN),
+        records=records,
+    )
+    return save.save(store, request)
+
+
 # ---------------------------------------------------------------- recording
 
 
@@ -273,6 +438,7 @@ def record(
         inputs=request.inputs,
         depends=dict(used),
         files={path: checksum for path, checksum in files.items() if checksum},
+        compensate=request.compensate,
     )
 
 
@@ -300,14 +466,8 @@ def invalidate(store: Store, session: str, name: str, key: str | None, known: St
             f"session {session} has no step {str(step)!r}: nothing was changed",
             hint=f"gitcp run --plan --session {session}",
         )
-    request = SaveRequest(
-        cwd=store.repo.root,
-        note=Note(label=f"invalidated step {step}"),
-        limits=settings.limits(store.repo),
-        choice=Choice(session, None, GIVEN),
-        records=Records(results=tuple(outdated)),
-    )
-    return save.save(store, request)
+    note = Note(label=f"invalidated step {step}")
+    return _save(store, session, note, Records(results=tuple(outdated)))
 
 
 def _by_number(step: StepName) -> list[tuple[int, str]]:

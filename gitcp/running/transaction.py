@@ -21,7 +21,7 @@ from gitcp.git.repo import Repository
 from gitcp.model import Checkpoint, CheckpointId, Handoff, Note, Run, Trigger
 from gitcp.restoring import restore
 from gitcp.restoring.restore import Report
-from gitcp.running import compensate
+from gitcp.running import steps
 from gitcp.running.compensate import LIMIT, Outcome
 from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
@@ -246,7 +246,7 @@ def _compensate(store: Store, transaction: Transaction, limit: float) -> Iterato
     for effect in effects.after(store, before, transaction.session):
         if effect.outcome is None:
             programs.ran_commands(store.repo, _program(transaction))
-            yield compensate.compensate(store, effect, transaction.session, limit=limit)
+            yield steps.undo_recorded(store, transaction.session, effect, limit=limit)
 
 
 def _restore_files(store: Store, transaction: Transaction, failed: CheckpointId) -> Report | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gitcp.errors import StoreDamaged
-from gitcp.model import Checkpoint, CheckpointId, Trigger
+from gitcp.model import Checkpoint, CheckpointId, StepName, Trigger
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
 
@@ -32,7 +32,7 @@ UNKNOWN = "unknown"
 
 class Effect(Value):
     """A compensation for an effect outside the files. `outcome` is its result, None if it was not
-    run.
+    run. `step` is the step that has the effect, None if it is not a step's.
     """
 
     id: CheckpointId
@@ -40,6 +40,7 @@ class Effect(Value):
     command: str
     created: datetime
     outcome: str | None = None
+    step: StepName | None = None
 
     @property
     def key(self) -> str:
@@ -120,5 +121,6 @@ def _effects_of(store: Store, checkpoint: Checkpoint, known: Mapping[str, str]) 
     outcomes = {**checkpoint.compensated, **known}
     commands = checkpoint.note.compensations
     for position in reversed(range(len(commands))):
-        effect = Effect(checkpoint.id, position, commands[position], checkpoint.created)
+        command = commands[position]
+        effect = Effect(checkpoint.id, position, command, checkpoint.created, None, checkpoint.step)
         yield replace(effect, outcome=outcomes.get(effect.key) or ended(directory(store, effect)))

@@ -28,13 +28,22 @@ MOST_READ = 100_000
 """Objects of results that one reader remembers."""
 
 
+STORABLE = (
+    "return None, numbers, text, lists, or dicts with text keys, nested at most "
+    f"{wire.NESTED} times, or pass encode= and decode="
+)
+"""What to do about a value that is not JSON."""
+
+
 class StepResult(Value):
     """The result of a step.
 
     `result` is JSON. `inputs` is the checksum of the inputs, None if there are none. `depends` has
     the steps whose results were used, with the checksums of these; `files` the files that the step
     wrote, relative to the root, with the SHA-256 of their bytes. An `invalidated` result is not
-    used, but compared with the next one.
+    used, but compared with the next one. `compensate` is what undoes the step's effect, "" if
+    nothing does. `begun` is the record of a step with an effect that has not ended. A result that
+    is not `kept` is of a step that was done, and whose value could not be stored.
     """
 
     step: StepName
@@ -43,6 +52,9 @@ class StepResult(Value):
     depends: Mapping[StepName, str] = EMPTY
     files: Mapping[bytes, str] = EMPTY
     invalidated: bool = False
+    compensate: str = ""
+    begun: bool = False
+    kept: bool = True
 
     @property
     def checksum(self) -> str:
@@ -66,9 +78,8 @@ def encode(step: StepName, result: Any) -> StepResult:
     if not wire.is_json(result):
         raise BadValue(
             f"the result of step {str(step)!r} is not a JSON value: the step was done, but its "
-            "result is not recorded",
-            hint="return None, numbers, text, lists, or dicts with text keys, nested at most "
-            f"{wire.NESTED} times",
+            "result is not kept",
+            hint=STORABLE,
         )
     return StepResult(step, wire.dumps(result))
 
@@ -150,8 +161,15 @@ def _encode_record(result: StepResult) -> bytes:
             {"path": wire.encode_path(path), "sha256": checksum}
             for path, checksum in sorted(result.files.items())
         ]
-    if result.invalidated:
-        about["invalidated"] = True
+    if result.compensate:
+        about["compensate"] = result.compensate
+    for name, is_set in (
+        ("invalidated", result.invalidated),
+        ("begun", result.begun),
+        ("lost", not result.kept),
+    ):
+        if is_set:
+            about[name] = True
     return wire.dumps(about)[:-1] + b',"result":' + result.result + b"}\n"
 
 
@@ -165,6 +183,9 @@ def _decode_record(data: bytes, oid: Oid) -> StepResult:
             {StepName(d["name"], d["key"]): d["sha256"] for d in fields.get("depends", ())},
             {wire.decode_path(f["path"]): f["sha256"] for f in fields.get("files", ())},
             bool(fields.get("invalidated")),
+            str(fields.get("compensate", "")),
+            bool(fields.get("begun")),
+            not fields.get("lost"),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StoreDamaged(

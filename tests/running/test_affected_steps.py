@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import affected_steps
+import injected_faults
 import programs
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -337,6 +338,7 @@ def test_plan_as_text_and_json(session: gitcp.Session) -> None:
                 "reasons": ["it depends on step '10'"],
             },
         ],
+        "compensations": [],
     }
     assert made == session.plan()
 
@@ -538,3 +540,15 @@ def test_figures() -> None:
     for title, graph in affected_steps.graphs().items():
         counts = [len(affected_steps.affected(graph, name)) for name in graph]
         assert affected_steps.row(title, graph, counts) in page
+    assert injected_faults.row() in page
+
+
+def test_injected_faults(tmp_path: Path) -> None:
+    """A real session runs the steps that the benchmark counts."""
+    real = injected_faults.measured(injected_faults.Program(*injected_faults.plan(1), 0), tmp_path)
+
+    counted = injected_faults.predicted(injected_faults.Program(*injected_faults.plan(1), 0))
+    assert real.ran == counted.ran
+    assert len(real.ran) < len(
+        injected_faults.restarted(injected_faults.Program(*injected_faults.plan(1), 0)).ran
+    )

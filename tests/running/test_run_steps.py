@@ -67,6 +67,7 @@ def test_skipped(shop: Project) -> None:
         "schema": "gitcp.step-plan/1",
         "session": "s",
         "steps": [{"name": "count", "key": "", "verdict": "skip", "reasons": []}],
+        "compensations": [],
     }
     assert shop.git("rev-parse", "refs/gitcp/sessions/s") == before
 

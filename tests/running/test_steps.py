@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gitcp
-from gitcp.errors import BadValue, RevisionNotFound
+from gitcp.errors import BadValue, Refused, RevisionNotFound
 from gitcp.model import StepName
 from gitcp.state import steps
 
@@ -52,10 +52,10 @@ def test_results_come_back(value: Any) -> None:
     "value", [b"bytes", {1: 2}, float("nan"), {"a": {1, 2}}, [object()], Path("x")]
 )
 def test_no_json(session: gitcp.Session, value: Any) -> None:
-    """A result that JSON would not give back is refused, and is not recorded as anything else."""
+    """A result that JSON would not give back is refused, and the step counts as done."""
     with pytest.raises(BadValue, match="is not a JSON value: the step was done"):
         session.step("odd", lambda: value)
-    with pytest.raises(RevisionNotFound):
+    with pytest.raises(Refused, match="was done, and its result was not kept"):
         session.step("odd")
 
 
