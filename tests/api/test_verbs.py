@@ -44,13 +44,9 @@ def test_find_and_why(checkpoints: gitcp.Checkpoints) -> None:
     assert (str(hit.summary.id), hit.where, hit.line) == ("s@2", b"a.txt", 2)
     assert checkpoints.find("SQLITE", ignore_case=True, where=["notes"])[0].kind == "note"
     assert checkpoints.find("nowhere", session="s") == ()
-    for wrong in (
-        lambda: checkpoints.find(""),
-        lambda: checkpoints.find("(", regex=True),
-        lambda: checkpoints.find("x", where="letters"),
-    ):
+    for text, where in (("", ()), ("(", "files"), ("x", "letters")):
         with pytest.raises(BadValue):
-            wrong()
+            checkpoints.find(text, regex=True, where=where)
 
     line = checkpoints.why("a.txt", 2)
     assert line.made is not None
@@ -189,7 +185,7 @@ def test_help() -> None:
     """Values have the signature of their fields; a policy says what each means."""
     parameters = inspect.signature(gitcp.Policy).parameters
     assert {name: each.default for name, each in parameters.items()}["last"] == 10
-    shown = pydoc.render_doc(gitcp.Policy, renderer=pydoc.plaintext)
+    shown = pydoc.plain(pydoc.render_doc(gitcp.Policy))
     assert "Policy(last: 'int' = 10, within: 'timedelta | None' = None" in shown
     for field in gitcp.Policy.fields:
         assert f"`{field}`" in (gitcp.Policy.__doc__ or "")
