@@ -42,6 +42,7 @@ from gitcp.model import (
     Checkpoint,
     CheckpointId,
     Entry,
+    Note,
     Oid,
     Snapshot,
     Trigger,
@@ -86,6 +87,7 @@ GENERATED = (
     ("forked from ", "Gitcp-Forked-From"),
     ("reverted ", "Gitcp-Reverted"),
     ("step ", "Gitcp-Step"),
+    ("position ", "Gitcp-Position"),
 )
 """How a generated subject begins that ends with the value of this trailer."""
 
@@ -715,6 +717,7 @@ def message(checkpoint: Checkpoint) -> str:
         "Gitcp-Forked-From": str(checkpoint.forked_from or ""),
         "Gitcp-Reverted": str(checkpoint.reverted or ""),
         "Gitcp-Step": str(checkpoint.step or ""),
+        "Gitcp-Position": _position(checkpoint.note),
     }
     # One line each: a line feed in a value would add a trailer.
     lines = [f"{name}: {one_line(value, 200)}" for name, value in trailers.items() if value]
@@ -724,8 +727,8 @@ def message(checkpoint: Checkpoint) -> str:
 
 
 def subject(checkpoint: Checkpoint) -> str:
-    """Return one line: the label, or a description made from the step, or from the trigger and the
-    last prompt.
+    """Return one line: the label, or a description made from the step, from the trigger and the
+    last prompt, or from the position.
     """
     if label := one_line(checkpoint.note.label or "", 200):
         return label
@@ -740,8 +743,16 @@ def subject(checkpoint: Checkpoint) -> str:
     prompt = checkpoint.conversation.digest.last_prompt if checkpoint.conversation else None
     if text := one_line(prompt or "", 60):
         return f"{checkpoint.trigger.value}: {text}"
+    if position := _position(checkpoint.note):
+        return f"position {position}"
     is_first = checkpoint.trigger is Trigger.PROMPT and checkpoint.conversation is None
     return BEFORE_PROMPTS if is_first else NO_LABEL
+
+
+def _position(note: Note) -> str:
+    """Return the position that a checkpoint sets, on one line; "" if it has none of its own."""
+    texts = {} if note.position_from else wire.position_texts(note.position)
+    return one_line(", ".join(f"{key}={value}" for key, value in sorted(texts.items())), 60)
 
 
 def is_generated(summary: Summary) -> bool:

@@ -84,9 +84,10 @@ def command(context: Context, /, revision: str, session: str | None, **values: A
     if given.paths and revision == "@":
         checkpoint = context.having(checkpoint, given.paths)
     if given.paths:
-        _print_file(context, checkpoint, b"".join(context.inside(given.paths, checkpoint)))
+        inside = b"".join(context.inside(given.paths, checkpoint))
+        _print_file(context, checkpoint, inside, as_json=given.as_json)
     elif path is not None:
-        _print_file(context, checkpoint, os.fsencode(path))
+        _print_file(context, checkpoint, os.fsencode(path), as_json=given.as_json)
     elif given.key is not None:
         context.output.line(_position(checkpoint, given.key))
     elif given.stream is not None:
@@ -105,7 +106,7 @@ def _check(given: Options) -> None:
     ways = [f"--{name.replace('_', '-')}" for name in WAYS if getattr(given, name)]
     ways += ["--position"] if given.key is not None else []
     ways += ["--json"] if given.as_json else []
-    ways += ["PATH"] if given.paths else []
+    ways += ["PATH"] if given.paths and not given.as_json else []
     if len(given.paths) > 1:
         raise BadValue("show prints one file at a time", hint="gitcp show REV PATH")
     if len(ways) > 1 and not set(ways) <= {"--patch", "--stat"}:
@@ -121,15 +122,32 @@ def _print_json(context: Context, checkpoint: Checkpoint) -> None:
     context.output.document(documents.document("checkpoint", fields))
 
 
-def _print_file(context: Context, checkpoint: Checkpoint, path: bytes) -> None:
-    if path.startswith((b"./", b"../")):
+def _print_file(context: Context, checkpoint: Checkpoint, path: bytes, *, as_json: bool) -> None:
+    if path.startswith((b"./", b"../")) or path == b".":
         path = b"".join(context.inside((path,), checkpoint))
-    content = show.file(context.store, checkpoint, path.strip(b"/"))
-    if isinstance(content, bytes):
+    path = path.strip(b"/")
+    content = show.file(context.store, checkpoint, path)
+    if as_json:
+        context.output.document(_file_document(checkpoint, path, content))
+    elif isinstance(content, bytes):
         context.output.data(content)
     else:
         for name in content.names:
             context.output.line(display(name))
+
+
+def _file_document(checkpoint: Checkpoint, path: bytes, content: bytes | show.Listing) -> wire.Json:
+    """Return a file, or the names in a directory, as the tool of MCP does, but whole."""
+    named = {"id": str(checkpoint.id), "path": wire.encode_path(path)}
+    if not isinstance(content, bytes):
+        names = documents.paths(content.names)
+        return documents.document("directory", {**named, "names": names})
+    data = wire.encode_path(content)
+    text = data if isinstance(data, str) else None
+    encoded = None if isinstance(data, str) else data["base64"]
+    return documents.document(
+        "file", {**named, "text": text, "base64": encoded, "bytes": len(content), "cut": False}
+    )
 
 
 def _print_stream(context: Context, checkpoint: Checkpoint, name: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -57,6 +58,9 @@ from gitcp.mcp.arguments import nearest
 from gitcp.mcp.hints import message
 from gitcp.mcp.tools import TIMELINE, TOOLS, Tool
 
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+"""A text, or a bracket."""
+
 UNREADABLE = "this is no request of the protocol: nothing was changed"
 
 
@@ -99,8 +103,7 @@ class Incoming:
     async def _read(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if not isinstance(item, ValidationError):
             return item
-        line = item.errors(include_url=False)[0]["input"]
-        fields = _parsed(line) if isinstance(line, str) else line
+        fields = _fields(item)
         try:
             text = json.dumps(fields, ensure_ascii=False)
             whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -111,11 +114,44 @@ class Incoming:
             return item
 
 
+def _fields(error: ValidationError) -> object:
+    """Return what was sent, as far as it is JSON. An error is about a part of it, or about the
+    whole; about the line if it cannot be parsed.
+    """
+    inputs = [each["input"] for each in error.errors(include_url=False)]
+    whole = next((each for each in inputs if isinstance(each, dict) and "jsonrpc" in each), None)
+    line = next((each for each in inputs if isinstance(each, str)), None)
+    if whole is None and line is not None:
+        return _parsed(line)
+    return whole if whole is not None else inputs[0]
+
+
 def _parsed(line: str) -> object:
     try:
         return json.loads(line)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        outermost = _parsed(_outermost(line))
+        if isinstance(outermost, dict) and "id" in outermost:
+            return {"id": outermost["id"]}  # an error: it lacks what was nested
         return None
+    except ValueError:
+        return None
+
+
+def _outermost(line: str) -> str:
+    """Return an object without what is nested in it: one whose id can be read, to answer it."""
+    kept, depth, start = [], 0, 0
+    for token in TOKEN.finditer(line):
+        if token[0] in "[{":
+            depth += 1
+            if depth == 2:
+                kept.append(line[start : token.start()])
+        elif token[0] in "]}":
+            depth -= 1
+            if depth == 1:
+                kept.append("null")
+                start = token.end()
+    return "".join((*kept, line[start:]))
 
 
 def _answer(fields: object) -> JSONRPCError | None:

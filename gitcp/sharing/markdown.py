@@ -14,6 +14,7 @@ from gitcp import wire
 from gitcp.adapters.base import Message
 from gitcp.model import Checkpoint
 from gitcp.readme import code, fence, printable
+from gitcp.restoring.restore_notice import handoff_lines
 from gitcp.store import subject
 from gitcp.value import replace
 
@@ -42,6 +43,7 @@ def texts(checkpoint: Checkpoint, messages: Iterable[Message]) -> Iterator[bytes
     note, agent = checkpoint.note, checkpoint.agent
     parts = [subject(checkpoint), note.label, note.phase, note.objective]
     parts += [agent.name, agent.version, agent.model] if agent else []
+    parts += _noted(checkpoint)
     spoken = ((message.role, message.tool, message.text) for message in messages)
     for each in chain([parts], spoken):
         yield "".join(f"{part}\n" for part in each if part).encode("utf-8", "surrogatepass")
@@ -87,10 +89,23 @@ def render(
             ]
         ),
     ]
+    noted = [_listed(clean(line)) for line in _noted(checkpoint)]
+    head += ["\n".join(noted).strip("\n")] if noted else []
     yield "\n\n".join(head).encode("utf-8", "backslashreplace")
     for block in body(cleaned(message, clean) for message in messages):
         yield b"\n\n" + block.encode("utf-8", "backslashreplace")
     yield b"\n"
+
+
+def _noted(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield the facts and the handoff, but for what the head has already."""
+    return handoff_lines(replace(checkpoint.note, phase=None, objective=None))
+
+
+def _listed(line: str) -> str:
+    """Return a line of a handoff: a paragraph, or an item of a list, with its text verbatim."""
+    text = escaped(" ".join(line.removeprefix("- ").split()))
+    return f"- {text}" if line.startswith("- ") else f"\n{text}\n"
 
 
 def body(messages: Iterable[Message]) -> Iterator[str]:

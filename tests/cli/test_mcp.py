@@ -618,6 +618,8 @@ def test_requests_that_the_library_cannot_read(project: Project) -> None:
         call % (4, "find", '{"text":' + "[" * 300 + "]" * 300 + "}"),
         call % ('"five"', "find", '{"text":1e999}'),
         '{"jsonrpc":"2.0","id":6,"params":3}',
+        '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":5}',
+        call % (8, "find", '{"text":"] }","more":' + "[" * 5000 + "]" * 5000 + "}"),
         '{"jsonrpc":"2.0","params":3}',
         '{"half": ',
     )
@@ -634,7 +636,7 @@ def test_requests_that_the_library_cannot_read(project: Project) -> None:
         assert server.stdout
         server.stdin.write("\n".join(lines) + "\n")
         server.stdin.flush()
-        while len(answers) < 7:
+        while len(answers) < 9:
             answer = json.loads(server.stdout.readline())
             answers[answer["id"]] = answer
         server.stdin.close()
@@ -643,6 +645,7 @@ def test_requests_that_the_library_cannot_read(project: Project) -> None:
     facts = answers[3]["result"]["structuredContent"]["facts"]
     assert facts == {"half \ufffd": "whole \U0001f600, half \ufffd"}
     assert answers[4]["error"]["code"] == answers[6]["error"]["code"] == -32600
+    assert answers[7]["error"]["code"] == answers[8]["error"]["code"] == -32600
     assert answers["five"]["result"]["isError"] is False
     assert answers[None]["error"]["code"] == -32700
 
