@@ -357,6 +357,12 @@ COMMON = re.compile(
 )
 """Lines that many commands have, which cli.md says once."""
 
+SAME_EVERYWHERE = re.compile(
+    r"^(  (?:-n, --dry-run|-y, --yes)) +(?:show the plan and change nothing|do not ask)$",
+    re.MULTILINE,
+)
+"""Options whose meaning cli.md says once."""
+
 
 def helps() -> str:
     """The help of every command, as cli.md has it."""
@@ -366,7 +372,7 @@ def helps() -> str:
         for name in commands:
             forms = [form for form in FORMS if form.split()[0] == name]
             for each in (name, *forms):
-                shown = COMMON.sub("", _help(*each.split()))
+                shown = SAME_EVERYWHERE.sub(r"\1", COMMON.sub("", _help(*each.split())))
                 for word in ("Usage: ", " [OPTIONS]", "Options:\n"):
                     shown = shown.replace(word, "", 1)
                 parts.append(f"### gitcp {each}\n\n```text\n{shown.strip()}\n```\n")
@@ -990,6 +996,8 @@ def test_this_version_is_in_the_changelog() -> None:
 
     assert project["version"] == gitcp.__version__
     assert gitcp.__version__ in [heading.split()[0] for heading in headings]
+    first = section("docs/changelog.md", "0.1.0 – 2026-11-28")
+    assert len(first.partition("### Changed")[0].split()) < 700  # a list of pages, not of details
     for heading in headings:
         assert date.fromisoformat(heading.partition(" – ")[2]) <= datetime.now(UTC).date()
 
