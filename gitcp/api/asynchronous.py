@@ -236,14 +236,15 @@ class AsyncSession:
         call = await asyncio.to_thread(self.blocking._call, name, options, only_read=do is None)
         if do is None:
             return await asyncio.to_thread(call.recorded_value)
-        result = await asyncio.to_thread(call.recorded)
+        store = await asyncio.to_thread(call.store)
+        result = await asyncio.to_thread(call.recorded, store)
         if result is None:
             call.check_type(do)
             with call.running() as running:
-                async with _only(await asyncio.to_thread(call.lock_path)):
-                    result = await asyncio.to_thread(call.recorded)
+                async with _only(await asyncio.to_thread(call.lock_path, store)):
+                    result = await asyncio.to_thread(call.recorded, store)
                     if result is None:
-                        await asyncio.to_thread(call.prepare, running)
+                        await asyncio.to_thread(call.prepare, running, store)
                         value = await do()
                         result = await _completed(asyncio.to_thread(call.record, value, running))
         return call.value(result)

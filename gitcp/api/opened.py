@@ -327,10 +327,13 @@ def inside(opened: Opened, files: Files) -> tuple[bytes, ...]:
     BadValue for one outside.
     """
     given = [files] if isinstance(files, str | bytes | os.PathLike) else [*files]
+    if not given:
+        return ()
+    repo = opened.repository()
     relative_paths: list[bytes] = []
     for path in given:
         require("path", path, OnePath, "nothing was saved")
-        relative = opened.store().repo.inside(opened.path, os.fsencode(path))
+        relative = repo.inside(opened.path, os.fsencode(path))
         if not relative:
             raise BadValue(
                 f"{os.fsdecode(path)!r} is not a file in {opened.root}: nothing was saved",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar, Unpack, get_type_hints, overload
 
@@ -224,7 +225,7 @@ class Session:
         return call.recorded_value() if do is None else call.run(do)
 
     def _call(self, name: str, given: StepOptions, *, only_read: bool) -> StepCall:
-        hints = get_type_hints(StepOptions)
+        hints = _hints()
         for option, value in zip(given._fields, given, strict=True):
             require(option, value, hints[option], "nothing was run")
         require("name", name, str, "nothing was run")
@@ -261,6 +262,11 @@ class Session:
         """
         store = self.opened.store()
         return with_housekeeping(store, invalidate(store, self.name, name, key, self._known))
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(StepOptions)
 
 
 def _command(compensate: Compensate) -> str:

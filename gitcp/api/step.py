@@ -32,6 +32,7 @@ from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import settings, steps
 from gitcp.state.steps import StepResult, only, place
+from gitcp.store import Store
 
 SCALARS = (str, int, float, bool, NoneType)
 """What JSON has, but for lists and dicts; of these, not their subclasses."""
@@ -59,13 +60,14 @@ class StepCall:
 
     def run(self, do: Callable[[], Any]) -> Any:
         """Return the step's value: the recorded one if it is current, else that of `do`."""
-        result = self.recorded()
+        store = self._opened.store()
+        result = self.recorded(store)
         if result is None:
             self.check_type(do)
-            with self.running() as running, only(self._opened.store(), self._session, self._place):
-                result = self.recorded()
+            with self.running() as running, only(store, self._session, self._place):
+                result = self.recorded(store)  # somebody else may have run it meanwhile
                 if result is None:
-                    self.prepare(running)
+                    self.prepare(running, store)
                     result = self.record(do(), running)
         return self.value(result)
 
@@ -78,18 +80,18 @@ class StepCall:
                 hint=steps.STORABLE,
             )
 
-    def prepare(self, running: RunningStep) -> None:
+    def prepare(self, running: RunningStep, store: Store) -> None:
         """Undo what the last run did outside of the files, record what undoes this one, and what it
         depends on. The caller holds the lock.
         """
-        store, name, request = self._opened.store(), self._session, self._request
+        name, request = self._session, self._request
         undo(store, name, request, self._known, limit=LIMIT)
         announce(store, name, request, self._known)
-        running.used.update(self.named())
+        running.used.update(checksums(store, name, request.depends, self._known))
 
     def recorded_value(self) -> Any:
         """Return the recorded value. Raises RevisionNotFound if the step has to run."""
-        result, reasons = self._checked()
+        result, reasons = self._checked(self._opened.store())
         if result is None:
             happened = f"has to run again: {', '.join(reasons)}" if reasons else "has not run yet"
             raise RevisionNotFound(
@@ -98,13 +100,12 @@ class StepCall:
             )
         return self.value(result)
 
-    def recorded(self) -> StepResult | None:
+    def recorded(self, store: Store) -> StepResult | None:
         """Return the recorded result if it is current, else None."""
-        return self._checked()[0]
+        return self._checked(store)[0]
 
-    def _checked(self) -> tuple[StepResult | None, tuple[str, ...]]:
+    def _checked(self, store: Store) -> tuple[StepResult | None, tuple[str, ...]]:
         """Return the recorded result if it is current, else None, and why it is not."""
-        store = self._opened.store()
         result, planned = check(store, self._session, self._request, self._known)
         if planned.verdict is StepVerdict.SKIP:
             return result, ()
@@ -130,11 +131,6 @@ class StepCall:
             yield running
         finally:
             _outer.reset(token)
-
-    def named(self) -> dict[StepName, str]:
-        """Return the checksums of the results of the steps that this one names."""
-        store = self._opened.store()
-        return checksums(store, self._session, self._request.depends, self._known)
 
     def record(self, value: Any, running: RunningStep) -> StepResult:
         """Save what the step returned, with its files. Raises BadValue if it is not JSON; then it
@@ -187,9 +183,13 @@ class StepCall:
         value = steps.decode(result)
         return value if self._decode is None else self._decode(value)
 
-    def lock_path(self) -> Path:
+    def store(self) -> Store:
+        """Return a store for the calls that read."""
+        return self._opened.store()
+
+    def lock_path(self, store: Store) -> Path:
         """Return the file that whoever runs the step has locked (gitcp.state.steps.lock_now)."""
-        return steps.lock_path(self._opened.store(), self._session, self._place)
+        return steps.lock_path(store, self._session, self._place)
 
     @property
     def _place(self) -> str:

@@ -210,11 +210,8 @@ def _environment_key(repo: ConfigScope) -> list[str]:
     """Return what the settings depend on besides files: the location, the environment, and the
     branch (for conditional includes).
     """
-    env = [
-        f"{k}={v}"
-        for k, v in sorted(repo.env.items())
-        if k.startswith("GIT_CONFIG") or k in _PLACES
-    ]
+    keys = [key for key in repo.env if key.startswith("GIT_CONFIG") or key in _PLACES]
+    env = [f"{key}={repo.env[key]}" for key in sorted(keys)]  # to read all of it takes longer
     try:
         head = regular.content(repo.git_dir / "HEAD").decode("utf-8", "surrogateescape")
     except OSError:

@@ -29,6 +29,9 @@ from gitcp.value import Value, replace
 from gitcp.worktree import reading
 from gitcp.worktree.paths import display
 
+MOST_TREES = 1000
+"""Checkpoints of which a session remembers the tree of results."""
+
 
 class StepVerdict(StrEnum):
     """What becomes of a step: it runs, it runs if a step before it gets another result, or its
@@ -119,7 +122,16 @@ class StepCache:
 
     def __init__(self) -> None:
         self.results: dict[Oid, Any] = {}
+        self._trees: dict[Oid, Oid | None] = {}
         self._files: dict[bytes, tuple[fingerprint.Fingerprint, str]] = {}
+
+    def tree(self, store: Store, commit: Oid) -> Oid | None:
+        """Return the tree of the results that a checkpoint has. One is read once for each step."""
+        if commit not in self._trees:
+            if len(self._trees) >= MOST_TREES:
+                self._trees.clear()
+            self._trees[commit] = store.read(commit).steps
+        return self._trees[commit]
 
     def checksum(self, root: bytes, path: bytes) -> str | None:
         """Return the SHA-256 of a file, None if it is missing, unreadable or not a file."""
@@ -301,7 +313,7 @@ def check(
 
 def _results(store: Store, session: str, known: StepCache) -> Results:
     tip = store.tip(session)
-    return Results(store, store.read(tip).steps if tip else None, known.results)
+    return Results(store, known.tree(store, tip) if tip else None, known.results)
 
 
 # ---------------------------------------------------------------- effects
