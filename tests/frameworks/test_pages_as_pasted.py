@@ -40,7 +40,8 @@ def documented() -> Iterator[Page]:
     yield Page("", _programs("programs.md", ""))
     yield Page("mcp", _programs("mcp.md", ""))
     for _, _, extra, link in table(section("docs/programs.md", "From an agent framework")):
-        if target := re.search(r"\(([^)#]+)#?([^)]*)\)", link):
+        target = re.search(r"\(([^)#]+)#?([^)]*)\)", link)
+        if target and extra.startswith("`"):
             yield Page(extra.strip("`"), _programs(target[1], target[2]))
 
 
