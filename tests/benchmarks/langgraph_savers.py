@@ -6,9 +6,10 @@ can be started.
 A thread grows by one message of 2 KB a checkpoint; the savers take turns, so that all meet the same
 machine. Wall clock and processor time (of this process, so not the server's) are medians. Then the
 slowest call of a hundred (p99) of each operation, with one thread and with eight that each have a
-thread of the graph: medians of several runs. Last in each line is the p99 of each saver as a
-multiple of SqliteSaver's, and OVER where GitSaver's wall clock is above the limit. By processor
-time one thread commits what others have put meanwhile, so theirs is next to nothing.
+thread of the graph: medians of several runs; `WithFiles` is a GitSaver with a working tree of 200
+files. Then the first `put` of a process, after its imports. Last in each line is the p99 of each
+saver as a multiple of SqliteSaver's, and OVER where GitSaver's wall clock is above the limit. By
+processor time one thread commits what others have put meanwhile, so theirs is next to nothing.
 PostgresSaver needs langgraph-checkpoint-postgres and psycopg[binary].
 """
 
@@ -171,6 +172,49 @@ def tails(savers: Sequence[Any], threads: int, count: int, runs: int = 5) -> Ite
         yield line + over
 
 
+class WithFiles(GitSaver):
+    """A saver whose states have files."""
+
+    def __init__(self, directory: Path) -> None:
+        subprocess.run(["git", "init", "--quiet", os.fspath(directory)], check=True)
+        for number in range(200):
+            directory.joinpath(f"{number}.txt").write_text("x" * 500)
+        super().__init__(directory, worktree=directory)
+
+
+def first_puts(directory: Path, processes: int = 9) -> Iterator[str]:
+    """A line for each saver: the median of the first `put` of a process, which has imported the
+    saver, by wall clock and in processor time.
+    """
+    subprocess.run(["git", "init", "--quiet", os.fspath(directory)], check=True)
+    for kind in (SqliteSaver, GitSaver):
+        took = [_in_a_process(kind.__name__, directory, f"first-{n}") for n in range(processes)]
+        wall, cpu = (statistics.median(each[n] for each in took) for n in (0, 1))
+        yield f"first put of a process, {kind.__name__:12} {wall:6.1f} ms, cpu {cpu:6.1f} ms"
+
+
+def _in_a_process(kind: str, directory: Path, thread_id: str) -> tuple[float, float]:
+    command = [sys.executable, __file__, kind, os.fspath(directory), thread_id]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    wall, cpu = map(float, printed.split())
+    return wall, cpu
+
+
+def first_put(kind: str, directory: str, thread_id: str) -> None:
+    """Print the wall clock and the processor time of one `put`, those of programs that it starts
+    included.
+    """
+    saver: Any = GitSaver(directory)
+    if kind == SqliteSaver.__name__:
+        saver = SqliteSaver(sqlite3.connect(os.path.join(directory, "first.db")))
+        saver.setup()
+    config = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
+    before = os.times()
+    _, wall, _ = timed(partial(put, saver, config, state(1, n=1)))
+    used = sum(os.times()[:4]) - sum(before[:4])
+    say(f"{wall} {used * 1000}")
+
+
 def say(line: str) -> None:
     """A line, at once."""
     sys.stdout.write(line + "\n")
@@ -262,10 +306,15 @@ def main() -> None:
                 rates = (f"{type(saver).__name__} {writers(saver, many):.0f}" for saver in savers)
                 say(f"states a second of {many} threads: " + ", ".join(rates))
             for many in (1, 8):
-                for line in tails(savers, many, count):
+                for line in tails([*savers, WithFiles(Path(scratch, f"files{many}"))], many, count):
                     say(line)
+            for line in first_puts(Path(scratch, "first")):
+                say(line)
         connection.close()
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] in (["SqliteSaver"], ["GitSaver"]):
+        first_put(*sys.argv[1:4])
+    else:
+        main()
