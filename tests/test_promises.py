@@ -40,8 +40,7 @@ KEEP = (
     Promise("a saved message never changes", "store/test_format.py::test_segments_stay"),
     Promise(
         "facts come first in a restored context",
-        "cli/test_mcp_resources.py::test_prompts",
-        "MCP's prompt `resume`, hooks and the SDK give them; the Python API has no call for it",
+        "api/test_verbs.py::test_messages",
     ),
     Promise(
         "load, confirm, continue, in another process",
@@ -70,7 +69,6 @@ KEEP = (
     Promise(
         "work is handed over",
         "real/test_real_share.py::test_handed_over",
-        "`export -f markdown` has the conversation alone, no facts and no handoff",
     ),
     Promise("a few checkpoints for many turns", "lifecycle/test_auto_retention.py::test_count"),
     Promise("a checkpoint before and after a decision", "running/test_run.py::test_success"),
@@ -126,8 +124,7 @@ WORK = (
     ),
     Promise(
         "effects of affected steps are compensated",
-        "running/test_affected_steps.py::test_failure_in_the_middle",
-        "those of a failed transaction; a step that runs again leaves the effects of its last run",
+        "running/test_step_effects.py::test_newest_first",
     ),
     Promise(
         "only the failed part is run again",
@@ -140,7 +137,7 @@ WORK = (
     Promise(
         "60 % fewer tokens than a restart",
         "running/test_affected_steps.py::test_figures",
-        "56 % at 30 steps and 3 faults, see [pipelines.md](pipelines.md)",
+        "55 % for plans of 30 steps and 3 faults, see [pipelines.md](pipelines.md)",
     ),
     Promise(
         "1.82 × as fast as a restart",
