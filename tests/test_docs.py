@@ -998,8 +998,6 @@ def test_this_version_is_in_the_changelog() -> None:
 
     assert project["version"] == gitcp.__version__
     assert gitcp.__version__ in [heading.split()[0] for heading in headings]
-    first = section("docs/changelog.md", "0.1.0 – 2026-11-28")
-    assert len(first.partition("### Changed")[0].split()) < 700  # a list of pages, not of details
     for heading in headings:
         assert date.fromisoformat(heading.partition(" – ")[2]) <= datetime.now(UTC).date()
 
