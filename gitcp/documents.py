@@ -270,6 +270,24 @@ class Candidate(Value):
     trigger: str | None
 
 
+class KeptLine(Value):
+    """A line in an agent's memory that another session, by the agent's id, wrote since."""
+
+    path: str
+    line: str
+    session: str
+
+
+class Memory(Value):
+    """What becomes of an agent's memory of the project."""
+
+    agent: str
+    directory: Path
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+    kept: tuple[KeptLine, ...]
+
+
 class Restored(Value):
     """What a restore did, or would do. `safety` is the checkpoint of the state before it. `reason`
     and `candidates` are a rollback's.
@@ -286,6 +304,7 @@ class Restored(Value):
     turns: tuple[Turn, ...]
     conversation: Conversation | None
     resume: Resume | None
+    memory: Memory | None
     facts: Mapping[str, str]
     handoff: model.Handoff
     position: Mapping[str, str]

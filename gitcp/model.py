@@ -382,6 +382,17 @@ class State(Value):
     key: str
 
 
+class Memory(Value):
+    """The memory that agents keep of a project: what they read again in each of its sessions.
+
+    `agents` are those whose memory was captured. `tree` has a directory with the files of each one
+    that has any; None if none has.
+    """
+
+    agents: tuple[str, ...]
+    tree: Oid | None = None
+
+
 class Run(Value):
     """What ran between a checkpoint and the previous one. The exit code is None if the exit was not
     observed.
@@ -446,10 +457,10 @@ class Checkpoint(Value):
 
     `root` is the commit's tree: the files plus `.gitcp`. `step` is the step that this checkpoint
     records, `steps` the tree of all recorded step results, `state` a framework's data.
-    `compensated` has the outcomes of this session's compensations, by key
-    (gitcp.running.compensate). `authors` is None if it is not recorded who changed the files.
-    `extra` are metadata fields that this version does not know. `tags` are those that it had when
-    a program asked for it.
+    `memory` is None if no agent's was captured. `compensated` has the outcomes of this session's
+    compensations, by key (gitcp.running.compensate). `authors` is None if it is not recorded who
+    changed the files. `extra` are metadata fields that this version does not know. `tags` are those
+    that it had when a program asked for it.
     """
 
     id: CheckpointId
@@ -469,6 +480,7 @@ class Checkpoint(Value):
     step: StepName | None = None
     steps: Oid | None = None
     state: State | None = None
+    memory: Memory | None = None
     compensated: Mapping[str, str] = EMPTY
     reverted: Span | None = None
     authors: Authors | None = None
@@ -476,7 +488,7 @@ class Checkpoint(Value):
     tags: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields that `gitcp show --json` prints, but for `changes`."""
+        """Return the fields that `gitcp show --json` prints, but for `changes` and `memory`."""
         from gitcp import documents  # above this module: pyproject.toml has the exception
 
         return documents.checkpoint(self, self.tags)

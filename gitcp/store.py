@@ -6,6 +6,7 @@
     .gitcp/conversation/<stream>/…
     .gitcp/steps/…                    results of steps (gitcp.state.steps)
     .gitcp/state/…                    a framework's data (gitcp.langgraph)
+    .gitcp/memory/<agent>/<path>      the memory that an agent keeps of the project
     .gitcp/staged/<path>              index entries that differ from the files
     .gitcp/conflicts/<stage>/<path>   unmerged index entries
     .gitcp/outputs/<path>/…           segments of a file that only grows (gitcp.git.segmented)
@@ -62,9 +63,12 @@ README = b"README.md"
 CONVERSATION = b"conversation"
 STEPS = b"steps"
 STATE = b"state"
+MEMORY = b"memory"
 STAGED = b"staged"
 CONFLICTS = b"conflicts"
 OUTPUTS = b"outputs"
+PARTS = (CONVERSATION, STEPS, STATE, MEMORY)
+"""The directories that a checkpoint's values name by their trees."""
 
 _OID = FULL_NAME.encode("ascii")
 SEGMENT_PATH = re.compile(rb"(.+)/%s" % segmented.PATH, re.DOTALL)
@@ -380,6 +384,8 @@ class Store:
             reserved[STEPS] = Entry(TREE, checkpoint.steps)
         if checkpoint.state is not None:
             reserved[STATE] = Entry(TREE, checkpoint.state.tree)
+        if checkpoint.memory is not None and checkpoint.memory.tree is not None:
+            reserved[MEMORY] = Entry(TREE, checkpoint.memory.tree)
         if segments := self.segments(checkpoint.snapshot):
             reserved[OUTPUTS] = Entry(TREE, trees.build(self.writer, trees.nest(segments)))
         holder = self.writer.write_tree(
@@ -516,9 +522,7 @@ class Store:
             root=root,
             parent=parent,
             tree=tree(),
-            reserved={
-                name: entries[name].oid for name in (CONVERSATION, STEPS, STATE) if name in entries
-            },
+            reserved={name: entries[name].oid for name in PARTS if name in entries},
         )
 
     def files_tree(self, root: Oid) -> Oid:

@@ -42,6 +42,7 @@ from gitcp.model import (
     Digest,
     Handoff,
     IndexEntry,
+    Memory,
     Note,
     Oid,
     Run,
@@ -343,6 +344,7 @@ STORED = Codec(
         Handoff: {"task": ALWAYS},
         Run: {"code": FieldRule("exit_code", number(range(-1 << 31, 1 << 32)))},
         State: {"tree": NOT_WRITTEN},
+        Memory: {"tree": NOT_WRITTEN},
         Authors: {
             "own": ALWAYS,
             "claims": FieldRule("others", Form(_encode_claims, _decode_claims)),
@@ -421,7 +423,7 @@ def decode_checkpoint(
         _check_format(document, commit)
         fields = STORED.decode_fields(Checkpoint, document)
         snapshot = Snapshot(tree=tree, base=decode(_Head, document).base, **fields.pop("snapshot"))
-        conversation, state = fields.pop("conversation"), fields.pop("state")
+        conversation, state, memory = map(fields.pop, ("conversation", "state", "memory"))
         return Checkpoint(
             commit=commit,
             root=root,
@@ -430,6 +432,7 @@ def decode_checkpoint(
             conversation=conversation
             and _conversation(conversation, reserved[b"conversation"], fields["agent"]),
             state=state and State(tree=reserved[b"state"], **state),
+            memory=memory and replace(memory, tree=reserved.get(b"memory")),
             steps=reserved.get(b"steps"),
             extra={key: value for key, value in document.items() if key not in KNOWN},
             **fields,

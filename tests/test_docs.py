@@ -50,6 +50,7 @@ from gitcp.model import (
     Handoff,
     IndexEntry,
     LastMessage,
+    Memory,
     NestedRepository,
     Note,
     Oid,
@@ -980,6 +981,7 @@ def everything() -> Any:
         run=Run(("make",), 2, 1500, "no rule"),
         step=StepName("load", "ada"),
         state=State(Oid("f" * 40), "put/t//1//"),
+        memory=Memory(("claude-code",), oid),
         compensated={"alpha@1:0": "done"},
         reverted=Span(CheckpointId("alpha", 1), CheckpointId("alpha", 2)),
         authors=Authors(

@@ -42,6 +42,9 @@ MODULES = {known.name: known.transcripts.package for known in SAVED.values()} | 
 CONVERTIBLE = tuple(name for name, known in SAVED.items() if known.transcripts.converts)
 """The agents whose conversations can be read as dialogues, and written."""
 
+MOST_REMEMBERED = 1000
+"""Files of one memory."""
+
 PLAIN_FORMATS = ("json", "jsonl", "text")
 """Formats without an agent. Any other format is the name of its adapter."""
 
@@ -289,6 +292,38 @@ def problems(host: Host) -> Iterator[tuple[str, str]]:
             yield problem
 
 
+def memory(agent: str, cwd: Path, host: Host) -> Path | None:
+    """Return the directory, existing or not, in which an agent keeps its memory of the project that
+    `cwd` is in; None if it keeps none for each project.
+    """
+    if base.STREAM_PART.fullmatch(agent) is None:
+        return None
+    memory_of: Callable[[Path, Host], Path] | None = getattr(load_or_generic(agent), "memory", None)
+    return memory_of(cwd, host) if memory_of else None
+
+
+def remembering(host: Host) -> list[str]:
+    """Return the agents that were used on this machine and keep a memory of each project."""
+    return [adapter.NAME for adapter in _present(host) if hasattr(adapter, "memory")]
+
+
+def memory_files(directory: Path) -> dict[str, Path]:
+    """Return the files of a memory by their path in it: those in Markdown, which are what an agent
+    reads again. No link is followed.
+    """
+    files: dict[str, Path] = {}
+    for top, folders, names in os.walk(directory):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(top, name)
+            inside = str(path.relative_to(directory))
+            if base.is_memory(inside) and base.found("", "", path) is not None:
+                files[inside] = path
+            if len(files) == MOST_REMEMBERED:
+                return files
+    return files
+
+
 def origin(found: Found) -> Origin:
     """Return where a session ran, as its transcript says; nothing if that cannot be read."""
     try:
@@ -305,7 +340,18 @@ def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
     directories = (host.home / known.directory for known in SAVED.values())
     adapter_paths = (path for adapter in _present(host) for path in adapter.watched(cwd, host))
     others = (*map(Path, installed.search_path()), *described.watched())
-    return (*directories, *others, *adapter_paths)
+    remembered = (path for agent in remembering(host) for path in _memory_paths(agent, cwd, host))
+    return (*directories, *others, *adapter_paths, *remembered)
+
+
+def _memory_paths(agent: str, cwd: Path, host: Host) -> Iterator[Path]:
+    """Yield the directories and files of an agent's memory."""
+    directory = memory(agent, cwd, host)
+    if directory is not None:
+        yield directory
+        for path in memory_files(directory).values():
+            yield path
+            yield path.parent
 
 
 def running(host: Host) -> Running | None:

@@ -47,6 +47,8 @@ CHUNK = 1 << 18
 """Bytes of a transcript that are read at once."""
 
 LONGEST_LINE = 16 << 20
+LONGEST_LINK = 4096
+"""Bytes of a file that names a git directory."""
 MOST_PIECES = 1000
 MOST_ATTEMPTS = 50
 """Maximum number of lines of a record that line feeds split, and of attempts to join them."""
@@ -508,6 +510,23 @@ def roots(cwd: Path) -> set[str]:
     return {str(directory), str(root)}
 
 
+def project_root(cwd: Path) -> str:
+    """Return the real path of a directory's repository, by the agents' rule: of a linked working
+    tree, that of the main one; the directory itself if it is in none.
+    """
+    directory = Path(os.path.realpath(cwd))
+    above = (directory, *directory.parents)
+    root = next((each for each in above if os.path.lexists(each / ".git")), directory)
+    with suppress(OSError):  # a directory, in the main working tree
+        link = regular.content(root / ".git", LONGEST_LINK).decode("utf-8", "surrogateescape")
+        git_dir = os.path.join(root, link.removeprefix("gitdir:").strip())
+        common = regular.content(os.path.join(git_dir, "commondir"), LONGEST_LINK).strip()
+        path = os.path.realpath(os.path.join(git_dir, os.fsdecode(common)))
+        if os.path.basename(path) == ".git":
+            return os.path.dirname(path)
+    return str(root)
+
+
 def found(agent: str, session_id: str, path: Path) -> Found | None:
     """Return the session with this main file; None if it is not a regular file."""
     try:
@@ -596,6 +615,14 @@ def place_parts(relative: str) -> tuple[str, ...] | None:
     parts = tuple(relative.split("/"))
     valid = all(PLACE_PART.fullmatch(part) and part not in {".", ".."} for part in parts)
     return parts if valid and len(parts) <= 8 else None
+
+
+def is_memory(relative: str) -> bool:
+    """Return whether a relative path can be that of a file of an agent's memory."""
+    parts = place_parts(relative)
+    if parts is None or any(part.startswith(".") for part in parts):
+        return False
+    return parts[-1].endswith(".md")
 
 
 def check_distinct(paths: Sequence[Path]) -> None:

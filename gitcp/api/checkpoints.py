@@ -127,6 +127,7 @@ class Checkpoints(Reading, Moves, Exchange):
         message: str | None = None,
         files: bool = True,
         conversation: bool = True,
+        memory: bool = True,
         paths: Paths = (),
         mine: bool = False,
     ) -> RestorePlan:
@@ -141,6 +142,7 @@ class Checkpoints(Reading, Moves, Exchange):
             rewound=rewound,
             files=files,
             conversation=conversation,
+            memory=memory,
             paths=paths,
             mine=mine,
         )
@@ -157,6 +159,7 @@ class Checkpoints(Reading, Moves, Exchange):
         message: str | None = None,
         files: bool = True,
         conversation: bool = True,
+        memory: bool = True,
         paths: Paths = (),
         mine: bool = False,
         whole_tree: bool = False,
@@ -164,7 +167,8 @@ class Checkpoints(Reading, Moves, Exchange):
         agreed: RestorePlan | None = None,
         plan_digest: str | None = None,
     ) -> Report:
-        """Restore a checkpoint, after saving the current state.
+        """Restore a checkpoint, after saving the current state. With the conversation, the memory
+        that its agent keeps of the project is restored, unless `memory` is false.
 
         Instead of `revision`: the session's newest checkpoint of a time (`at`, as "yesterday
         17:00"), of a `phase`, or of both; or the state before a `message`, by its id, with the
@@ -185,6 +189,7 @@ class Checkpoints(Reading, Moves, Exchange):
             rewound=rewound,
             files=files,
             conversation=conversation,
+            memory=memory,
             paths=paths,
             mine=mine,
             whole_tree=whole_tree,

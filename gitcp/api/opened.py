@@ -186,6 +186,7 @@ class Opened:
         *,
         files: bool = True,
         conversation: bool = True,
+        memory: bool = True,
         paths: Paths = (),
         mine: bool = False,
         whole_tree: bool = False,
@@ -193,9 +194,10 @@ class Opened:
         rewound: Rewound | None = None,
     ) -> restore.RestoreRequest:
         """Return the request for a restore. `paths` restores only these files, without the
-        conversation. `mine` and `whole_tree` are as for Checkpoints.restore. `program` is the
-        session of a program that goes back by itself: only what it changed is undone. `rewound` is
-        an earlier part of the conversation, to restore instead.
+        conversation; without `memory`, the agent's memory of the project is left. `mine` and
+        `whole_tree` are as for Checkpoints.restore. `program` is the session of a program that goes
+        back by itself: only what it changed is undone. `rewound` is an earlier part of the
+        conversation, to restore instead.
         """
         if mine and (whole_tree or not files):
             raise BadValue("mine= is about files, and excludes whole_tree=; nothing was changed")
@@ -204,6 +206,7 @@ class Opened:
             self.path,
             files=files,
             conversation=conversation and not paths,
+            memory=None if memory else "",
             paths=stored_paths(self.root, paths),
             limits=settings.limits(store.repo),
             mine=mine,

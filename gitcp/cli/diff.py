@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from difflib import ndiff
 from typing import Any
 
 import click
@@ -14,9 +15,10 @@ from gitcp.cli import rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import LOOKED, PATHS, WORDS, Command, json_option, session_option
-from gitcp.cli.output import GREEN, RED, Color, Styled
-from gitcp.history import authors, diff_now, revisions
+from gitcp.cli.output import BOLD, GREEN, RED, Color, Styled
+from gitcp.history import authors, diff_now, memory, revisions
 from gitcp.history import diff as op
+from gitcp.history.memory import MemoryChange
 from gitcp.model import Capture, Checkpoint, Claim, Conversation
 from gitcp.value import Value
 from gitcp.worktree.paths import display
@@ -74,22 +76,40 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: Options
     paths = context.inside(given.paths)
     with _compared(context, a, b, paths, text=not (given.as_json or given.name_only)) as difference:
         by = authors.between(context.store, a, b) if b is not None else {}
-        for change in difference.changes if given.as_json else ():
+        remembered = () if paths else tuple(memory.compare(context.store, a, b))
+        changes = (*difference.changes, *(each.as_file(context.store) for each in remembered))
+        for change in changes if given.as_json else ():
             fields = documents.change(change, by.get(change.path))
             context.output.document(documents.document("diff", fields))
         if given.as_json:
-            return bool(difference.changes)
+            return bool(changes)
         if given.name_only:
-            for change in difference.changes:
+            for change in changes:
                 context.output.line(display(change.path))
         else:
             width = context.output.width
             options = [f"--stat={width}" if width else "--stat"] if given.stat else []
             options += given.options
             rendering.patch(context.output, difference.text(*options))
+            _print_memory(context, remembered, stat=given.stat)
             if b is not None and (given.stat or context.output.terminal):
                 _print_others(context, difference, authors.others(by, b.id.session))
-        return bool(difference.changes)
+        return bool(changes)
+
+
+def _print_memory(context: Context, changes: Sequence[MemoryChange], *, stat: bool) -> None:
+    """Print what differs in agents' memories. It is in no patch: git has no such file."""
+    for change in changes:
+        before, after = (
+            (text or b"").decode("utf-8", "replace").splitlines()
+            for text in (change.old, change.new)
+        )
+        lines = [line for line in ndiff(before, after) if line[0] in "-+"]
+        gone = sum(line[0] == "-" for line in lines)
+        counts = f"  +{len(lines) - gone} -{gone}" if stat else ""
+        context.output.line(Styled(f"memory {change.agent}/{change.path}{counts}", BOLD))
+        for line in () if stat else lines:
+            context.output.line(Styled(line, RED if line[0] == "-" else GREEN))
 
 
 def _print_others(context: Context, difference: op.Comparison, by: dict[bytes, Claim]) -> None:

@@ -64,6 +64,7 @@ class Options(Value):
     files: bool
     conversation: bool
     index: bool
+    no_memory: bool
     to: str | None
     mine: bool
     whole_tree: bool
@@ -87,6 +88,7 @@ class Options(Value):
 @click.option("--files", is_flag=True, help="only the files")
 @rare(click.option("--conversation", is_flag=True, help="only the conversation"))
 @rare(click.option("--index", is_flag=True, help="also git's index (what was staged)"))
+@rare(click.option("--no-memory", is_flag=True, help="leave the agent's memory as it is"))
 @click.option("--to", metavar="DIR", help="write to DIR instead (empty or new)")
 @mine_option
 @whole_tree_option
@@ -189,6 +191,7 @@ def _request(context: Context, given: Options) -> RestoreRequest:
         conversation=both or given.conversation,
         paths=paths,
         index=given.index,
+        memory="" if given.no_memory else None,
         force=given.force,
         limits=context.limits(),
         rewound=rewound,

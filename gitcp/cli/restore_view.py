@@ -18,12 +18,14 @@ from gitcp.errors import OthersAffected
 from gitcp.history.live import OpenTurn
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
 from gitcp.restoring import others, placing, restore
+from gitcp.restoring.memory import MemoryPlan
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.plan import FilePlan, Kept
 from gitcp.restoring.restore import Report, RestorePlan, RestoreRequest
 from gitcp.state import undo_stack
 from gitcp.state.extent import Restores
+from gitcp.store import one_line
 from gitcp.value import replace
 from gitcp.wire import Json
 from gitcp.worktree.paths import display
@@ -212,6 +214,7 @@ def print_plan(
     if plan.placed is not None:
         _print_conversation_plan(plan, plan.placed, request.stored, line)
         _print_context(context, plan.placed, request.stored[0], line)
+    print_memory(plan.memory, line)
     for command in plan.effects:
         line(Styled("  not undone: ", BOLD), command)
     operation = context.store.repo.head().operation
@@ -220,6 +223,25 @@ def print_plan(
     if not (plan or plan.instead_of or plan.conflicts or request.index):
         nothing = "this session changed nothing since" if request.mine else ""
         line(f"  nothing to restore: {nothing or _why_nothing(plan.files.kept) + ' it'}")
+
+
+def print_memory(plan: MemoryPlan | None, line: Callable[..., None], *, done: bool = False) -> None:
+    """Print what becomes of an agent's memory, and the lines of other sessions in it that stay."""
+    if not plan:
+        return
+    would = "" if done else "would be "
+    written = humanize.count(len(plan.written), "file")
+    changed = [f"{written} {would}written"] if plan.written else []
+    removed = humanize.count(len(plan.removed), "file")
+    changed += [f"{removed} {would}removed"] if plan.removed else []
+    line(f"  {plan.agent} memory in {plan.directory}: {', '.join(changed)}")
+    for text in humanize.listed([*plan.written, *plan.removed], MOST):
+        line(f"    {text}")
+    if plan.kept:
+        line(f"  {humanize.count(len(plan.kept), 'line')} of other sessions kept in the memory")
+    lines = [f"{path}: {one_line(text, 70)}  ({id[:8]})" for path, text, id in plan.kept]
+    for text in humanize.listed(lines, MOST):
+        line(f"    {text}")
 
 
 def print_others(
@@ -370,6 +392,7 @@ def print_report(
     group(output.line, humanize.count(len(report.removed), "file") + " removed", report.removed)
     if report.index:
         output.line("  index restored")
+    print_memory(report.memory, output.line, done=True)
     kept(output.line, "kept", report.kept)
     for command in undone:
         output.line(Styled("  not undone: ", BOLD), command)

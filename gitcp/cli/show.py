@@ -15,7 +15,7 @@ from gitcp.cli.options import LOOKED, PATHS, WORDS, Command, json_option, rare, 
 from gitcp.cli.output import BOLD, Styled
 from gitcp.errors import BadValue, RevisionNotFound
 from gitcp.git import trees
-from gitcp.history import authors, revisions, show, tokens
+from gitcp.history import authors, memory, revisions, show, tokens
 from gitcp.history.diff import compare, staged, tree_before
 from gitcp.model import SYMLINK, Checkpoint, Conversation
 from gitcp.value import Value
@@ -119,6 +119,7 @@ def _print_json(context: Context, checkpoint: Checkpoint) -> None:
     by = authors.changed_by(store, checkpoint)
     fields = documents.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
     fields["changes"] = [documents.change(change, by.get(change.path)) for change in changes]
+    fields["memory"] = [each._asdict() for each in memory.listed(store, checkpoint)]
     context.output.document(documents.document("checkpoint", fields))
 
 
@@ -224,6 +225,11 @@ def _print_whole(context: Context, checkpoint: Checkpoint, given: Options) -> No
         by = authors.foreign(authors.changed_by(store, checkpoint), checkpoint.id.session)
         rendering.changed(output, changes, MOST, by)
     _print_peculiar(context, checkpoint)
+    remembered = [
+        f"{each.agent}/{each.path}  {humanize.size(each.bytes)}"
+        for each in memory.listed(store, checkpoint)
+    ]
+    rendering.items(output, f"Memory ({len(remembered):,})", humanize.listed(remembered, MOST))
     if checkpoint.conversation is not None:
         _print_conversation(context, checkpoint.conversation)
 

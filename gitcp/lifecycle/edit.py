@@ -26,6 +26,7 @@ from gitcp.model import (
     Digest,
     Entry,
     IndexEntry,
+    Memory,
     Oid,
     Skip,
     SkipReason,
@@ -154,8 +155,12 @@ class Editor:
             conversation=self._conversation(before.conversation) if before.conversation else None,
             steps=self._tree(before.steps) if before.steps else None,
             state=before.state if before.state and not self._needs_edit(before.state) else None,
+            memory=before.memory and self._memory(before.memory),
             authors=before.authors and self._authors(before.authors, before.snapshot.tree),
         )
+
+    def _memory(self, before: Memory) -> Memory:
+        return replace(before, tree=self._tree(before.tree)) if before.tree else before
 
     def _authors(self, before: Authors, tree: Oid) -> Authors:
         """Return who changed the files, with edited paths and without removed ones."""

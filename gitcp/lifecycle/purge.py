@@ -275,6 +275,7 @@ def _differences(
     places += [("conversation", a.name.encode()) for a, b in zip(old, new, strict=True) if a != b]
     places += [("results of steps", b"")] if before.steps != after.steps else []
     places += [("state of a graph", b"")] if before.state != after.state else []
+    places += [("memory", b"")] if before.memory != after.memory else []
     words = (before.note, before.run, before.step, before.agent, before.extra) != (
         after.note,
         after.run,

@@ -387,7 +387,7 @@ def _append(item: Write) -> None:
 
 
 def _create(item: Write) -> None:
-    _make_private(item.path.parent)
+    make_private(item.path.parent)
     temporary = item.path.with_name(f"{TEMPORARY}{os.urandom(16).hex()}")
     try:
         with (
@@ -399,8 +399,8 @@ def _create(item: Write) -> None:
         raise Refused(f"{item.path} was created in the meantime and was kept") from None
 
 
-def _make_private(directory: Path) -> None:
+def make_private(directory: Path) -> None:
     """Create a directory and its missing parents, with access for the user only."""
     if not os.path.isdir(directory):
-        _make_private(directory.parent)
+        make_private(directory.parent)
         make_own_directory(directory)

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from gitcp import humanize
 from gitcp.history.live import OpenTurn
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation, Oid
+from gitcp.restoring.memory import MemoryPlan
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import FilePlan
-from gitcp.store import Summary
+from gitcp.store import Summary, one_line
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
@@ -50,7 +51,8 @@ class RestorePlan(Value):
     `turns` are those of agents that may write into the restored files. If no file and no
     conversation changes, but another conversation becomes the current one, `instead_of` describes
     the one that is current. `stored` are the conversation to restore and its agent, `choice` is why
-    a rollback restores this checkpoint.
+    a rollback restores this checkpoint. `memory` is what becomes of the agent's memory, None if it
+    is left.
     """
 
     target: Checkpoint
@@ -65,9 +67,11 @@ class RestorePlan(Value):
     turns: tuple[OpenTurn, ...] = ()
     stored: tuple[Conversation | None, Agent | None] = (None, None)
     choice: RollbackChoice | None = None
+    memory: MemoryPlan | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.files) or (self.placed is not None and self.placed.changes)
+        is_placed = self.placed is not None and self.placed.changes
+        return bool(self.files) or is_placed or bool(self.memory)
 
     @property
     def digest(self) -> str:
@@ -91,6 +95,7 @@ class RestorePlan(Value):
             others,
             self.conflicts,
             self.instead_of,
+            *([self.memory] if self.memory else []),
         )
 
     def __str__(self) -> str:
@@ -102,6 +107,7 @@ class RestorePlan(Value):
             what = humanize.count(self.placed.messages, "message")
             change = f"would return to {what}" if self.placed.changes else "is unchanged"
             lines.append(f"  the {self.placed.agent} conversation {change}")
+        lines += memory_lines(self.memory)
         for each in self.others:
             lines += _listed(f"changed by session {each.session} as well", each.paths)
         lines += [f"  conflict: {display(each.path)}  ({each.why})" for each in self.conflicts]
@@ -132,6 +138,7 @@ class RestorePlan(Value):
                 others=printed.others(self.others),
                 conflicts=printed.conflicts(self.conflicts),
                 turns=printed.turns(self.turns),
+                memory=printed.memory(self.memory),
                 **shared,
                 **chosen(self.choice),
             )
@@ -156,6 +163,19 @@ def chosen(choice: RollbackChoice | None) -> dict[str, Any]:
         for each in (choice.others if choice else ())
     )
     return {"reason": choice.why if choice else None, "candidates": tuple(candidates)}
+
+
+def memory_lines(plan: MemoryPlan | None) -> list[str]:
+    """Return what becomes of an agent's memory: each file, and each line of others that stays."""
+    if not plan:
+        return []
+    written = [f"  {plan.agent} memory would be written: {path}" for path in plan.written]
+    removed = [f"  {plan.agent} memory would be removed: {path}" for path in plan.removed]
+    kept = [
+        f"  kept in {path}, of session {session}: {one_line(line, 200)}"
+        for path, line, session in plan.kept
+    ]
+    return [*written, *removed, *kept]
 
 
 def digest_of(*parts: object) -> str:

@@ -9,6 +9,7 @@ from gitcp import documents, wire
 from gitcp.documents import Kept, OtherSession, Turn
 from gitcp.history.live import OpenTurn
 from gitcp.model import Checkpoint, Conversation
+from gitcp.restoring.memory import MemoryPlan
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession as Other
 from gitcp.restoring.placing import Placed
@@ -55,3 +56,11 @@ def others(changed_by: Iterable[Other]) -> tuple[OtherSession, ...]:
 def turns(listed: Iterable[OpenTurn]) -> tuple[Turn, ...]:
     """Return the turns of agents that may write into restored files."""
     return tuple(Turn(each.session, each.agent, each.began, each.last) for each in listed)
+
+
+def memory(plan: MemoryPlan | None) -> documents.Memory | None:
+    """Return what becomes of an agent's memory."""
+    if not plan:
+        return None
+    lines = tuple(documents.KeptLine(*each) for each in plan.kept)
+    return documents.Memory(plan.agent, plan.directory, plan.written, plan.removed, lines)

@@ -48,6 +48,8 @@ class RestoreRequest(Value):
     `name_others`: the report names the sessions whose changes are undone. `markers` writes conflict
     markers. `undoing` makes the request an undo that keeps what changed since the restore.
     `keeps_installed`: what `gitcp enable` installed since the target stays, unless `paths` name it.
+    `memory` is the agent whose memory of the project is restored: by default that of the
+    conversation, if that is restored; "" for none.
     `merged` is the snapshot of a merge, and `conflicts` what it could not merge, once known; `left`
     are the paths that `mine` leaves different from the target.
     """
@@ -72,6 +74,7 @@ class RestoreRequest(Value):
     session: str | None = None
     program: bool = False
     together: frozenset[str] = frozenset()
+    memory: str | None = None
     merged: Snapshot | None = None
     conflicts: tuple[Conflict, ...] = ()
     left: tuple[bytes, ...] = ()

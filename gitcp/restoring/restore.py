@@ -32,6 +32,7 @@ from gitcp.model import (
 from gitcp.restoring import index as index_op
 from gitcp.restoring import (
     installed,
+    memory,
     merge,
     others,
     permissions,
@@ -43,6 +44,7 @@ from gitcp.restoring import (
 )
 from gitcp.restoring.apply import EDITED, apply_files, leave_edited, still_wrong
 from gitcp.restoring.contents import Contents
+from gitcp.restoring.memory import MemoryPlan
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import FilePlan, FileStep, Kept, Side, SnapshotFacts, plan_files, within
@@ -91,7 +93,8 @@ class Report(Value):
     paths that differ from the target because others changed them, where only one session's changes
     were undone. `conversation` is the one that was restored, `effects` are the compensations
     recorded since the target and not run, `conflicts` what could not be merged, and `choice` is why
-    a rollback restored this checkpoint.
+    a rollback restored this checkpoint. `memory` is what was done to the agent's memory of the
+    project, None for nothing.
     """
 
     target: Checkpoint
@@ -110,6 +113,7 @@ class Report(Value):
     effects: tuple[str, ...] = ()
     conflicts: tuple[merge.Conflict, ...] = ()
     choice: RollbackChoice | None = None
+    memory: MemoryPlan | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that `gitcp restore --json` prints."""
@@ -127,6 +131,7 @@ class Report(Value):
                 others=printed.others(self.others),
                 conflicts=printed.conflicts(self.conflicts),
                 turns=printed.turns(self.turns),
+                memory=printed.memory(self.memory),
                 **printed.parts(self.target, self.placed, self.conversation, self.effects),
                 **planned.chosen(self.choice),
             )
@@ -206,6 +211,7 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
         instead_of="" if files else _instead_of(store, request, placed),
         turns=live.turns(store) if files else (),
         stored=request.stored,
+        memory=memory.plan(store, request),
     )
 
 
@@ -366,6 +372,7 @@ def limited_to_extent(store: Store, request: RestoreRequest) -> RestoreRequest:
         request,
         files=files,
         conversation=extent.conversation,
+        memory=extent.memory,
         index=extent.index,
         paths=existing,
         session=recorded.session if recorded else None,
@@ -428,7 +435,10 @@ def finish(
             extent = replace(begun.extent, made=files.created, **_unrecorded(store, files, state))
             safety = state.saved.checkpoint.id
             entry = LogEntry(RestoreKind.RESTORE, safety, extent, begun.key, aborted=True)
-        report = _carry_out(store, request, files, contents, state, placed, entry, begun)
+        remembered = memory.plan(store, request)
+        report = _carry_out(
+            store, request, files, contents, state, placed, remembered, entry, begun
+        )
         return replace(report, conversation=report.target.conversation)
 
 
@@ -460,6 +470,8 @@ def _restore(
     looks = request.mine or others.has_live(store, request.session or "")
     try:
         allowed = _allowed(store, request, agreed, looks=looks)
+        if isinstance(agreed, RestorePlan) and agreed.memory != memory.plan(store, request):
+            _refuse_outdated(request)
         report = _save_and_restore(store, request, allowed, step, looks=looks)
     except _Unchanged as unchanged:
         kept, placed = unchanged.kept, unchanged.placed
@@ -509,31 +521,31 @@ def _save_and_restore(
     stack = undo_stack.restores(store.repo)
     extent_of_target = _extent_of(stack, request.target)
     earlier = WrittenBefore() if request.reverted else written.read(store.repo, extent_of_target)
-    can_skip = (
-        step is RestoreKind.RESTORE and not agreed and not (request.index or request.is_merge)
-    )
+    is_plain = step is RestoreKind.RESTORE and not (request.index or request.is_merge)
+    can_skip = is_plain and not agreed
     state = _save_present(store, request, stack, earlier, can_skip=can_skip)
     line = _WorktreeHistory(store, request) if looks or request.name_others else None
     request = _merged(store, request, state, line)
-    safety = state.saved.checkpoint.id
+    current = state.saved.checkpoint
     files, contents = _prepare(store, request, state, request.paths)
     if agreed is not None and files != agreed:
         _refuse_outdated(request)
-    placed = _place(store, request)
-    extent = _extent(store, request, files, state)
-    entry = LogEntry(step, safety, extent, os.urandom(8).hex())
-    if not files and not request.index and _is_placed(request, state.saved.checkpoint, placed):
+    placed, remembered = _place(store, request), memory.plan(store, request)
+    extent = _extent(store, request, files, state, remembered)
+    entry = LogEntry(step, current.id, extent, os.urandom(8).hex())
+    if not (files or request.index or remembered) and _is_placed(request, current, placed):
         remember_scan(store, state.saved)
         if step is not RestoreKind.RESTORE:
-            _record(store, request, entry, (request.target.id, safety))
-        kept, failed = (*files.kept, *state.kept), any(kept.missing for kept in files.kept)
-        return Report(request.target, safety, None, (), (), kept, placed, failed, left=request.left)
+            _record(store, request, entry, (request.target.id, current.id))
+        made, kept = (current.id, None, (), ()), (*files.kept, *state.kept)
+        failed = any(kept.missing for kept in files.kept)
+        return Report(request.target, *made, kept, placed, failed, left=request.left)
     _begin(store, request, entry, files, placed)
-    report = _carry_out(store, request, files, contents, state, placed, entry)
+    report = _carry_out(store, request, files, contents, state, placed, remembered, entry)
     if line is None or report.checkpoint is None:
         return report
     affected = line.affected(files)
-    restore_notice.leave_for(store, report.checkpoint, safety, affected)
+    restore_notice.leave_for(store, report.checkpoint, current.id, affected)
     return replace(report, others=affected)
 
 
@@ -611,6 +623,7 @@ def _carry_out(
     contents: Contents,
     before: SavedState,
     placed: Placed | None,
+    remembered: MemoryPlan | None,
     entry: LogEntry,
     begun: Unfinished | None = None,
 ) -> Report:
@@ -626,8 +639,7 @@ def _carry_out(
             index_failures = (
                 index_op.restore(store, request.target, request.paths) if request.index else ()
             )
-            unwritten = placing.write(placed) if placed is not None else None
-            placed = placed if unwritten is None else None
+            placed, unwritten = _write_agent(store, placed, remembered, before.saved.checkpoint)
             since = PartialScan(before.saved.taken, frozenset(tree.changed), done.written)
             after = _save_after(store, request, before.saved.checkpoint, placed, since)
         wrong = still_wrong(contents, files, done, tree, Side(store.reader, after.taken.snapshot))
@@ -637,7 +649,7 @@ def _carry_out(
         )
     entry = entry._replace(extent=written.write_list(store.repo, entry.extent, wrote))
     safety = before.saved.checkpoint
-    kept = (*files.kept, *index_failures, *((unwritten,) if unwritten else ()), *before.kept)
+    kept = (*files.kept, *index_failures, *unwritten, *before.kept)
     restore_notice.leave(store, request.target, after.checkpoint, safety, kept)
     _record(store, request, entry, (request.target.id, safety.id, after.checkpoint.id))
     journal.finish(store.repo)
@@ -645,9 +657,20 @@ def _carry_out(
     made = safety.id, after.checkpoint.id, wrote_files, tuple(done.removed)
     index = request.index and not index_failures
     failed = any(path.missing for path in kept)
-    return Report(
-        request.target, *made, kept, placed, failed, turns=turns, index=index, left=request.left
-    )
+    report = Report(request.target, *made, kept, placed, failed, turns=turns, index=index)
+    return replace(report, left=request.left, memory=remembered)
+
+
+def _write_agent(
+    store: Store, placed: Placed | None, remembered: MemoryPlan | None, safety: Checkpoint
+) -> tuple[Placed | None, tuple[Kept, ...]]:
+    """Write the conversation, then the memory of its agent. Return the conversation if it was
+    written, and what could not be written.
+    """
+    unwritten = placing.write(placed) if placed is not None else None
+    if unwritten is not None:
+        return None, (unwritten,)
+    return placed, memory.write(store, remembered, safety) if remembered else ()
 
 
 def _record(
@@ -682,11 +705,19 @@ def _check_allowed(store: Store, request: RestoreRequest) -> None:
         )
 
 
-def _extent(store: Store, request: RestoreRequest, files: FilePlan, state: SavedState) -> Extent:
-    """Return what a restore that applies `files` changes."""
+def _extent(
+    store: Store,
+    request: RestoreRequest,
+    files: FilePlan,
+    state: SavedState,
+    remembered: MemoryPlan | None,
+) -> Extent:
+    """Return what a restore that applies `files` and this plan of a memory changes."""
     limits = files.changed if request.is_merge else request.paths
     flags = request.files, request.conversation, request.index
-    return Extent(*flags, limits, files.created, **_unrecorded(store, files, state))
+    unrecorded = _unrecorded(store, files, state)
+    agent = remembered.agent if remembered else ""
+    return Extent(*flags, limits, files.created, **unrecorded, memory=agent)
 
 
 def _unrecorded(store: Store, files: FilePlan, state: SavedState) -> dict[str, Any]:
@@ -721,6 +752,7 @@ def _continued(
         request,
         files=extent.files and bool(begun.paths),
         conversation=extent.conversation,
+        memory=extent.memory,
         index=extent.index,
         paths=extent.paths,
         force=True,
@@ -770,6 +802,7 @@ def _save_present(
     choice, stored = _present_conversation(store, request)
     placed = _place(store, request) if can_skip else None
     can_skip = can_skip and _is_conversation_unchanged(placed, choice)
+    can_skip = can_skip and not memory.plan(store, request)
     snapshots: list[tuple[CompletedSnapshot, FilePlan | None]] = []
 
     def complete(taken: Taken) -> Taken:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from gitcp.agents import KNOWN
 from gitcp.errors import NotTrusted, Refused, StoreBusy
 from gitcp.git import refs, trees
-from gitcp.model import Checkpoint, Oid
-from gitcp.store import Store
+from gitcp.model import RESERVED, Checkpoint, Oid
+from gitcp.store import MEMORY, Store
 from gitcp.worktree import paths
 
 ACTING_DIRECTORIES = frozenset(
@@ -32,6 +32,8 @@ ACTING_PLACES = (
     *(b".github/workflows/", b".github/actions/", b".github/copilot-instructions.md"),
     *(b".github/hooks/", b".github/skills/", b".github/copilot/"),
 )
+
+REMEMBERED = "memory that your agent reads in every session"
 
 
 def is_foreign(store: Store, checkpoint: Checkpoint) -> bool:
@@ -62,7 +64,7 @@ def require(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
 
 def acting(store: Store, checkpoint: Checkpoint) -> list[tuple[bytes, str]]:
     """Return the paths of a checkpoint that can make a program act, with the reason."""
-    active = []
+    active = _remembered(store, checkpoint)
     directories: dict[bytes, set[bytes]] = {}
     for path, _ in trees.walk(store.reader, checkpoint.snapshot.tree):
         why = _acts(path)
@@ -85,6 +87,14 @@ def acting(store: Store, checkpoint: Checkpoint) -> list[tuple[bytes, str]]:
             for directory in bare_repositories
         ),
     ]
+
+
+def _remembered(store: Store, checkpoint: Checkpoint) -> list[tuple[bytes, str]]:
+    """Return the files of agents' memories: a restore of the conversation writes them."""
+    tree = checkpoint.memory.tree if checkpoint.memory else None
+    top = b"/".join((RESERVED, MEMORY, b""))
+    walked = trees.walk(store.reader, tree) if tree else ()
+    return [(top + path, REMEMBERED) for path, _ in walked]
 
 
 def _acts(path: bytes) -> str:

@@ -21,6 +21,7 @@ from gitcp.model import (
     Digest,
     Fault,
     FileChange,
+    Memory,
     Note,
     Oid,
     Run,
@@ -32,7 +33,7 @@ from gitcp.model import (
     StepName,
     Trigger,
 )
-from gitcp.saving import authors, conversation, position, session
+from gitcp.saving import authors, conversation, memory, position, session
 from gitcp.saving.conversation import Readable
 from gitcp.saving.live_trees import LiveTrees, live_trees
 from gitcp.saving.session import Choice
@@ -599,9 +600,19 @@ def _draft(
         step=request.records.step,
         steps=_steps(store, request, parent),
         state=request.records.state,
+        memory=_memory(store, request, agent, parent),
         compensated=compensated,
         reverted=request.records.reverted,
     )
+
+
+def _memory(
+    store: Store, request: SaveRequest, agent: Agent | None, parent: Checkpoint | None
+) -> Memory | None:
+    """Return the agent's memory of the project; none for a save that looks at no files."""
+    if request.carried.files is not None:
+        return None
+    return memory.capture(store, agent, request.trigger, parent.memory if parent else None)
 
 
 def _note(store: Store, given: Note, name: str, parent: Checkpoint | None) -> Note:
@@ -653,7 +664,12 @@ def _is_saved(
         noted = replace(noted, position_from=None)
     if wire.encode(noted) != wire.encode(inherited):
         return False
-    return change_scope is ChangeScope.FILES or _same_conversation(draft, parent, change_scope)
+    if change_scope is ChangeScope.FILES:
+        return True
+    return _same_conversation(draft, parent, change_scope) and (
+        change_scope is ChangeScope.MESSAGES
+        or memory.is_same(store.reader, draft.memory, parent.memory)
+    )
 
 
 def _same_files(a: Snapshot, b: Snapshot, change_scope: ChangeScope) -> bool:

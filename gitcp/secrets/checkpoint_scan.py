@@ -19,7 +19,7 @@ from gitcp.model import GITLINK, RESERVED, TREE, CheckpointId, Oid
 from gitcp.secrets import scan, scan_cache
 from gitcp.secrets.external_scanner import ExternalFinding, Pieces, pieces
 from gitcp.state import settings
-from gitcp.store import CONVERSATION, OUTPUTS, Store, Summary, parse_summary
+from gitcp.store import CONVERSATION, MEMORY, OUTPUTS, Store, Summary, parse_summary
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
@@ -38,15 +38,16 @@ CUT = "…".encode()
 SCANNING = ("scanning for secrets", "checkpoints")
 
 STREAMS = RESERVED + b"/" + CONVERSATION + b"/"
+REMEMBERED = RESERVED + b"/" + MEMORY + b"/"
 GROWING = RESERVED + b"/" + OUTPUTS + b"/"
 
 
 class Finding(Value):
     """A secret: its ID (the same for each occurrence), its rule, a masked excerpt, and where it is.
 
-    `place` is "file", "conversation", "metadata" (written by gitcp), "message", "author" (of a
-    commit), "path", or "tag", "session" or "branch" for a name; `path` is the path in the
-    checkpoint's tree. `checkpoint` is the oldest scanned one that has it there.
+    `place` is "file", "conversation", "memory" (an agent's), "metadata" (written by gitcp),
+    "message", "author" (of a commit), "path", or "tag", "session" or "branch" for a name; `path` is
+    the path in the checkpoint's tree. `checkpoint` is the oldest scanned one that has it there.
     """
 
     id: str
@@ -536,4 +537,6 @@ def _kind(path: bytes) -> str:
         return "file"
     if path.startswith(GROWING):
         return "file"
+    if path.startswith(REMEMBERED):
+        return "memory"
     return "conversation" if path.startswith(STREAMS) else "metadata"

@@ -18,7 +18,7 @@ from gitcp import wire
 from gitcp.adapters.base import Message
 from gitcp.errors import RevisionNotFound
 from gitcp.git import bundle, refs
-from gitcp.history import show, tokens
+from gitcp.history import memory, show, tokens
 from gitcp.model import MAIN, Checkpoint, CheckpointId, Conversation, Oid
 from gitcp.restoring import converting
 from gitcp.restoring.converting import Converted
@@ -217,7 +217,15 @@ def _unescaped(store: Store, request: ExportRequest) -> Chunks:
     checkpoint, conversation = request.checkpoint, request.checkpoint.conversation
     if request.format is Format.TRANSCRIPT or conversation is None:
         return tuple
-    return lambda: markdown.texts(checkpoint, show.messages(store, conversation))
+    known = _remembered(store, request) if request.format is Format.MARKDOWN else {}
+    return lambda: markdown.texts(checkpoint, show.messages(store, conversation), known)
+
+
+def _remembered(store: Store, request: ExportRequest) -> dict[str, str]:
+    """Return what the agent of the conversation remembers of the project."""
+    agent = request.checkpoint.agent
+    stored = memory.stored(store, request.checkpoint, agent.name) if agent else {}
+    return {path: data.decode("utf-8", "replace") for path, data in stored.items()}
 
 
 def _rendered(
@@ -233,7 +241,8 @@ def _rendered(
             hint=f"gitcp export {checkpoint.id} --format bundle -o FILE",
         )
     if request.format is Format.MARKDOWN:
-        return lambda: markdown.render(checkpoint, show.messages(store, conversation), clean)
+        known = _remembered(store, request)
+        return lambda: markdown.render(checkpoint, show.messages(store, conversation), clean, known)
     messages = list(show.messages(store, conversation))
     document = (
         trajectory.render(checkpoint, messages, _spent(store, conversation))

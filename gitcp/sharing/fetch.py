@@ -24,7 +24,7 @@ from gitcp.sharing.catalogue import CatalogueEntry
 from gitcp.sharing.push import RefState, compare_histories
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
-from gitcp.store import CONVERSATION, METADATA, Store
+from gitcp.store import CONVERSATION, MEMORY, METADATA, Store
 from gitcp.value import Value, replace
 
 TRIES = 3
@@ -237,7 +237,7 @@ def _receive_tags(store: Store, source: Remote, names: Sequence[str]) -> None:
     store.writer.flush()  # forget cached lookups: the objects exist now
 
 
-READ = (RESERVED + b"/" + METADATA, RESERVED + b"/" + CONVERSATION)
+READ = tuple(RESERVED + b"/" + name for name in (METADATA, CONVERSATION, MEMORY))
 
 
 def fetch_part(store: Store, source: Remote, sessions: Iterable[str] = ()) -> tuple[Fetched, ...]:

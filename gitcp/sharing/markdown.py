@@ -7,7 +7,7 @@ thinking go into collapsed fenced blocks.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 
 from gitcp import wire
@@ -16,7 +16,7 @@ from gitcp.model import Checkpoint
 from gitcp.readme import code, fence, printable
 from gitcp.restoring.restore_notice import handoff_lines
 from gitcp.store import subject
-from gitcp.value import replace
+from gitcp.value import EMPTY, replace
 
 NAMES = {
     "user": "User",
@@ -36,7 +36,13 @@ OPENS = re.compile(r"^(\s*)(\d+)([.)])|^(\s*)([-+=:])")
 FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
 
-def texts(checkpoint: Checkpoint, messages: Iterable[Message]) -> Iterator[bytes]:
+Remembered = Mapping[str, str]
+"""The files of the agent's memory, by path."""
+
+
+def texts(
+    checkpoint: Checkpoint, messages: Iterable[Message], remembered: Remembered = EMPTY
+) -> Iterator[bytes]:
     """Yield all text of a page in lines, unescaped, for a scanner: escaping would hide secrets from
     it.
     """
@@ -45,7 +51,7 @@ def texts(checkpoint: Checkpoint, messages: Iterable[Message]) -> Iterator[bytes
     parts += [agent.name, agent.version, agent.model] if agent else []
     parts += _noted(checkpoint)
     spoken = ((message.role, message.tool, message.text) for message in messages)
-    for each in chain([parts], spoken):
+    for each in chain([parts], spoken, remembered.items()):
         yield "".join(f"{part}\n" for part in each if part).encode("utf-8", "surrogatepass")
 
 
@@ -70,9 +76,13 @@ def cleaned(message: Message, clean: Callable[[str], str]) -> Message:
 
 
 def render(
-    checkpoint: Checkpoint, messages: Iterable[Message], clean: Callable[[str], str] = str
+    checkpoint: Checkpoint,
+    messages: Iterable[Message],
+    clean: Callable[[str], str] = str,
+    remembered: Remembered = EMPTY,
 ) -> Iterator[bytes]:
-    """Yield the page: the checkpoint's description and its conversation. `clean` is applied to
+    """Yield the page: the checkpoint's description, its conversation, and what its agent remembers
+    of the project. `clean` is applied to
     every text before it is escaped.
     """
     note, agent = checkpoint.note, checkpoint.agent
@@ -93,6 +103,10 @@ def render(
     head += ["\n".join(noted).strip("\n")] if noted else []
     yield "\n\n".join(head).encode("utf-8", "backslashreplace")
     for block in body(cleaned(message, clean) for message in messages):
+        yield b"\n\n" + block.encode("utf-8", "backslashreplace")
+    for number, (path, text) in enumerate(remembered.items()):
+        head_line = "" if number else "## Memory\n\n"
+        block = f"{head_line}{code(clean(path))}\n\n{fence(clean(text), FOLDED, FOLDED)}"
         yield b"\n\n" + block.encode("utf-8", "backslashreplace")
     yield b"\n"
 

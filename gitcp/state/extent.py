@@ -18,8 +18,8 @@ class Extent(Value):
     to lack them. `bits` are permissions of changed files that the state before does not record
     (gitcp.restoring.permissions). `written` names the list of everything it wrote, `rules` the
     ignore rules in force before it that the state before does not record (both in
-    gitcp.restoring.written); "" for none. In the operation log `made` and `bits` are empty if that
-    list contains them.
+    gitcp.restoring.written); "" for none. `memory` is the agent whose memory it changed, "" for
+    none. In the operation log `made` and `bits` are empty if that list contains them.
     """
 
     files: bool = True
@@ -30,6 +30,7 @@ class Extent(Value):
     written: str = ""
     bits: tuple[tuple[bytes, int], ...] = ()
     rules: str = ""
+    memory: str = ""
 
 
 class Restores(Value):

@@ -18,6 +18,9 @@ from driver import Project
 
 TALK = b'{"role":"user","content":"hello"}\n'
 
+SHOWN = ("changes", "memory")
+"""What only the command prints: it is read from the store."""
+
 
 @pytest.fixture
 def checkpoints(project: Project) -> gitcp.Checkpoints:
@@ -42,7 +45,7 @@ def test_the_same_json(project: Project, checkpoints: gitcp.Checkpoints) -> None
     """`to_json` of each result is what `--json` of the command prints of it."""
     plan = checkpoints.plan("s@1")
     assert plan.to_json() == printed(project, "restore", "s@1", "--dry-run")
-    assert checkpoints.show("s@1").to_json() == printed(project, "show", "s@1", drop=("changes",))
+    assert checkpoints.show("s@1").to_json() == printed(project, "show", "s@1", drop=SHOWN)
     (session,) = checkpoints.sessions()
     assert session.to_json() == printed(project, "sessions", drop=("current",))
     assert checkpoints.check().to_json() == printed(

@@ -4,6 +4,7 @@
     <projects>/<directory>/<session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
     <projects>/<directory>/<session>/tool-results/<name>  large outputs, referenced by name
     <projects>/<directory>/agent-<id>.jsonl               a sub-agent, until version 2.0
+    <projects>/<directory>/memory/MEMORY.md, <name>.md    auto memory; the root's directory has it
 
 Directory names are derived from the path by a lossy mapping, so two paths can share one; the `cwd`
 in the lines disambiguates. Resuming elsewhere, or under another id, only changes file names.
@@ -248,6 +249,14 @@ def _chosen_name(host: Host) -> str | None:
     """Return the directory name set in the environment, if it is a valid one."""
     name = host.env.get("CLAUDE_CODE_PROJECT_DIR_NAME", "")
     return name if name and base.place_parts(name) == (name,) else None
+
+
+def memory(cwd: Path, host: Host) -> Path:
+    """Return the directory of the auto memory, which all sessions of a repository share, also those
+    in its linked working trees.
+    """
+    name = _chosen_name(host) or directory_name(base.project_root(cwd))
+    return _projects(host) / name / "memory"
 
 
 def _project_directory(cwd: Path, host: Host) -> Path:

@@ -176,6 +176,11 @@ def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
     return (*registry, *chats, *extra_paths)
 
 
+def memory(cwd: Path, host: Host) -> Path:
+    """Return the directory of the project's memory."""
+    return project_directory(cwd, host)[0] / "memory"
+
+
 def running(host: Host) -> str | None:
     """Return the session id from the environment of a hook. The agent's shell commands do not have
     it.

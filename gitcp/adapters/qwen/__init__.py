@@ -3,6 +3,7 @@ directory, whose name is that of Claude Code's.
 
     <projects>/<directory>/chats/<session>.jsonl                main stream, append-only
     <projects>/<directory>/subagents/<session>/agent-<id>.jsonl
+    <projects>/<directory>/memory/MEMORY.md, <name>.md          the project's memory
 
 Each line has the session's id. The first line's `cwd` must be that in which the session is resumed,
 else it is refused. Messages are Gemini's: roles `user` and `model`, with parts. As tried with
@@ -11,6 +12,7 @@ else it is refused. Messages are Gemini's: roles `user` and `model`, with parts.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,11 @@ class QwenCode(SessionFiles):
         return [
             each for each in base.glob(agents, "agent-*.jsonl") if base.found(self.NAME, "", each)
         ]
+
+    def memory(self, cwd: Path, host: Host) -> Path:
+        """Return the directory of the memory that all sessions of a repository share."""
+        root = next(iter(base.roots(cwd) - {os.path.realpath(cwd)}), os.path.realpath(cwd))
+        return self.directory(root, host) / "memory"
 
     def command(self, session_id: str) -> tuple[str, ...]:
         """Return the command that resumes a session."""

@@ -1,0 +1,106 @@
+"""The memory that agents keep of a project, as a part of checkpoints: it steers them in every
+session, so a conversation without it is not the one of that moment.
+
+The files are below `.gitcp/memory/<agent>/`, as they are: git stores unchanged ones once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from gitcp import adapters, regular
+from gitcp.git import trees
+from gitcp.git.reader import ObjectReader
+from gitcp.model import FILE, TREE, Agent, Entry, Memory, Oid, Trigger
+from gitcp.store import Store
+
+LARGEST = 1 << 20
+"""Bytes of a file that are read: agents read less of it."""
+
+COMPLETE = (Trigger.BEFORE_RESTORE, Trigger.RESTORE)
+"""The triggers with the memory of every agent: a restore may change that of any."""
+
+
+def capture(
+    store: Store, agent: Agent | None, trigger: Trigger, parent: Memory | None
+) -> Memory | None:
+    """Store the memory that an agent keeps of this project, and around a restore that of every
+    agent; None if none keeps any.
+
+    Writes objects only, and none for files that the parent's memory has.
+    """
+    names = {agent.name} if agent else set()
+    if trigger in COMPLETE:
+        names |= set(adapters.remembering(store.repo.host))
+    directories = {name: adapters.memory(name, store.repo.root, store.repo.host) for name in names}
+    agents = tuple(sorted(name for name, directory in directories.items() if directory))
+    if not agents:
+        return None
+    now = {
+        f"{name}/{path}": oid
+        for name in agents
+        for path, oid in _files(store, directories[name], files(store.reader, parent, name)).items()
+    }
+    before = {
+        f"{name}/{path}": oid
+        for name in agents
+        for path, oid in files(store.reader, parent, name).items()
+    }
+    if parent is not None and parent.agents == agents and now == before:
+        return parent
+    nested = trees.nest({path.encode(): Entry(FILE, oid) for path, oid in now.items()})
+    return Memory(agents, trees.build(store.writer, nested) if now else None)
+
+
+def _files(store: Store, directory: Path | None, before: Mapping[str, Oid]) -> dict[str, Oid]:
+    """Store the files of a memory, and return their blobs by path. One that cannot be read is that
+    of the parent.
+    """
+    stored = {}
+    for path, file in adapters.memory_files(directory).items() if directory else ():
+        try:
+            data = regular.content(file, LARGEST)
+        except OSError:
+            if path in before:
+                stored[path] = before[path]
+            continue
+        oid = store.repo.object_format.oid_of("blob", data)
+        is_held = oid == before.get(path) and not store.freshener.damaged
+        stored[path] = oid if is_held else store.writer.write_blob(data)
+    return stored
+
+
+def files(reader: ObjectReader, memory: Memory | None, agent: str) -> dict[str, Oid]:
+    """Return the files of an agent's memory in a checkpoint: blobs by path."""
+    if memory is None or memory.tree is None:
+        return {}
+    top = trees.lookup(reader, memory.tree, agent.encode())
+    if top is None or top.mode != TREE:
+        return {}
+    walked = trees.walk(reader, top.oid)
+    return {os.fsdecode(path): entry.oid for path, entry in walked if entry.mode == FILE}
+
+
+def is_known(memory: Memory | None, agent: str) -> bool:
+    """Return whether a checkpoint has an agent's memory, empty or not."""
+    return memory is not None and agent in memory.agents
+
+
+def is_same(reader: ObjectReader, now: Memory | None, before: Memory | None) -> bool:
+    """Return whether the memory of each agent in `now` is the one in `before`."""
+    if now == before or now is None:
+        return True
+    return all(files(reader, now, agent) == files(reader, before, agent) for agent in now.agents)
+
+
+def current(store: Store, agent: str) -> dict[str, bytes]:
+    """Return an agent's memory as it is now: the bytes of each file that can be read, by path."""
+    directory = adapters.memory(agent, store.repo.root, store.repo.host)
+    contents = {}
+    for path, file in adapters.memory_files(directory).items() if directory else ():
+        with suppress(OSError):
+            contents[path] = regular.content(file, LARGEST)
+    return contents

@@ -1,0 +1,272 @@
+"""An agent's memory of the project goes back with its conversation, and forward with an undo; what
+another session wrote there since stays.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from back import kept, last, redo, restore, save, undo
+from talk import SESSION, Talk
+
+from gitcp.adapters import claude_code, gemini, qwen
+from gitcp.adapters.base import project_root
+from gitcp.errors import Refused
+from gitcp.model import Checkpoint, Memory
+from gitcp.restoring import memory as op
+from gitcp.restoring import restore as restore_op
+from gitcp.restoring.restore import RestoreRequest
+from gitcp.saving import memory
+from gitcp.saving import save as save_op
+from gitcp.store import Store
+from gitcp.value import replace
+
+from driver import Project
+from samples import open_store
+
+SHORT = SESSION[:8]
+OTHER = "0b5e55ed-5d1c-4f0a-9b3e-2c6d8f1a7b90"
+
+
+class Remembered:
+    """The memory that Claude Code keeps of a project, and two sessions that write to it."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.directory = claude_code.memory(project.root, open_store(project).repo.host)
+        self.directory.mkdir(parents=True)
+        self.own, self.other = Talk(project), Talk(project, OTHER)
+        self.other.count = 20  # later
+
+    def put(self, name: str, text: str, talk: Talk | None = None) -> None:
+        """Write a file, as a session of the agent does it: with a call of its tool."""
+        path = self.directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        if talk is not None:
+            given = {"file_path": str(path), "content": text}
+            call: dict[str, object] = {
+                "type": "tool_use",
+                "id": f"c{talk.count}",
+                "name": "Write",
+                "input": given,
+            }
+            talk.append("assistant", [call])
+
+    def all(self) -> dict[str, str]:
+        """Every file with its text."""
+        paths = (path for path in self.directory.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.directory)): path.read_text() for path in paths}
+
+
+@pytest.fixture
+def remembered(project: Project) -> Remembered:
+    project.write("a", "old\n")
+    made = Remembered(project)
+    made.own.say("one", "two")
+    made.put("MEMORY.md", "- tabs, not spaces\n", made.own)
+    return made
+
+
+def store_of(project: Project) -> Store:
+    return open_store(project)
+
+
+def stored(
+    project: Project, checkpoint: Checkpoint, agent: str = "claude-code"
+) -> dict[str, bytes]:
+    """The files of Claude Code's memory in a checkpoint."""
+    reader = store_of(project).reader
+    blobs = memory.files(reader, checkpoint.memory, "claude-code")
+    return {path: reader.read_blob(oid) for path, oid in blobs.items()}
+
+
+def test_goes_back_and_forward(project: Project, remembered: Remembered) -> None:
+    """A restore puts back the memory of that moment, and removes what came later; undo and redo
+    walk through it.
+    """
+    target = save(project, None)
+    remembered.put("MEMORY.md", "- tabs, not spaces\n- the migration failed\n", remembered.own)
+    remembered.put("tomorrow.md", "what happens tomorrow\n", remembered.own)
+    later = remembered.all()
+    with project.guard():
+        report = restore(project, target)
+    assert not report.failed
+    assert report.memory is not None
+    assert (report.memory.written, report.memory.removed) == (("MEMORY.md",), ("tomorrow.md",))
+    assert remembered.all() == {"MEMORY.md": "- tabs, not spaces\n"}
+    undone = undo(project)
+    assert not undone.failed
+    assert remembered.all() == later
+    redo(project)
+    assert remembered.all() == {"MEMORY.md": "- tabs, not spaces\n"}
+
+
+def test_in_checkpoints(project: Project, remembered: Remembered) -> None:
+    """A checkpoint has the files as they are; unchanged ones, and a save that has nothing new, cost
+    nothing.
+    """
+    first = save(project, None)
+    assert first.memory == Memory(("claude-code",), first.memory.tree if first.memory else None)
+    assert stored(project, first) == {"MEMORY.md": b"- tabs, not spaces\n"}
+    path = f"{first.commit}:.gitcp/memory/claude-code/MEMORY.md"
+    assert project.git("cat-file", "blob", path) == "- tabs, not spaces"
+    second = save(project, None)
+    assert second.memory == first.memory
+    remembered.put("MEMORY.md", "changed\n")
+    request = save_op.SaveRequest(project.root)
+    saved = save_op.save(open_store(project), request)
+    assert saved.saved, "a change of the memory alone is one"
+    assert not save_op.save(open_store(project), request).saved
+
+
+def test_lines_of_others_stay(project: Project, remembered: Remembered) -> None:
+    """A line that another session wrote since stays, and is named with its session; one of this
+    session's goes, also if the other one wrote the file again with it.
+    """
+    target = save(project, None)
+    mine = "- tabs, not spaces\n- mine: the cache is broken\n"
+    remembered.put("MEMORY.md", mine, remembered.own)
+    remembered.put("MEMORY.md", f"{mine}- theirs: port 8000\n", remembered.other)
+    remembered.put("theirs.md", "# Theirs\n\nall of it\n", remembered.other)
+    report = restore(project, target)
+    assert report.memory is not None
+    assert remembered.all() == {
+        "MEMORY.md": "- tabs, not spaces\n- theirs: port 8000\n",
+        "theirs.md": "# Theirs\n\nall of it\n",
+    }
+    assert report.memory.kept == (
+        ("MEMORY.md", "- theirs: port 8000", OTHER),
+        ("theirs.md", "# Theirs", OTHER),
+        ("theirs.md", "all of it", OTHER),
+    )
+    undo(project)
+    assert remembered.all()["MEMORY.md"] == f"{mine}- theirs: port 8000\n"
+
+
+def test_written_by_a_shell(project: Project, remembered: Remembered) -> None:
+    """A line that another session's shell appended is its own as well."""
+    target = save(project, None)
+    remembered.put("MEMORY.md", "- tabs, not spaces\n- port 8000\n- by nobody known\n")
+    remembered.other.run("echo '- port 8000' >> memory/MEMORY.md", "")
+    restore(project, target)
+    assert remembered.all() == {"MEMORY.md": "- tabs, not spaces\n- port 8000\n"}
+
+
+def test_only_with_its_conversation(project: Project, remembered: Remembered) -> None:
+    """The files alone, a path, and a restore that is told so leave the memory, and so does undoing
+    one.
+    """
+    target = save(project, None)
+    project.write("a", "new\n")
+    remembered.put("MEMORY.md", "later\n", remembered.own)
+    remembered.own.say("three")
+    for fields in ({"conversation": False}, {"memory": ""}):
+        report = restore(project, target, **fields)
+        assert report.memory is None
+        assert remembered.all() == {"MEMORY.md": "later\n"}
+        remembered.put("MEMORY.md", "even later\n")
+        undo(project)
+        assert remembered.all() == {"MEMORY.md": "even later\n"}
+        remembered.put("MEMORY.md", "later\n")
+
+
+def test_saved_without(project: Project, remembered: Remembered) -> None:
+    """A checkpoint that has no memory at all, as those of earlier versions, changes none."""
+    target = save(project, None)
+    remembered.put("MEMORY.md", "later\n")
+    request = RestoreRequest(target, project.root)
+    old = RestoreRequest(replace(target, memory=None), project.root)
+    store = store_of(project)
+    assert op.plan(store, old) is None
+    assert op.plan(store, request)
+
+
+def test_without_the_agents_conversation(project: Project, remembered: Remembered) -> None:
+    """The safety checkpoint has the memory although the last session here is no agent's."""
+    target = save(project, None)
+    remembered.put("later.md", "later\n", remembered.own)
+    remembered.own.path.unlink()
+    save(project, "manual")
+    report = restore(project, target)
+    assert not report.failed
+    assert remembered.all() == {"MEMORY.md": "- tabs, not spaces\n"}
+    undo(project)
+    assert remembered.all()["later.md"] == "later\n"
+
+
+def test_changed_meanwhile(project: Project, remembered: Remembered) -> None:
+    """What the agent writes after the plan was shown stops the restore; what it writes after the
+    safety checkpoint is kept.
+    """
+    target = save(project, None)
+    remembered.put("MEMORY.md", "later\n", remembered.own)
+    store, request = store_of(project), RestoreRequest(target, project.root)
+    agreed = restore_op.plan(store, request)
+    remembered.put("MEMORY.md", "later still\n")
+    with pytest.raises(Refused, match="after the plan was shown"):
+        restore_op.restore(store, request, agreed)
+    planned = op.plan(store, request)
+    assert planned is not None
+    safety = save(project, None)
+    remembered.put("MEMORY.md", "at the last moment\n")
+    left = op.write(store, planned, safety)
+    assert [one.reason for one in left] == ["not restored: it changed in the meantime and was kept"]
+    assert remembered.all() == {"MEMORY.md": "at the last moment\n"}
+
+
+def test_through_no_link(project: Project, remembered: Remembered, tmp_path: Path) -> None:
+    """A link in the place of a directory is not followed."""
+    remembered.put("topics/x.md", "x\n")
+    target = save(project, None)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (remembered.directory / "topics" / "x.md").unlink()
+    (remembered.directory / "topics").rmdir()
+    (remembered.directory / "topics").symlink_to(outside)
+    report = restore(project, target)
+    assert report.failed
+    assert "a link is in its place" in str(kept(report))
+    assert not any(outside.iterdir())
+
+
+def test_only_markdown(project: Project, remembered: Remembered) -> None:
+    """What an agent keeps beside its notes, such as a lock, is neither saved nor removed; modes
+    stay.
+    """
+    remembered.put("consolidation.lock", "1")
+    remembered.put(".hidden.md", "1")
+    os.chmod(remembered.directory / "MEMORY.md", 0o640)
+    target = save(project, None)
+    assert [*stored(project, target)] == ["MEMORY.md"]
+    remembered.put("MEMORY.md", "later\n", remembered.own)
+    restore(project, target)
+    assert stat.S_IMODE((remembered.directory / "MEMORY.md").stat().st_mode) == 0o640
+    assert set(remembered.all()) == {"MEMORY.md", ".hidden.md", "consolidation.lock"}
+
+
+def test_of_other_agents(project: Project) -> None:
+    """Gemini CLI and Qwen Code keep one for each project, too; Claude Code's is shared by linked
+    working trees.
+    """
+    project.write("a", "1\n")
+    project.git("add", "-A")
+    project.commit("first")
+    project.git("worktree", "add", "-q", str(project.root.parent / "beside"))
+    host = open_store(project).repo.host
+    root, beside = os.path.realpath(project.root), project.root.parent / "beside"
+    assert project_root(beside) == project_root(project.root / "deeper") == root
+    assert claude_code.memory(beside, host) == claude_code.memory(project.root, host)
+    assert qwen.ADAPTER.memory(project.root, host).parts[-3:-1][0] == "projects"
+    assert gemini.memory(project.root, host).parts[-3:] == ("tmp", "project", "memory")
+
+
+def test_last_of_a_session(project: Project, remembered: Remembered) -> None:
+    """The checkpoint that records a restore has the memory that was restored."""
+    target = save(project, None)
+    remembered.put("MEMORY.md", "later\n", remembered.own)
+    restore(project, target)
+    assert stored(project, last(project, SHORT)) == stored(project, target)
