@@ -270,6 +270,13 @@ class Candidate(Value):
     trigger: str | None
 
 
+class InUse(Value):
+    """A file that programs have open."""
+
+    path: bytes
+    users: tuple[str, ...]
+
+
 class KeptLine(Value):
     """A line in an agent's memory that another session, by the agent's id, wrote since."""
 
@@ -305,6 +312,8 @@ class Restored(Value):
     conversation: Conversation | None
     resume: Resume | None
     memory: Memory | None
+    databases: tuple[InUse, ...]
+    open_files: tuple[InUse, ...]
     facts: Mapping[str, str]
     handoff: model.Handoff
     position: Mapping[str, str]

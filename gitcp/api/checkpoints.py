@@ -196,10 +196,8 @@ class Checkpoints(Reading, Moves, Exchange):
         )
         if to is not None:
             if mine or whole_tree or agreed is not None or plan_digest is not None:
-                raise BadValue(
-                    "to= is a new directory, and excludes mine=, whole_tree= and a plan; nothing "
-                    "was written"
-                )
+                what = "to= is a new directory, and excludes mine=, whole_tree= and a plan"
+                raise BadValue(f"{what}; nothing was written")
             return materialise(store, request, Path(os.path.join(self.path, to)))
         if plan_digest is not None:
             agreed = _agreed(restore.plan(store, request), plan_digest)

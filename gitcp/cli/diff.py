@@ -18,9 +18,11 @@ from gitcp.cli.options import LOOKED, PATHS, WORDS, Command, json_option, sessio
 from gitcp.cli.output import BOLD, GREEN, RED, Color, Styled
 from gitcp.history import authors, diff_now, memory, revisions
 from gitcp.history import diff as op
+from gitcp.history.databases import DatabaseChange
 from gitcp.history.memory import MemoryChange
 from gitcp.model import Capture, Checkpoint, Claim, Conversation
 from gitcp.value import Value
+from gitcp.wire import Json
 from gitcp.worktree.paths import display
 
 
@@ -74,12 +76,14 @@ def command(
 
 def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: Options) -> bool:
     paths = context.inside(given.paths)
-    with _compared(context, a, b, paths, text=not (given.as_json or given.name_only)) as difference:
+    with _compared(context, a, b, paths, text=not given.name_only) as difference:
         by = authors.between(context.store, a, b) if b is not None else {}
         remembered = () if paths else tuple(memory.compare(context.store, a, b))
         changes = (*difference.changes, *(each.as_file(context.store) for each in remembered))
+        tables = {each.path: each for each in difference.databases()} if given.as_json else {}
         for change in changes if given.as_json else ():
             fields = documents.change(change, by.get(change.path))
+            fields["tables"] = _tables(tables.get(change.path))
             context.output.document(documents.document("diff", fields))
         if given.as_json:
             return bool(changes)
@@ -95,6 +99,22 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: Options
             if b is not None and (given.stat or context.output.terminal):
                 _print_others(context, difference, authors.others(by, b.id.session))
         return bool(changes)
+
+
+def _tables(database: DatabaseChange | None) -> list[Json] | None:
+    """Return the tables of a database that differ; None if the path is none."""
+    if database is None:
+        return None
+    return [
+        {
+            "name": table.name,
+            **{
+                side: {"rows": each.rows, "schema": list(each.schema)} if each else None
+                for side, each in (("old", table.old), ("new", table.new))
+            },
+        }
+        for table in database.tables
+    ]
 
 
 def _print_memory(context: Context, changes: Sequence[MemoryChange], *, stat: bool) -> None:

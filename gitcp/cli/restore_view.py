@@ -32,7 +32,7 @@ from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
     from gitcp.restoring.placing import Placed
-    from gitcp.restoring.planned import RollbackChoice
+    from gitcp.restoring.planned import OpenFile, RollbackChoice
     from gitcp.store import Store
 
 MOST = 20
@@ -70,6 +70,7 @@ def carry_out(
         report = apply(request, agreed)
     if yes and not as_json:
         print_turns(context, report.turns, context.output.say)
+        print_open(report.open_files, context.output.say)
     conflicts = report.conflicts
     if as_json:
         print_json(context, replace(report, choice=choice))
@@ -208,6 +209,7 @@ def print_plan(
     kept(line, "kept", plan.files.kept)
     print_others(line, plan.others, request)
     print_turns(context, plan.turns, line)
+    print_open(plan.open_files, line)
     print_conflicts(line, plan.conflicts)
     if request.index:
         line("  the index would be restored as well")
@@ -258,6 +260,15 @@ def print_others(
             line(f"    {each.session}{agent}")
             for text in humanize.listed([display(path) for path in each.paths], MOST):
                 line(f"      {text}")
+
+
+def print_open(files: Sequence[OpenFile], line: Callable[..., None]) -> None:
+    """Print which replaced files programs have open, and write to in vain from then on."""
+    for each in files[:MOST]:
+        line(
+            Styled(f"  {display(each.path)} is open for writing: ", RED),
+            f"{', '.join(each.users)} would go on writing to the replaced file",
+        )
 
 
 def print_turns(context: Context, turns: Iterable[OpenTurn], line: Callable[..., None]) -> None:

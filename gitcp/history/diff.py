@@ -19,6 +19,7 @@ from gitcp.value import Value
 
 if TYPE_CHECKING:
     from gitcp.adapters.base import Message
+    from gitcp.history.databases import DatabaseChange
 
 Git = Callable[..., bytes]
 Paths = Sequence[bytes]
@@ -51,12 +52,13 @@ CHUNK = 500
 
 
 class Comparison(Value):
-    """The differing paths, and a function that returns the patch; it takes options of `git
-    diff`.
+    """The differing paths, a function that returns the patch, which takes options of `git diff`,
+    and one that returns the SQLite databases among them.
     """
 
     changes: tuple[FileChange, ...]
     text: Callable[..., bytes]
+    databases: Callable[[], tuple[DatabaseChange, ...]] = tuple
 
 
 def compare(store: Store, old: Oid | None, new: Oid, paths: Paths = ()) -> Comparison:
@@ -68,7 +70,20 @@ def compare(store: Store, old: Oid | None, new: Oid, paths: Paths = ()) -> Compa
     changes = changed(store.reader, before, files_of(store, new), paths)
     growing = appended.between(store, old or empty, new).keys()
     text = patch_of(store.repo.git, store.reader, (old or empty, new), changes, paths, growing)
-    return Comparison(changes, text)
+    return Comparison(changes, text, databases_of(store.reader, (old or empty, new), changes))
+
+
+def databases_of(
+    reader: ObjectReader, compared: tuple[Oid, Oid], changes: Sequence[FileChange]
+) -> Callable[[], tuple[DatabaseChange, ...]]:
+    """Return the function that compares the databases among the changed paths of two trees."""
+
+    def databases() -> tuple[DatabaseChange, ...]:
+        from gitcp.history import databases  # rarely needed, and SQLite takes 5 ms to load
+
+        return tuple(databases.compare(reader, *compared, changes))
+
+    return databases
 
 
 def compare_conversations(
@@ -183,7 +198,12 @@ def patch_of(
         parts = [tops[start : start + CHUNK] for start in range(0, len(tops), CHUNK)]
         patches = (git(*PATCH, *options, *compared, "--", *part) for part in parts)
         is_stat = any(option.startswith("--stat") for option in options)
-        return b"".join((*patches, appended.patch(reader, segmented, stat=is_stat)))
+        patch = b"".join(patches)
+        if b"\nBinary files " in patch:
+            from gitcp.history import databases
+
+            patch = databases.added_to(patch, databases_of(reader, compared, changes)())
+        return patch + appended.patch(reader, segmented, stat=is_stat)
 
     return text
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gitcp.git import scratch
 from gitcp.git.objects import Objects
-from gitcp.history.diff import Comparison, Paths, changed, patch_of
+from gitcp.history.diff import Comparison, Paths, changed, databases_of, patch_of
 from gitcp.model import Checkpoint, FileChange, Oid
 from gitcp.saving.live_trees import live_trees
 from gitcp.store import Store, require_files
@@ -48,9 +48,8 @@ def compare(
         converted = (*old.snapshot.converted, *snapshot.converted)
         growing = {each.path for each in converted if each.segments}
         git, trees_compared = scratch.git_in(temporary), (old.root, new)
-        yield Comparison(
-            changes, patch_of(git, objects.reader, trees_compared, changes, paths, growing)
-        )
+        text_of = patch_of(git, objects.reader, trees_compared, changes, paths, growing)
+        yield Comparison(changes, text_of, databases_of(objects.reader, trees_compared, changes))
 
 
 def _against(

@@ -104,6 +104,11 @@ class FilePlan(Value):
         return (*databases, *steps, *(each.path for each in self.permissions))
 
     @property
+    def replaced(self) -> tuple[bytes, ...]:
+        """The files that other ones replace, or that are removed."""
+        return tuple(step.path for step in (*self.clear, *self.write, *self.remove) if step.old)
+
+    @property
     def created(self) -> tuple[bytes, ...]:
         """The files and empty directories that the plan creates where nothing was."""
         return (*(step.path for step in self.write if step.old is None), *self.make_directories)

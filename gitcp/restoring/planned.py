@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gitcp import humanize
 from gitcp.history.live import OpenTurn
-from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation, Oid
+from gitcp.model import Agent, AtPath, Checkpoint, CheckpointId, Conversation, Oid
 from gitcp.restoring.memory import MemoryPlan
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
@@ -17,6 +19,7 @@ from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import FilePlan
 from gitcp.store import Summary, one_line
 from gitcp.value import Value, replace
+from gitcp.worktree.open_files import writers
 from gitcp.worktree.paths import display
 
 
@@ -31,6 +34,14 @@ class Point(NamedTuple):
     subject: str
     created: datetime
     prompted: bool = False
+
+
+class OpenFile(AtPath):
+    """A file to replace or remove that the processes `users` have open for writing: what they write
+    afterwards is lost.
+    """
+
+    users: tuple[str, ...]
 
 
 class RollbackChoice(NamedTuple):
@@ -52,7 +63,7 @@ class RestorePlan(Value):
     conversation changes, but another conversation becomes the current one, `instead_of` describes
     the one that is current. `stored` are the conversation to restore and its agent, `choice` is why
     a rollback restores this checkpoint. `memory` is what becomes of the agent's memory, None if it
-    is left.
+    is left. `open_files` are those that programs go on writing to, in vain.
     """
 
     target: Checkpoint
@@ -68,6 +79,7 @@ class RestorePlan(Value):
     stored: tuple[Conversation | None, Agent | None] = (None, None)
     choice: RollbackChoice | None = None
     memory: MemoryPlan | None = None
+    open_files: tuple[OpenFile, ...] = ()
 
     def __bool__(self) -> bool:
         is_placed = self.placed is not None and self.placed.changes
@@ -139,6 +151,8 @@ class RestorePlan(Value):
                 conflicts=printed.conflicts(self.conflicts),
                 turns=printed.turns(self.turns),
                 memory=printed.memory(self.memory),
+                databases=printed.in_use(self.files.databases),
+                open_files=printed.in_use(self.open_files),
                 **shared,
                 **chosen(self.choice),
             )
@@ -151,7 +165,18 @@ class RestorePlan(Value):
         lines += _listed("would get other permissions", [p.path for p in self.files.permissions])
         lines += _listed("would be created, a directory", self.files.make_directories)
         lines += _listed("would be removed, if empty", self.files.remove_directories)
+        lines += [
+            f"  open for writing: {display(each.path)}  ({', '.join(each.users)})"
+            for each in self.open_files
+        ]
         return lines + [f"  kept: {display(k.path)}  ({k.reason})" for k in self.files.kept]
+
+
+def open_files(root: Path, files: FilePlan) -> tuple[OpenFile, ...]:
+    """Return the files that a plan replaces or removes and that a process has open for writing."""
+    by_location = {os.path.join(os.fsencode(root), path): path for path in files.replaced}
+    users_of = sorted(writers(by_location.keys()).items())
+    return tuple(OpenFile(by_location[location], users) for location, users in users_of)
 
 
 def chosen(choice: RollbackChoice | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from gitcp import documents, wire
 from gitcp.documents import Kept, OtherSession, Turn
@@ -14,6 +14,15 @@ from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession as Other
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import Kept as KeptPath
+
+
+class InUse(Protocol):
+    """A file that programs have open."""
+
+    @property
+    def path(self) -> bytes: ...
+    @property
+    def users(self) -> tuple[str, ...]: ...
 
 
 def parts(
@@ -64,3 +73,8 @@ def memory(plan: MemoryPlan | None) -> documents.Memory | None:
         return None
     lines = tuple(documents.KeptLine(*each) for each in plan.kept)
     return documents.Memory(plan.agent, plan.directory, plan.written, plan.removed, lines)
+
+
+def in_use(files: Iterable[InUse]) -> tuple[documents.InUse, ...]:
+    """Return files that programs have open, with these."""
+    return tuple(documents.InUse(each.path, each.users) for each in files)

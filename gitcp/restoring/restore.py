@@ -44,11 +44,12 @@ from gitcp.restoring import (
 )
 from gitcp.restoring.apply import EDITED, apply_files, leave_edited, still_wrong
 from gitcp.restoring.contents import Contents
+from gitcp.restoring.databases import LiveDatabase
 from gitcp.restoring.memory import MemoryPlan
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import FilePlan, FileStep, Kept, Side, SnapshotFacts, plan_files, within
-from gitcp.restoring.planned import RestorePlan, RollbackChoice
+from gitcp.restoring.planned import OpenFile, RestorePlan, RollbackChoice
 from gitcp.restoring.request import (
     RestoreRequest,
     Undoing,
@@ -94,7 +95,8 @@ class Report(Value):
     were undone. `conversation` is the one that was restored, `effects` are the compensations
     recorded since the target and not run, `conflicts` what could not be merged, and `choice` is why
     a rollback restored this checkpoint. `memory` is what was done to the agent's memory of the
-    project, None for nothing.
+    project, None for nothing. `databases` were restored through SQLite, `open_files` are those that
+    programs go on writing to, in vain.
     """
 
     target: Checkpoint
@@ -114,6 +116,8 @@ class Report(Value):
     conflicts: tuple[merge.Conflict, ...] = ()
     choice: RollbackChoice | None = None
     memory: MemoryPlan | None = None
+    databases: tuple[LiveDatabase, ...] = ()
+    open_files: tuple[OpenFile, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that `gitcp restore --json` prints."""
@@ -132,6 +136,8 @@ class Report(Value):
                 conflicts=printed.conflicts(self.conflicts),
                 turns=printed.turns(self.turns),
                 memory=printed.memory(self.memory),
+                databases=printed.in_use(self.databases),
+                open_files=printed.in_use(self.open_files),
                 **printed.parts(self.target, self.placed, self.conversation, self.effects),
                 **planned.chosen(self.choice),
             )
@@ -209,10 +215,16 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
         conflicts=request.conflicts,
         conflicting=line.conflicting(request),
         instead_of="" if files else _instead_of(store, request, placed),
-        turns=live.turns(store) if files else (),
         stored=request.stored,
         memory=memory.plan(store, request),
+        **_in_use(store, files),
     )
+
+
+def _in_use(store: Store, files: FilePlan) -> dict[str, Any]:
+    """Return the programs that may write into what is restored, and the turns of agents."""
+    turns = live.turns(store) if files else ()
+    return {"turns": turns, "open_files": planned.open_files(store.repo.root, files)}
 
 
 def _instead_of(store: Store, request: RestoreRequest, placed: Placed | None) -> str:
@@ -632,7 +644,7 @@ def _carry_out(
 
     `entry` is written to the operation log last. `begun` is the interrupted restore to finish.
     """
-    turns = live.turns(store) if files else ()
+    in_use = _in_use(store, files)
     with Writer(store.repo.root, begun.directories if begun else ()) as tree:
         done = apply_files(contents, files, tree, before.saved.taken.stamp)
         with tree.flushing():
@@ -657,8 +669,9 @@ def _carry_out(
     made = safety.id, after.checkpoint.id, wrote_files, tuple(done.removed)
     index = request.index and not index_failures
     failed = any(path.missing for path in kept)
-    report = Report(request.target, *made, kept, placed, failed, turns=turns, index=index)
-    return replace(report, left=request.left, memory=remembered)
+    report = Report(request.target, *made, kept, placed, failed, index=index, **in_use)
+    live_ones = tuple(each for each in files.databases if each.path in done.databases)
+    return replace(report, left=request.left, memory=remembered, databases=live_ones)
 
 
 def _write_agent(

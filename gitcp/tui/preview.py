@@ -38,6 +38,9 @@ MOST_LINES = 20_000
 LONG = 12
 """Lines of a message that are shown before it is unfolded."""
 
+TABLES = b"@@ tables @@"
+"""Begins what differs between two databases (gitcp.history.databases)."""
+
 HUNK = re.compile(rb"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)")
 PATHS = re.compile(rb'diff --git (?:"a/(.*)" "b/.*"|a/(.*) b/\2)')
 
@@ -330,17 +333,21 @@ def _state(lines: Sequence[bytes]) -> str:
 
 def _diff_lines(section: Section, *, colored: bool) -> Iterator[Line]:
     old = new = 0
+    is_text = True
     texts = _colors(section, colored=colored)
     for number, raw in enumerate(section.lines[:MOST_LINES]):
         hunk = HUNK.fullmatch(raw)
         if hunk is not None:
             old, new = int(hunk[1]), int(hunk[2])
             yield Line(((f"  @@ line {new}", "head"), (hunk[3].decode("utf-8", "replace"), "dim")))
+        elif raw == TABLES:
+            old, new, is_text = 1, 1, False
+            yield Line((("  @@ tables", "head"),))
         elif old or new:
             sign = raw[:1].decode("latin-1")
             if sign not in ("+", "-", " "):
                 continue
-            at = f"{new if sign != '-' else old:>5} "
+            at = f"{new if sign != '-' else old:>5} " if is_text else " " * 6
             role = {"+": "added", "-": "removed"}.get(sign, "dim")
             text = texts.get(number) or ((raw[1:].decode("utf-8", "replace"), ""),)
             old, new = old + (sign != "+"), new + (sign != "-")

@@ -11,15 +11,17 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 import thorough
 
 import gitcp
-from gitcp.errors import GitcpError
+from gitcp.errors import GitcpError, Refused
+from gitcp.restoring.restore import Report
 
 from driver import Project
 
@@ -116,8 +118,11 @@ def test_open_database(project: Project, mode: str) -> None:
         plan = project.gitcp("restore", "1", "--dry-run", "--session", "alpha").out
         assert "app.db would be restored through SQLite: python" in plan
         assert f"(pid {app.pid}) has it open" in plan
-        said = project.gitcp("restore", "1", "--files", "--yes", "--session", "alpha").out
-        assert "1 file written" in said, said
+        restored = project.json("restore", "1", "--files", "--yes", "--session", "alpha")
+        assert restored["written"] == ["app.db"]
+        (database,) = restored["databases"]
+        assert (database["path"], restored["open_files"]) == ("app.db", [])
+        assert f"(pid {app.pid})" in database["users"][0]
         assert app.run("select count(*) from rows") == "[(500,)]"
         app.run("insert into rows values (500)")
         project.gitcp("undo", "--yes", "--whole-tree")
@@ -125,6 +130,29 @@ def test_open_database(project: Project, mode: str) -> None:
         project.gitcp("redo", "--yes", "--whole-tree")
         assert app.run("select count(*) from rows") == "[(501,)]"
     assert count(path) == 501
+
+
+def test_open_for_writing(project: Project) -> None:
+    """A file that a program writes to is named before it is replaced; one that it reads, is new or
+    is appended to elsewhere is not.
+    """
+    for name in ("written.log", "read.log"):
+        project.write(name, "1\n")
+    gitcp.open(project.root).save(session="alpha")
+    for name in ("written.log", "read.log"):
+        project.write(name, "2\n")
+    restore = ("restore", "1", "--files", "--session", "alpha")
+    with (
+        open(project.root / "written.log", "a", encoding="utf-8"),
+        open(project.root / "read.log", encoding="utf-8"),
+    ):
+        (each,) = project.json(*restore, "--dry-run")["open_files"]
+        assert each["path"] == "written.log"
+        assert f"(pid {os.getpid()})" in each["users"][0]
+        assert "written.log is open for writing: " in project.gitcp(*restore, "--dry-run").out
+        done = project.gitcp(*restore, "--yes")
+        assert f"(pid {os.getpid()}) would go on writing to the replaced file" in done.err
+    assert project.json(*restore, "--dry-run")["open_files"] == []
 
 
 @MODES
@@ -257,21 +285,31 @@ class History:
         self.saved[id] = self.read(id)
         assert required <= self.saved[id]
 
-    def restore(self, id: str) -> bool:
-        """Restore a checkpoint; return whether the database could be."""
+    def restore(self, id: str) -> None:
+        """Restore a checkpoint."""
+        self._go(lambda: self.checkpoints.restore(id, conversation=False, whole_tree=True))
+
+    def undo(self) -> None:
+        """Undo the last restore, or redo the last undo, where there is one."""
+        for step in (self.checkpoints.undo, self.checkpoints.redo):
+            with suppress(Refused):
+                self._go(partial(step, whole_tree=True))
+                return
+
+    def _go(self, back: Callable[[], Report]) -> None:
+        """Go back to a state, if the database lets itself be restored."""
         required, before = self.required(), self.acknowledged()
-        report = self.checkpoints.restore(id, conversation=False, whole_tree=True)
-        rows = rows_in(self.path)
+        report = back()
+        rows, target = rows_in(self.path), self.saved[str(report.target.id)]
         if report.failed:
             assert required <= rows
-            return False
-        assert self.saved[id] <= rows
-        assert not (before - self.saved[id]) & rows
-        self.base, self.earlier = self.saved[id], self.acknowledged() - rows
+        else:
+            assert target <= rows
+            assert not (before - target) & rows
+            self.base, self.earlier = target, self.acknowledged() - rows
         if report.safety is not None:
             self.saved[str(report.safety)] = self.read(str(report.safety))
             assert required <= self.saved[str(report.safety)]
-        return True
 
 
 def rows_in(path: Path) -> set[object]:
@@ -282,9 +320,9 @@ def rows_in(path: Path) -> set[object]:
 
 @pytest.mark.parametrize("seed", thorough.cases(map(str, range(500)), 4))
 def test_any_history(project: Project, seed: str, tmp_path: Path) -> None:
-    """While programs write, states are saved and restored in any order, safety checkpoints too: the
-    database is whole, and has the rows of the target and those acknowledged since, no others. If it
-    could not be restored, it lacks none.
+    """While programs write, states are saved and restored in any order, safety checkpoints too, and
+    restores are undone: the database is whole, and has the rows of the target and those
+    acknowledged since, no others. If it could not be restored, it lacks none.
     """
     chance = random.Random(seed)
     number = int(seed)
@@ -297,5 +335,8 @@ def test_any_history(project: Project, seed: str, tmp_path: Path) -> None:
                 history.save()
             else:
                 with history.stopped(really=chance.random() < 0.7):
-                    history.restore(chance.choice(sorted(history.saved)))
+                    if chance.random() < 0.3:
+                        history.undo()
+                    else:
+                        history.restore(chance.choice(sorted(history.saved)))
     assert history.required() <= rows_in(history.path)

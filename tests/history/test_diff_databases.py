@@ -1,0 +1,105 @@
+"""SQLite databases that differ: their tables, numbers of rows and schemas."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from back import save
+
+from gitcp.history import databases, diff, diff_now
+from gitcp.model import Checkpoint
+from gitcp.worktree.snapshot import Limits
+
+from driver import Project
+from samples import open_store
+
+
+def run(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        for statement in statements:
+            database.execute(statement)
+        database.commit()
+
+
+@pytest.fixture
+def first(project: Project) -> Checkpoint:
+    """A database of two tables, and a file that only has the name of one."""
+    run(
+        project.root / "app.db",
+        "create table users(name text)",
+        "create table old(n)",
+        "insert into users values ('ada'), ('bob'), ('eve')",
+    )
+    project.write("other.db", b"\0no database")
+    return save(project)
+
+
+def text_of(project: Project, old: Checkpoint, new: Checkpoint) -> str:
+    return diff.compare(open_store(project), old.root, new.root).text().decode()
+
+
+def test_tables(project: Project, first: Checkpoint) -> None:
+    """A patch has the tables that differ after git's line, and of no other binary file."""
+    run(
+        project.root / "app.db",
+        "delete from users where name = 'eve'",
+        "alter table users add column mail text",
+        "drop table old",
+        "create table orders(n)",
+    )
+    project.write("other.db", b"\0neither")
+    second = save(project)
+    shown = text_of(project, first, second)
+    assert shown.partition("Binary files a/app.db and b/app.db differ\n")[2].startswith(
+        "@@ tables @@\n-old: 0 rows\n-CREATE TABLE old(n)\n+orders: 0 rows\n"
+        "+CREATE TABLE orders(n)\n-users: 3 rows\n-CREATE TABLE users(name text)\n"
+        "+users: 2 rows\n+CREATE TABLE users(name text, mail text)\ndiff --git a/other.db"
+    )
+    with diff_now.compare(open_store(project), first, Limits(), text=True) as now:
+        assert now.text().decode() == shown
+        (change,) = now.databases()
+    assert [(each.name, bool(each.old), bool(each.new)) for each in change.tables] == [
+        ("old", True, False),
+        ("orders", False, True),
+        ("users", True, True),
+    ]
+
+
+def test_only_in_the_log(project: Project, first: Checkpoint) -> None:
+    """Rows that are only in the log count: it belongs to the database."""
+    with closing(sqlite3.connect(project.root / "app.db")) as database:
+        database.execute("pragma journal_mode = wal")
+        database.execute("pragma wal_autocheckpoint = 0")
+        database.execute("insert into users values ('mia')")
+        database.commit()
+        second = save(project)
+        assert "-users: 3 rows\n+users: 4 rows\n" in text_of(project, first, second)
+        database.execute("update users set name = 'joe'")
+        database.commit()
+        third = save(project)
+    assert "@@ tables @@\n the same tables and numbers of rows\n" in text_of(project, second, third)
+
+
+def test_damaged(project: Project, first: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What SQLite cannot read, or is too large, is a binary file as any other."""
+    data = bytearray(project.read("app.db"))
+    data[100:] = bytes(len(data) - 100)
+    project.write("app.db", bytes(data))
+    second = save(project)
+    assert "Binary files a/app.db" in text_of(project, first, second)
+    assert "tables" not in text_of(project, first, second)
+    monkeypatch.setattr(databases, "LARGEST", 100)
+    run(project.root / "new.db", "create table t(n)")
+    assert "tables" not in text_of(project, second, save(project))
+
+
+def test_in_words(project: Project, first: Checkpoint) -> None:
+    """The command prints them, and its JSON has them for the path."""
+    run(project.root / "app.db", "delete from users")
+    assert "-users: 3 rows\n+users: 0 rows\n" in project.gitcp("diff", "--", "app.db").out
+    (change,) = project.json_lines("diff")
+    (table,) = change["tables"]
+    assert (table["name"], table["old"]["rows"], table["new"]["rows"]) == ("users", 3, 0)
