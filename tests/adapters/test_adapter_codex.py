@@ -652,3 +652,37 @@ def test_two_streams_in_one_place_are_refused(home: Path, here: Path) -> None:
     """Streams that would overwrite each other are refused, the main one too."""
     with pytest.raises(StoreDamaged, match="same file"):
         codex.place(stored(DATA, ("agents/x", PLACE, DATA)), here, host(home), new_id=NEW)
+
+
+def test_a_turn_without_its_end(home: Path, here: Path) -> None:
+    """Codex ends a turn after its hooks: what a hook saved gets an end, numbered as the records
+    are, and a thread that has only its own end more is not another one.
+    """
+    numbered = {"timestamp": "2026-11-28T12:00:00Z", "ordinal": 7, "type": "response_item"}
+    content = [{"type": "output_text", "text": "Done."}]
+    message = {"type": "message", "role": "assistant", "content": content}
+    answer = json.dumps({**numbered, "payload": message}).encode() + b"\n"
+    begun = record("event_msg", type="task_started", turn_id="t9")
+    data = b"".join((meta(), begun, said("user", "go"), answer))
+
+    placed = codex.place(stored(data), here, host(home), new_id=NEW)
+    carry_out(placed)
+    written = placed.files[0].path.read_bytes()
+    assert written.startswith(data)
+    end = json.loads(written[len(data) :])
+    assert (end["ordinal"], end["type"]) == (8, "event_msg")
+    assert end["payload"]["type"] == "task_complete"
+    assert end["payload"]["turn_id"] == "t9"
+    assert end["payload"]["last_agent_message"] == "Done."
+
+    own = record("event_msg", type="token_count") + record("event_msg", type="task_complete")
+    placed.files[0].path.write_bytes(data + own)
+    again = codex.place(stored(data), here, host(home), new_id=NEW)
+    assert (again.session_id, again.files[0].how) == (ID, "same")
+    placed.files[0].path.write_bytes(data + own + said("user", "more"))
+    assert codex.place(stored(data), here, host(home), new_id=NEW).session_id == NEW
+
+    for unfinished in (b"".join((meta(), begun, said("user", "go"))), data + own):
+        before = codex.place(stored(unfinished, session_id=None), here, host(home), new_id=OTHER)
+        text = b"".join(before.files[0].content())
+        assert text.replace(OTHER.encode(), ID.encode()) == unfinished

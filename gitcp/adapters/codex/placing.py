@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import dropwhile, zip_longest
 from pathlib import Path
+from typing import Any
 
-from gitcp import regular
+from gitcp import regular, wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Placement, Reader, Stored, Write
 from gitcp.adapters.codex import rollouts
 from gitcp.adapters.codex.rollouts import ROLLOUT
 from gitcp.adapters.codex.transcript import payload_of, record_of
 from gitcp.model import MAIN, Host
+
+ENDS = ("task_complete", "turn_aborted")
+HEAD = 400
+"""Bytes of a line that tell what it is."""
+CLOSING = (*ENDS, "token_count")
+"""Events that Codex writes when a turn has ended, after its hooks were called."""
 
 
 # the place does not depend on `cwd`
@@ -23,6 +32,7 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  
     sessions = rollouts.sessions(host)
     main, read = next((stream, read) for stream, read in stored.streams if stream.name == MAIN)
     session_id, note = stored.agent.session_id, ""
+    read = read if main.place.endswith(rollouts.PACKED) else _closed(read)
     first = (
         None
         if session_id is None
@@ -70,7 +80,57 @@ def _write(path: Path, sessions: Path, thread: str, read: Reader) -> Write | Non
         content = rollouts.unpacked(existing[0])
         return Write(existing[0], read, "same") if content == b"".join(read()) else None
     writes = base.plan_writes([(existing[0], read)])
+    if writes is None and _is_closed_copy(existing[0], read):
+        return Write(existing[0], lambda: iter([regular.content(existing[0])]), "same")
     return writes[0] if writes else None
+
+
+def _closed(read: Reader) -> Reader:
+    """Return a reader of a rollout whose last turn, if it was answered, has an end: a checkpoint
+    made by the hook at the end of a turn has none yet, and Codex shows such a turn as interrupted.
+    """
+
+    def chunks() -> Iterator[bytes]:
+        begun = item = last = b""
+        for line in base.lines(read()):
+            yield line
+            head, last = line[:HEAD], line
+            if b'"task_started"' in head:
+                begun, item = line, b""
+            elif any(b'"%s"' % end.encode() in head for end in ENDS):
+                begun = b""
+            elif b'"response_item"' in head:
+                item = line
+        turn = base.string(payload_of(record_of(begun)), "turn_id")
+        said = payload_of(record_of(item))
+        if turn is not None and (said.get("type"), said.get("role")) == ("message", "assistant"):
+            yield _end(turn, base.text_of(said.get("content")), record_of(last))
+
+    return chunks
+
+
+def _end(turn: str, answer: str, last: dict[str, Any]) -> bytes:
+    """Return the record that ends a turn, after the `last` one."""
+    ended = {"type": "task_complete", "turn_id": turn, "last_agent_message": answer}
+    ordinal = last.get("ordinal")
+    number = {"ordinal": ordinal + 1} if isinstance(ordinal, int) else {}
+    record = {"timestamp": last.get("timestamp"), **number, "type": "event_msg", "payload": ended}
+    return wire.dumps(record).strip() + b"\n"
+
+
+def _is_closed_copy(path: Path, read: Reader) -> bool:
+    """Return whether a file has this content, but for how its last turn was ended."""
+    try:
+        with regular.opened(path) as file:
+            both = zip_longest(base.lines(read()), base.lines(base.chunks(file)))
+            others = dropwhile(lambda pair: pair[0] == pair[1], both)
+            return all(_closes(line) for pair in others for line in pair if line is not None)
+    except OSError:
+        return False
+
+
+def _closes(line: bytes) -> bool:
+    return payload_of(record_of(line)).get("type") in CLOSING
 
 
 def _other_threads(stored: Stored, sessions: Path) -> tuple[list[Write], tuple[str, ...]]:
