@@ -205,6 +205,18 @@ SKILL = Piece("claude/skills/gitcp", "skills/gitcp")
 COMMANDS = "claude/commands"
 TRUST = "runs a project's hooks only if you trust the folder; it asks when started there"
 
+OPENCODE_EVENTS = {
+    "session.created": START,
+    "chat.message": PROMPT,
+    "tool.execute.before": BEFORE_TOOL,
+    "tool.execute.after": AFTER_TOOLS,
+    "session.idle": TURN,
+    "session.error": TURN,
+    "experimental.session.compacting": COMPACTION,
+    "dispose": END,
+}
+"""Of opencode, and of what is made of it."""
+
 KNOWN = (
     KnownAgent(
         "claude",
@@ -336,24 +348,37 @@ KNOWN = (
             SKILL,
         ),
         transcripts=Transcripts(
-            "gitcp.adapters.opencode",
+            "gitcp.adapters.opencode:ADAPTER",
             tokens="gitcp.adapters.opencode.usage",
             data=".local/share/opencode",
             data_variables=("OPENCODE_DB", "XDG_DATA_HOME"),
         ),
-        hooks=Hooks(
-            {
-                "session.created": START,
-                "chat.message": PROMPT,
-                "tool.execute.before": BEFORE_TOOL,
-                "tool.execute.after": AFTER_TOOLS,
-                "session.idle": TURN,
-                "session.error": TURN,
-                "experimental.session.compacting": COMPACTION,
-                "dispose": END,
-            },
-            hears_at_start=False,  # the notice would take the place of the prompt
+        # the notice would take the place of the prompt
+        hooks=Hooks(OPENCODE_EVENTS, hears_at_start=False),
+    ),
+    KnownAgent(
+        "kilo",
+        "Kilo",
+        aliases=("kilocode", "kilo-code"),
+        program="kilo",
+        project=".kilo",
+        home=".config/kilo",
+        home_variable="XDG_CONFIG_HOME",
+        below="kilo",
+        pieces=(
+            Piece("opencode/gitcp.js", "plugin/gitcp.js"),
+            Piece(COMMANDS, "command/gitcp", form="command"),
+            Piece(COMMANDS, "command", form="command", shared=True),
+            SKILL,
         ),
+        transcripts=Transcripts(
+            "gitcp.adapters.opencode:KILO",
+            tokens="gitcp.adapters.opencode.usage",
+            data=".local/share/kilo",
+            data_variables=("KILO_DB", "XDG_DATA_HOME"),
+            converts=False,
+        ),
+        hooks=Hooks(OPENCODE_EVENTS, hears_at_start=False),
     ),
     KnownAgent(
         "copilot",

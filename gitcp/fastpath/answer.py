@@ -27,7 +27,9 @@ PIPED = ("-", "--conversation=-")
 RISKY = "before-risky-change"
 """The trigger of a save that looks at everything, whatever a watcher says: it may be the last."""
 
-DECIDING = tuple("CLAUDE CODEX COPILOT GEMINI GIT_ GITCP_ HOME OPENCODE PI_ QWEN XDG_".split())
+DECIDING = tuple(
+    "CLAUDE CODEX COPILOT GEMINI GIT_ GITCP_ HOME KILO_ KIMI_ OPENCODE PI_ QWEN XDG_".split()
+)
 
 
 def begin(options: Sequence[str]) -> Look | None:

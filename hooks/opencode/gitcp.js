@@ -1,8 +1,9 @@
-// gitcp: checkpoints of the files and the conversation, made by themselves. `gitcp disable opencode` removes this file.
-// Each event calls `gitcp hook opencode EVENT` with what is known about it on stdin. Nothing here stops opencode: if
-// gitcp is missing, slow or fails, the work goes on.
+// gitcp: checkpoints of the files and the conversation, made by themselves. `gitcp disable opencode` (or kilo, which is
+// made of it) removes this file. Each event calls `gitcp hook opencode EVENT` with what is known about it on stdin.
+// Nothing here stops opencode: if gitcp is missing, slow or fails, the work goes on.
 import { spawn, spawnSync } from "node:child_process"
 
+const AGENT = /[/\\]\.?kilo[/\\]plugin/.test(import.meta.url) ? "kilo" : "opencode"
 const LIMIT = 8000 // milliseconds; gitcp ends by itself sooner
 const LIMIT_BEFORE_TOOL = 13000
 const CHANGING = new Set(["bash", "edit", "multiedit", "patch", "apply_patch", "write"])
@@ -11,7 +12,7 @@ export const GitcpPlugin = async ({ directory }) => {
   const parents = new Map() // a sub-agent's session: the session that started it
   let last // the session that was worked in last
 
-  const command = (event) => ["gitcp", ["hook", "opencode", event]]
+  const command = (event) => ["gitcp", ["hook", AGENT, event]]
 
   const payload = (event, session, more) => {
     if (session && !parents.has(session)) last = session

@@ -22,8 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from listed import ids
 
-from gitcp.adapters import converter, opencode
+from gitcp.adapters import converter
 from gitcp.adapters.base import Adapter, Found, Message, Placement, Stored
+from gitcp.adapters.opencode import ADAPTER as OPENCODE
 from gitcp.dialogue import NOTICES, File, Text
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Stream
@@ -167,7 +168,7 @@ def agent(project: Project, sealed: Path) -> Database:
 
 
 def captured(project: Project, home: Path) -> Capture:
-    return opencode.capture(opencode.find(project.root, host(home))[0])
+    return OPENCODE.capture(OPENCODE.find(project.root, host(home))[0])
 
 
 def main_of(capture: Capture) -> list[bytes]:
@@ -181,7 +182,7 @@ def main_of(capture: Capture) -> list[bytes]:
 
 def test_it_satisfies_the_protocol() -> None:
     """mypy checks the rest here."""
-    typed: Adapter = opencode
+    typed: Adapter = OPENCODE
 
     assert typed.NAME == "opencode"
 
@@ -195,11 +196,11 @@ def test_find(project: Project, agent: Database, sealed: Path) -> None:
     agent.session(below, "ses_below0000000000000000000001", updated=2000)
     agent.session(sealed, "ses_other0000000000000000000001", updated=3000)
 
-    found = ids(opencode.find(below, host(sealed)))
+    found = ids(OPENCODE.find(below, host(sealed)))
 
     assert found == ["ses_below0000000000000000000001", ID]
-    assert opencode.find(below, host(sealed))[1] == Found("opencode", ID, agent.path, 1.0)
-    assert ids(opencode.find(project.root, host(sealed))) == [ID]
+    assert OPENCODE.find(below, host(sealed))[1] == Found("opencode", ID, agent.path, 1.0)
+    assert ids(OPENCODE.find(project.root, host(sealed))) == [ID]
 
 
 def test_find_where_it_is_said(
@@ -208,10 +209,10 @@ def test_find_where_it_is_said(
     """The variables that opencode knows, and a home without it."""
     at = {"XDG_DATA_HOME": str(agent.path.parents[1])}, {"OPENCODE_DB": str(agent.path)}
     for env in at:
-        assert ids(opencode.find(project.root, host(tmp_path, env))) == [ID]
-    assert opencode.find(project.root, host(tmp_path)) == ()
+        assert ids(OPENCODE.find(project.root, host(tmp_path, env))) == [ID]
+    assert OPENCODE.find(project.root, host(tmp_path)) == ()
     agent.path.write_bytes(b"no database at all, " * 100)
-    assert opencode.find(project.root, host(sealed)) == ()
+    assert OPENCODE.find(project.root, host(sealed)) == ()
 
 
 def test_nothing_is_made_beside_the_database(
@@ -227,14 +228,14 @@ def test_nothing_is_made_beside_the_database(
         names = sorted(path.name for path in agent.path.parent.iterdir())
         assert json.loads(main_of(captured(project, sealed))[0])["session"]["title"] == "new"
         assert sorted(path.name for path in agent.path.parent.iterdir()) == names
-        assert set(opencode.watched(project.root, host(sealed))) >= {
+        assert set(OPENCODE.watched(project.root, host(sealed))) >= {
             agent.path.parent / name for name in names[:1]
         }
 
 
 def test_running(sealed: Path) -> None:
     """opencode does not say which session runs a command."""
-    assert opencode.running(host(sealed, {"OPENCODE": "1", "OPENCODE_PID": "1"})) is None
+    assert OPENCODE.running(host(sealed, {"OPENCODE": "1", "OPENCODE_PID": "1"})) is None
 
 
 # ---------------------------------------------------------------- capturing
@@ -266,9 +267,9 @@ def test_capture(project: Project, agent: Database, sealed: Path) -> None:
 def test_capture_of_what_is_not_there(project: Project, agent: Database, sealed: Path) -> None:
     """An unknown session, and a file that is no database, make no checkpoint and say why."""
     with pytest.raises(ConversationUnreadable, match="has no session"):
-        opencode.capture(Found("opencode", "ses_no", agent.path, 0))
+        OPENCODE.capture(Found("opencode", "ses_no", agent.path, 0))
     with pytest.raises(ConversationUnreadable, match="cannot read"):
-        opencode.capture(Found("opencode", ID, sealed / ".gitconfig" / "no", 0))
+        OPENCODE.capture(Found("opencode", ID, sealed / ".gitconfig" / "no", 0))
     project.write("chat.json", "{}")
     refused = project.gitcp("save", "--agent", "opencode", "--conversation", "chat.json")
     assert refused.code == 1
@@ -301,7 +302,7 @@ def test_a_damaged_database_is_named(project: Project, agent: Database, sealed: 
     whole = agent.path.read_bytes()
     for at in range(4096, len(whole), 4096):
         agent.path.write_bytes(whole[:at] + bytes(2048) + whole[at + 2048 :])
-        assert opencode.problem(host(sealed)) is not None, at
+        assert OPENCODE.problem(host(sealed)) is not None, at
     before = agent.path.read_bytes()
 
     project.write("work.txt", "kept\n")
@@ -321,13 +322,13 @@ def test_parts_without_a_message_are_named(project: Project, agent: Database, se
     """Their message is lost, so opencode does not read them: doctor counts them, and shows how to
     see them. The rest is saved.
     """
-    assert opencode.problem(host(sealed)) is None
+    assert OPENCODE.problem(host(sealed)) is None
     with agent.open() as database:
         database.execute("delete from message where id = ?", (message_id(1),))
         (lost,) = database.execute(
             "select count(*) from part where message_id = ?", (message_id(1),)
         ).fetchone()
-    found = opencode.problem(host(sealed))
+    found = OPENCODE.problem(host(sealed))
     assert found is not None
     assert f"{agent.path} has {lost} parts without a message" in found[0]
     assert str(agent.path) in found[1]
@@ -350,12 +351,12 @@ def test_what_doctor_says_recovers_the_rest(
     original = main_of(captured(project, sealed))
     last = whole.rindex(b'"role":"user"') // 4096 * 4096
     agent.path.write_bytes(whole[:last] + bytes(4096) + whole[last + 4096 :])
-    found = opencode.problem(host(sealed))
+    found = OPENCODE.problem(host(sealed))
     assert found is not None
     subprocess.run(found[1], shell=True, check=True)
 
     copy = agent.path.with_name("opencode.recovered.db")
-    rest = main_of(opencode.capture(Found("opencode", ID, copy, 0)))
+    rest = main_of(OPENCODE.capture(Found("opencode", ID, copy, 0)))
     assert 50 < len(rest) < len(original)
     assert rest == original[: len(rest)]
 
@@ -367,7 +368,7 @@ def test_digest(project: Project, agent: Database, sealed: Path) -> None:
     """What listings show; made at once or in two steps, it is the same."""
     lines = main_of(captured(project, sealed))
 
-    whole = opencode.digest(Digest(), lines)
+    whole = OPENCODE.digest(Digest(), lines)
 
     assert whole == Digest(
         messages=3,
@@ -378,7 +379,7 @@ def test_digest(project: Project, agent: Database, sealed: Path) -> None:
         model="m",
     )
     for cut in range(5):
-        assert opencode.digest(opencode.digest(Digest(), lines[:cut]), lines[cut:]) == whole
+        assert OPENCODE.digest(OPENCODE.digest(Digest(), lines[:cut]), lines[cut:]) == whole
 
 
 def test_messages(project: Project, agent: Database, sealed: Path) -> None:
@@ -387,7 +388,7 @@ def test_messages(project: Project, agent: Database, sealed: Path) -> None:
     def at(milliseconds: int) -> str:
         return f"1970-01-01T00:00:00.{milliseconds:03}Z"
 
-    assert list(opencode.messages(main_of(captured(project, sealed)))) == [
+    assert list(OPENCODE.messages(main_of(captured(project, sealed)))) == [
         Message("user", "make a file", message_id(1), at(1)),
         Message("system", "a reminder", message_id(1), at(1)),
         Message("thinking", "A file.", message_id(2), at(2)),
@@ -401,9 +402,9 @@ def test_before(project: Project, agent: Database, sealed: Path) -> None:
     """The line of a user's message; others are none."""
     lines = main_of(captured(project, sealed))
 
-    assert opencode.before(lines, message_id(1)) == len(lines[0]) + 1
-    assert opencode.before(lines, message_id(2)) is None
-    assert opencode.before(lines, "no") is None
+    assert OPENCODE.before(lines, message_id(1)) == len(lines[0]) + 1
+    assert OPENCODE.before(lines, message_id(2)) is None
+    assert OPENCODE.before(lines, "no") is None
 
 
 @pytest.mark.parametrize(
@@ -411,9 +412,9 @@ def test_before(project: Project, agent: Database, sealed: Path) -> None:
 )
 def test_odd_lines_are_passed_over(data: bytes) -> None:
     """Whatever a line holds."""
-    assert list(opencode.messages([data])) == []
-    assert opencode.digest(Digest(), [data]) == Digest()
-    assert opencode.before([data], "x") is None
+    assert list(OPENCODE.messages([data])) == []
+    assert OPENCODE.digest(Digest(), [data]) == Digest()
+    assert OPENCODE.before([data], "x") is None
 
 
 # ---------------------------------------------------------------- placing
@@ -431,7 +432,7 @@ def stored(capture: Capture, aside: Path) -> Stored:
 
 
 def placed(what: Stored, cwd: Path, home: Path, new_id: str = NEW) -> Placement:
-    return opencode.place(what, cwd, host(home), new_id=new_id)
+    return OPENCODE.place(what, cwd, host(home), new_id=new_id)
 
 
 def documents(placement: Placement) -> Iterator[dict[str, Any]]:
@@ -663,7 +664,7 @@ def test_what_is_said_is_kept(
     database = Database(home)
     database.session(home)
     id = database.say("user", *parts)
-    capture = opencode.capture(Found("opencode", ID, database.path, 0))
+    capture = OPENCODE.capture(Found("opencode", ID, database.path, 0))
 
     (document,) = documents(placed(stored(capture, home / "aside"), home, home / "empty"))
 

@@ -14,6 +14,7 @@ import pytest
 from capturing import host
 
 from gitcp import adapters
+from gitcp.adapters import described
 from gitcp.adapters.base import Adapter
 from gitcp.agents import SAVED, KnownAgent
 from gitcp.errors import BadValue
@@ -37,7 +38,7 @@ main()
 """  # noqa: E501
 ALWAYS = {
     f"gitcp.adapters.{name}"
-    for name in ("base", "directories", "generic", "installed", "long_lines", "names")
+    for name in ("base", "described", "directories", "generic", "installed", "long_lines", "names")
 }
 
 OTHER = '''
@@ -90,12 +91,14 @@ def test_a_save_loads_no_adapter_of_an_absent_agent(project: Project, sealed: Pa
 def test_each_agent_is_asked_where_it_is(
     known: KnownAgent, tmp_path: Path, project: Project
 ) -> None:
-    """Each by its directory and by each of its variables; nobody else is."""
+    """Each by its directory and by each of its variables, which others may have, too; nobody else
+    is.
+    """
     asked = partial(adapters.find_all, project.root)
     for variable in known.variables:
         assert names_loaded(
             partial(asked, replace(host(), home=tmp_path, env={variable: "/nowhere"}))
-        ) == [known.name]
+        ) == [each.name for each in SAVED.values() if variable in each.variables]
     tmp_path.joinpath(known.directory).mkdir(parents=True)
     assert names_loaded(partial(asked, replace(host(), home=tmp_path, env={}))) == [known.name]
 
@@ -120,6 +123,7 @@ def test_the_quick_answer_knows_the_variables() -> None:
     memory.
     """
     named = [variable for known in SAVED.values() for variable in known.variables]
+    named += [variable for _, variable in described.SHIPPED.values() if variable]
 
     assert named
     assert all(variable.startswith(answer.DECIDING) for variable in named)

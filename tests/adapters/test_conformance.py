@@ -21,8 +21,9 @@ import test_adapter_copilot as copilot_lines
 import test_adapter_gemini as gemini_lines
 import test_adapter_opencode as opencode_rows
 
-from gitcp.adapters import claude_code, codex, copilot, gemini, opencode
+from gitcp.adapters import claude_code, codex, copilot, gemini
 from gitcp.adapters.base import Adapter, Found
+from gitcp.adapters.opencode import ADAPTER as OPENCODE
 from gitcp.conformance import AdapterConformance
 from gitcp.model import Digest
 
@@ -110,7 +111,7 @@ class TestOpencode(AdapterConformance):
     test_adapter_opencode.py has that.
     """
 
-    adapter = opencode
+    adapter = OPENCODE
     test_place_in_an_empty_home = None  # type: ignore[assignment]
     test_place_over_the_same = None  # type: ignore[assignment]
     test_place_over_a_beginning = None  # type: ignore[assignment]

@@ -124,7 +124,8 @@ def _calls(project: Project, agent: str) -> list[tuple[str, str]]:
     if agent == "opencode":
         text = project.read(".opencode/plugin/gitcp.js").decode()
         events = set(re.findall(r'call(?:AtOnce)?\("([\w.]+)"', text))
-        assert '"gitcp", ["hook", "opencode", event]' in text
+        assert '? "kilo" : "opencode"' in text
+        assert '"gitcp", ["hook", AGENT, event]' in text
         return [(event, f"gitcp hook opencode {event}") for event in events]
     path = SETTINGS.get(agent, ".github/hooks/gitcp.json")
     events = json.loads(project.read(path))["hooks"]

@@ -162,7 +162,7 @@ def test_every_event_has_the_limit_that_is_documented() -> None:
             )
     for name, (hook,) in json.loads(shipped.read("copilot/gitcp.json"))["hooks"].items():
         assert hook["timeoutSec"] in allowed(name, 1), name
-    assert len(agents.KNOWN) == 10
+    assert len(agents.KNOWN) == 11
 
 
 def allowed(name: str, unit: int) -> range:

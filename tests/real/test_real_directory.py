@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from real_agents import copilot, in_order, opencode
+from real_agents import copilot, in_order, kilo, opencode
 from test_real_recovery import REAL, Real
 
 from driver import Project
@@ -53,7 +53,8 @@ class Work:
                 self.directory = root / command[1]
             else:
                 with self.real.model() as model:
-                    opencode(self.home, self.directory, model, *command[1:])
+                    run = kilo if command[0] == "kilo" else opencode
+                    run(self.home, self.directory, model, *command[1:])
         return self.turn(last[1:], prompt, *steps)
 
 
@@ -101,6 +102,9 @@ LATEST = {
     "gemini": ["--resume", "latest"],
     "opencode": ["--continue"],
     "copilot": ["--continue"],
+    "kilo": ["--continue"],
+    "pi": ["--continue"],
+    "qwen": ["--continue"],
 }
 
 
@@ -132,7 +136,8 @@ def test_what_the_agent_takes_for_its_latest(
     assert (resume["session_id"] == session) == deleted
     for command in resume["prepare"]:
         with real.model() as model:
-            opencode(work.home, project.root, model, *command[1:])
+            run = kilo if command[0] == "kilo" else opencode
+            run(work.home, project.root, model, *command[1:])
 
     with real.model({"text": "On."}) as model:
         program = copilot if real.name == "copilot" else real.turn

@@ -25,6 +25,7 @@ from real_agents import (
     CODEX,
     COPILOT,
     GEMINI,
+    KILO,
     OPENCODE,
     PI,
     QWEN,
@@ -34,6 +35,8 @@ from real_agents import (
     copilot_run,
     gemini,
     in_order,
+    kilo,
+    kilo_run,
     opencode,
     opencode_run,
     pi,
@@ -107,6 +110,17 @@ REAL = (
         OPENCODE,
         ("--user",),
         opencode_run,
+        "--session {}",
+        lambda path: tool("write", filePath=path, content="by the tool\n"),
+        tool("bash", command=SHELL, description="files"),
+        scripted_openai.ScriptedOpenAI,
+        scripted_openai.said,
+    ),
+    Real(
+        "kilo",
+        KILO,
+        ("--user",),
+        kilo_run,
         "--session {}",
         lambda path: tool("write", filePath=path, content="by the tool\n"),
         tool("bash", command=SHELL, description="files"),
@@ -197,7 +211,8 @@ class Story:
         resume = json.loads(done.out)["resume"]
         with self.real.model({"text": "Going on."}) as model:
             for command in resume.get("prepare", []):
-                opencode(self.home, self.project.root, model, *command[1:])
+                run = kilo if command[0] == "kilo" else opencode
+                run(self.home, self.project.root, model, *command[1:])
             went = self.real.turn(
                 self.home, self.project.root, model, *resume["command"][1:], prompt
             )

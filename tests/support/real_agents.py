@@ -22,6 +22,7 @@ COPILOT = PREFIX / "copilot/node_modules/.bin/copilot"
 GEMINI = PREFIX / "gemini/node_modules/.bin/gemini"
 OPENCODE = PREFIX / "opencode/node_modules/.bin/opencode"
 PI = PREFIX / "pi/node_modules/.bin/pi"
+KILO = PREFIX / "kilo/node_modules/.bin/kilo"
 KIMI = PREFIX / "kimi/node_modules/.bin/kimi"
 QWEN = PREFIX / "qwen/node_modules/.bin/qwen"
 NODE = PREFIX / "node/node_modules/.bin/node"
@@ -51,7 +52,8 @@ exporter = "none"
 
 CODEX_END = "# What follows was written by others.\n"
 
-OPENCODE_FETCHED = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
+OPENCODE_LIBRARIES = {"@opencode-ai/plugin": "*", "@kilocode/plugin": "*"}
+OPENCODE_FETCHED = {"packages": {"": {"dependencies": OPENCODE_LIBRARIES}}}
 
 OFFLINE = {
     "HTTPS_PROXY": "http://127.0.0.1:9",
@@ -181,24 +183,39 @@ def opencode(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
     return run(home, cwd, [str(OPENCODE), *args], opencode_environment(home, model))
 
 
-def opencode_environment(home: Path, model: ScriptedModel) -> dict[str, str]:
-    """What opencode is to find in its environment, so that it speaks to this model; its settings
-    are written.
+def kilo(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
+    """Run `kilo ARGS`; what it printed."""
+    return run(home, cwd, [str(KILO), *args], opencode_environment(home, model, "kilo"))
+
+
+def opencode_environment(
+    home: Path, model: ScriptedModel, name: str = "opencode"
+) -> dict[str, str]:
+    """What opencode, or Kilo, is to find in its environment, so that it speaks to this model; its
+    settings are written.
     """
-    settings = home / ".config" / "opencode" / "opencode.json"
+    settings = home / ".config" / name / f"{name}.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(json.dumps(_opencode_settings(model.url)))
     # what it would fetch, and wait for a minute offline
     settings.with_name("node_modules").mkdir(exist_ok=True)
     settings.with_name("package-lock.json").write_text(json.dumps(OPENCODE_FETCHED))
     without = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE")
-    env = {f"OPENCODE_DISABLE_{what}": "1" for what in without}
+    env = {f"{name.upper()}_DISABLE_{what}": "1" for what in without}
     return {**env, "TERM": "xterm", "npm_config_fetch_retries": "0"}
 
 
 def opencode_run(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
     """Run `opencode run ARGS`; the id of the session."""
-    said = opencode(home, cwd, model, "run", "--format", "json", *args)
+    return _session_named(opencode(home, cwd, model, "run", "--format", "json", *args))
+
+
+def kilo_run(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
+    """Run `kilo run ARGS`; the id of the session."""
+    return _session_named(kilo(home, cwd, model, "run", "--format", "json", *args))
+
+
+def _session_named(said: str) -> str:
     session_id: str = json.loads(said.splitlines()[0])["sessionID"]
     return session_id
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitcp import fingerprint, user_state
+from gitcp.adapters import base
 from gitcp.adapters.base import Adapter
 from gitcp.errors import BadValue
 from gitcp.fingerprint import Fingerprint
@@ -86,12 +87,12 @@ def paths() -> Mapping[str, Path]:
     """Return the files by name. The user's win."""
     own = directory()
     names = {path.stem: path for path in HERE.glob("*.toml")}
-    if own is not None and own.is_dir():
-        names |= {path.stem: path for path in sorted(own.glob("*.toml"))}
+    if own is not None:
+        names |= {path.stem: path for path in base.glob(own, "*.toml")}
     return names
 
 
 def watched() -> tuple[Path, ...]:
     """Return the paths whose stat changes with the user's files."""
     own = directory()
-    return (own, *sorted(own.glob("*.toml"))) if own is not None else ()
+    return (own, *base.glob(own, "*.toml")) if own is not None else ()

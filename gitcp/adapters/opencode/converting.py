@@ -18,7 +18,7 @@ from gitcp import regular, wire
 from gitcp.adapters import base, conversion
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Target, WrittenTranscript
-from gitcp.adapters.opencode import AGENTS, NAME, SESSIONS, database, documents, lines
+from gitcp.adapters.opencode import ADAPTER, AGENTS, SESSIONS, database, documents, lines
 from gitcp.dialogue import (
     NOTICES,
     Aside,
@@ -192,15 +192,15 @@ def write(dialogue: Dialogue, target: Target) -> WrittenTranscript:
         Source(SESSIONS, data=b"".join(conversion.line(each.row) for each in sessions)),
         *(Source(f"{AGENTS}{each.row['id']}", data=b"".join(each.messages)) for each in agents),
     ]
-    agent = Agent(NAME, root, VERSION, dialogue.agent.model)
-    return WrittenTranscript(Capture(agent, NAME, tuple(sources)), omitted)
+    agent = Agent(ADAPTER.NAME, root, VERSION, dialogue.agent.model)
+    return WrittenTranscript(Capture(agent, ADAPTER.NAME, tuple(sources)), omitted)
 
 
 def model(cwd: str, host: Host) -> str | None:
     """Return the model that opencode would use for a new session, as `provider/model`: that of the
     last prompt, else the one in its settings; None if there is none.
     """
-    path = database.path_of(host)
+    path = ADAPTER.path(host)
     with suppress(database.Unreadable):
         last = database.last_model(path) if os.path.exists(path) else None
         if last is not None:

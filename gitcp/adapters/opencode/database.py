@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from gitcp import regular, wire
-from gitcp.model import Host
 
 if TYPE_CHECKING:
     import sqlite3
@@ -60,12 +59,6 @@ class SessionRows(NamedTuple):
 
     row: dict[str, Any]
     messages: tuple[bytes, ...]
-
-
-def path_of(host: Host) -> Path:
-    """Return the path of the database, existing or not."""
-    data = Path(host.env.get("XDG_DATA_HOME") or host.home / ".local" / "share") / "opencode"
-    return data / (host.env.get("OPENCODE_DB") or "opencode.db")
 
 
 def sessions_in(path: Path, directories: set[str]) -> list[tuple[str, float]]:
