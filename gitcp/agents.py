@@ -139,8 +139,9 @@ class KnownAgent:
     Its settings are in `project` below a project's root, and in `home` below the home directory, or
     in `below` of what `home_variable` names; `pieces` are installed there, the hooks first. A
     `reads_start` one reads a project's settings in the directory where it is started, not in those
-    above. `trusting` ones need the digests of their hooks. `note` is a remark for a project. Those
-    without `hooks` are set up only if they are named, and those without `transcripts` not saved.
+    above. `trusting` ones need the digests of their hooks. `note` is a remark for a project, or on
+    an agent whose conversations are not saved. Those without `hooks` are set up only if they are
+    named, and those without `transcripts` not saved.
     """
 
     def __init__(
@@ -204,6 +205,8 @@ class KnownAgent:
 SKILL = Piece("claude/skills/gitcp", "skills/gitcp")
 COMMANDS = "claude/commands"
 TRUST = "runs a project's hooks only if you trust the folder; it asks when started there"
+
+FILES_ALONE = "saves when it follows the instructions; files are saved, its conversations are not"
 
 OPENCODE_EVENTS = {
     "session.created": START,
@@ -490,6 +493,7 @@ KNOWN = (
         aliases=("cursor-agent",),
         program="cursor",
         project=".cursor",
+        note=FILES_ALONE,
         pieces=(Piece("snippets/cursor.mdc", "rules/gitcp.mdc"),),
     ),
     KnownAgent(
@@ -498,6 +502,7 @@ KNOWN = (
         program="openclaw",
         project="skills",
         home=".openclaw/skills",
+        note=FILES_ALONE,
         pieces=(Piece("claude/skills/gitcp", "gitcp"),),
     ),
     KnownAgent(

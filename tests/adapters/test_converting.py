@@ -388,7 +388,7 @@ def test_the_same_from_every_agent(tmp_path: Path, source: str) -> None:
 
 
 def test_pairs_in_the_guide(tmp_path: Path) -> None:
-    """The table in agents.md says what each pair leaves out."""
+    """The table in converting.md says what each pair leaves out."""
     rows = [f"| from | {' | '.join(AGENTS)} |", "|---" * (len(AGENTS) + 1) + "|"]
     for source in AGENTS:
         dialogue = converted(tmp_path, source)
@@ -397,7 +397,7 @@ def test_pairs_in_the_guide(tmp_path: Path) -> None:
             for agent in AGENTS
         ]
         rows.append(f"| {source} | {' | '.join(cells)} |")
-    path = SOURCE / "docs" / "agents.md"
+    path = SOURCE / "docs" / "converting.md"
     head, _, rest = path.read_text("utf-8").partition("<!-- pairs -->\n")
     shown, _, end = rest.partition("<!-- end of pairs -->")
     made = "\n" + "\n".join(rows) + "\n\n"

@@ -695,3 +695,10 @@ def test_what_agents_are_taught_exists(project: Project, name: str) -> None:
     for command, options in named.items():
         help = project.gitcp(command, "-h", check=0).out
         assert options <= set(re.findall(r"--[a-z][a-z-]*", help)), command
+
+
+@pytest.mark.parametrize("scope", [(), ("--user",)], ids=["project", "user"])
+def test_what_is_not_saved_is_said(project: Project, scope: tuple[str, ...]) -> None:
+    """Of an agent whose conversations gitcp does not read."""
+    said = project.gitcp("enable", "openclaw", *scope, "--yes", check=0).out
+    assert "files are saved, its conversations are not" in said

@@ -214,7 +214,8 @@ class _Planner:
             for name in shipped.below(piece.source):
                 if name not in piece.without:
                     self._plan(piece, name)
-        if self._on and self._target.note and not self._scope.user:
+        is_saved = bool(self._target.transcripts.package)
+        if self._on and self._target.note and not (self._scope.user and is_saved):
             self._notes.append(self._target.note)
         if self._on and self._target.reads_start and not self._scope.user:
             name = self._target.command
