@@ -61,7 +61,8 @@ class Hooks:
     the next prompt. `always_compacts`: it announces a compaction before every request.
     `repeats_prompts`: it announces a prompt without text after each tool. `runs_others`: it runs
     Claude Code's hooks as well. `start_variable` names where it was started. `settings` is the
-    module that knows where its hooks are turned off. `shows`: it shows the user a hook's
+    module that knows where its hooks are turned off, `settings_variable` names an administrator's
+    file that it asks for. `shows`: it shows the user a hook's
     `systemMessage`. `is_plain`: it takes what a hook prints without `hookSpecificOutput`.
     `hears_at_start`: a notice at the start of a session reaches it.
     """
@@ -78,6 +79,7 @@ class Hooks:
         runs_others: bool = False,
         start_variable: str = "",
         settings: str = "",
+        settings_variable: str = "",
         shows: bool = False,
         is_plain: bool = False,
         hears_at_start: bool = True,
@@ -91,6 +93,7 @@ class Hooks:
         self.runs_others = runs_others
         self.start_variable = start_variable
         self.settings = settings
+        self.settings_variable = settings_variable
         self.shows = shows
         self.is_plain = is_plain
         self.hears_at_start = hears_at_start
@@ -204,6 +207,9 @@ class KnownAgent:
 
 SKILL = Piece("claude/skills/gitcp", "skills/gitcp")
 COMMANDS = "claude/commands"
+COMMAND_NAMES = ("checkpoint", "checkpoints", "prune", "restore", "rollback")
+"""The slash commands in there."""
+
 TRUST = "runs a project's hooks only if you trust the folder; it asks when started there"
 
 FILES_ALONE = "saves when it follows the instructions; files are saved, its conversations are not"
@@ -332,6 +338,7 @@ KNOWN = (
             rewrites=True,
             always_compacts=True,
             settings="gitcp.adapters.gemini.hooks",
+            settings_variable="GEMINI_CLI_SYSTEM_SETTINGS_PATH",
             hears_at_start=False,  # it ignores what is printed then
         ),
     ),

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from gitcp.agents import KNOWN
+from gitcp.agents import COMMAND_NAMES, KNOWN
 from gitcp.errors import StoreDamaged
 from gitcp.restoring.plan import Disk, FilePlan, FileStep, Kept, SnapshotReader, parents
 from gitcp.value import replace
 
 REASON = "installed by gitcp since; gitcp disable removes it"
-COMMANDS = r"(?:checkpoints?|prune|restore|rollback)\.(?:md|toml)"
+COMMANDS = rf"(?:{'|'.join(COMMAND_NAMES)})\.(?:md|toml)"
 """The names of slash commands, as gitcp installs them."""
 
 

@@ -4,15 +4,13 @@
 import { spawn, spawnSync } from "node:child_process"
 
 const AGENT = /[/\\]\.?kilo[/\\]plugin/.test(import.meta.url) ? "kilo" : "opencode"
-const LIMIT = 8000 // milliseconds; gitcp ends by itself sooner
-const LIMIT_BEFORE_TOOL = 13000
 const CHANGING = new Set(["bash", "edit", "multiedit", "patch", "apply_patch", "write"])
+
+// shared/call.js
 
 export const GitcpPlugin = async ({ directory }) => {
   const parents = new Map() // a sub-agent's session: the session that started it
   let last // the session that was worked in last
-
-  const command = (event) => ["gitcp", ["hook", AGENT, event]]
 
   const payload = (event, session, more) => {
     if (session && !parents.has(session)) last = session
@@ -20,48 +18,18 @@ export const GitcpPlugin = async ({ directory }) => {
     return JSON.stringify({ hook_event_name: event, session_id: session ?? last ?? null, parent_id, cwd: directory, ...more })
   }
 
-  // Wait for the hook; what it printed, "" if anything went wrong. A process that cannot be killed is left behind.
-  const call = (event, session, more) =>
-    new Promise((resolve) => {
-      try {
-        const child = spawn(...command(event), { cwd: directory, stdio: ["pipe", "pipe", "ignore"] })
-        const printed = []
-        const limit = setTimeout(() => {
-          child.kill("SIGKILL")
-          child.unref()
-          for (const stream of [child.stdin, child.stdout]) stream.destroy()
-          resolve("")
-        }, event === "tool.execute.before" ? LIMIT_BEFORE_TOOL : LIMIT)
-        child.on("error", () => resolve(""))
-        child.on("close", (code) => {
-          clearTimeout(limit)
-          resolve(code === 0 ? Buffer.concat(printed).toString("utf8") : "")
-        })
-        child.stdout.on("data", (data) => printed.push(data))
-        child.stdin.on("error", () => {})
-        child.stdin.end(payload(event, session, more))
-      } catch {
-        resolve("")
-      }
-    })
+  const call = (event, session, more) => {
+    const limit = event === "tool.execute.before" ? LIMIT_BEFORE_TOOL : LIMIT
+    return callHook(AGENT, event, payload(event, session, more), directory, limit)
+  }
 
   // The same where opencode does not wait: it may be gone a moment later.
   const callAtOnce = (event, session, more) => {
     try {
       const stdio = ["pipe", "ignore", "ignore"]
       const input = payload(event, session, more)
-      spawnSync(...command(event), { cwd: directory, input, stdio, timeout: LIMIT, killSignal: "SIGKILL" })
+      spawnSync("gitcp", ["hook", AGENT, event], { cwd: directory, input, stdio, timeout: LIMIT, killSignal: "SIGKILL" })
     } catch {}
-  }
-
-  // What the hook wants the model to know: plain text, or JSON that says so.
-  const context = (printed) => {
-    try {
-      const said = JSON.parse(printed)
-      return said?.hookSpecificOutput?.additionalContext ?? said?.additionalContext ?? ""
-    } catch {
-      return printed.trim()
-    }
   }
 
   return {

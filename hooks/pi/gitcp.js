@@ -3,45 +3,18 @@
 // missing, slow or fails, the work goes on.
 import { spawn } from "node:child_process"
 
-const LIMIT = 8000 // milliseconds; gitcp ends by itself sooner
-const LIMIT_BEFORE_TOOL = 13000
 const CHANGING = new Set(["bash", "edit", "write"])
 
-// Wait for the hook; what it printed, "" if anything went wrong. A process that cannot be killed is left behind.
-const call = (event, ctx, more) =>
-  new Promise((resolve) => {
-    try {
-      const session_id = ctx.sessionManager.getSessionId()
-      const transcript_path = ctx.sessionManager.getSessionFile() ?? null
-      const payload = JSON.stringify({ hook_event_name: event, session_id, transcript_path, cwd: ctx.cwd, ...more })
-      const child = spawn("gitcp", ["hook", "pi", event], { cwd: ctx.cwd, stdio: ["pipe", "pipe", "ignore"] })
-      const printed = []
-      const limit = setTimeout(() => {
-        child.kill("SIGKILL")
-        child.unref()
-        for (const stream of [child.stdin, child.stdout]) stream.destroy()
-        resolve("")
-      }, event === "tool_call" ? LIMIT_BEFORE_TOOL : LIMIT)
-      child.on("error", () => resolve(""))
-      child.on("close", (code) => {
-        clearTimeout(limit)
-        resolve(code === 0 ? Buffer.concat(printed).toString("utf8") : "")
-      })
-      child.stdout.on("data", (data) => printed.push(data))
-      child.stdin.on("error", () => {})
-      child.stdin.end(payload)
-    } catch {
-      resolve("")
-    }
-  })
+// shared/call.js
 
-// What the hook wants the model to know: plain text, or JSON that says so.
-const context = (printed) => {
+const call = async (event, ctx, more) => {
   try {
-    const said = JSON.parse(printed)
-    return said?.hookSpecificOutput?.additionalContext ?? said?.additionalContext ?? ""
+    const session_id = ctx.sessionManager.getSessionId()
+    const transcript_path = ctx.sessionManager.getSessionFile() ?? null
+    const payload = JSON.stringify({ hook_event_name: event, session_id, transcript_path, cwd: ctx.cwd, ...more })
+    return await callHook("pi", event, payload, ctx.cwd, event === "tool_call" ? LIMIT_BEFORE_TOOL : LIMIT)
   } catch {
-    return printed.trim()
+    return ""
   }
 }
 

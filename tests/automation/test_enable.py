@@ -125,7 +125,7 @@ def _calls(project: Project, agent: str) -> list[tuple[str, str]]:
         text = project.read(".opencode/plugin/gitcp.js").decode()
         events = set(re.findall(r'call(?:AtOnce)?\("([\w.]+)"', text))
         assert '? "kilo" : "opencode"' in text
-        assert '"gitcp", ["hook", AGENT, event]' in text
+        assert '"gitcp", ["hook", agent, event]' in text
         return [(event, f"gitcp hook opencode {event}") for event in events]
     path = SETTINGS.get(agent, ".github/hooks/gitcp.json")
     events = json.loads(project.read(path))["hooks"]

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from gitcp.agents import KNOWN
+from gitcp.agents import COMMAND_NAMES, COMMANDS, KNOWN
+from gitcp.automation.install import shipped
 
 from driver import Project
 
@@ -77,3 +78,8 @@ def test_named_or_disabled(enabled: Project) -> None:
     assert (enabled.root / ".claude/settings.json").exists()
     enabled.gitcp("undo", "--yes", check=0)
     assert not (enabled.root / ".claude").exists()
+
+
+def test_slash_commands_are_known() -> None:
+    """By which a restore tells gitcp's from the user's in a directory of both."""
+    assert shipped.below(COMMANDS) == tuple(sorted(f"{name}.md" for name in COMMAND_NAMES))

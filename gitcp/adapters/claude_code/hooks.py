@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ POLICIES = {
 """Where administrators put settings."""
 
 
-def off(home: Path, root: Path | None, env: Mapping[str, str]) -> Off | None:  # noqa: ARG001
+def off(home: Path, root: Path | None) -> Off | None:
     """Return the setting by which no hook of the project at `root`, or of none, is run."""
     directory = Path(POLICIES.get(sys.platform, POLICIES["linux"]))
     managed = [directory / "managed-settings.json"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from gitcp import regular, wire
@@ -16,7 +15,7 @@ HOOK = b"gitcp hook "
 RESTART = "codex app-server daemon restart"
 
 
-def off(home: Path, root: Path | None, env: Mapping[str, str]) -> Off | None:  # noqa: ARG001
+def off(home: Path, root: Path | None) -> Off | None:
     """Return the setting by which no hook of the project at `root`, or of none, is run."""
     paths = [home / "config.toml"]
     paths += [root / ".codex" / "config.toml"] if root is not None else []

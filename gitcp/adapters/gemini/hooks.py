@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from gitcp.adapters.hook_settings import Off, last
@@ -12,10 +11,11 @@ SYSTEM = {"linux": "/etc/gemini-cli", "darwin": "/Library/Application Support/Ge
 """Where administrators put settings."""
 
 
-def off(home: Path, root: Path | None, env: Mapping[str, str]) -> Off | None:
-    """Return the setting by which no hook of the project at `root`, or of none, is run."""
+def off(home: Path, root: Path | None, chosen: str) -> Off | None:
+    """Return the setting by which no hook of the project at `root`, or of none, is run. `chosen` is
+    the administrator's file, "" for where it usually is.
+    """
     system = Path(SYSTEM.get(sys.platform, SYSTEM["linux"]))
-    chosen = env.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH")
     paths = [system / "system-defaults.json", home / "settings.json"]
     paths += [root / ".gemini" / "settings.json"] if root is not None else []
     paths.append(Path(chosen) if chosen else system / "settings.json")

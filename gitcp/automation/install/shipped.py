@@ -13,6 +13,9 @@ from gitcp import wire
 PACKAGE = Path(__file__).parents[2]
 ARGUMENTS = "$ARGUMENTS"
 ENDINGS = {"toml-command": ".toml"}
+SHARED = re.compile(rb"(?m)^// (shared/\w+\.js)\n")
+"""Where a plugin has what others have, too: each is one file."""
+
 PARTS = re.compile(r"---\n(.*?)^---\n(.*)", re.DOTALL | re.MULTILINE)
 
 
@@ -23,8 +26,9 @@ def directory() -> Path:
 
 
 def read(name: str) -> bytes:
-    """Return the content of a file."""
-    return (directory() / name).read_bytes()
+    """Return the content of a file, with what it shares."""
+    content = (directory() / name).read_bytes()
+    return SHARED.sub(lambda match: read(match[1].decode()), content)
 
 
 def below(name: str) -> tuple[str, ...]:

@@ -23,7 +23,9 @@ def off(target: KnownAgent, root: Path | None, host: Host) -> Off | None:
     (None) in no project; None if no file says so.
     """
     decide = _asked(target, "off")
-    switch: Off | None = decide(home(target, host), root, host.env) if decide else None
+    variable = target.hooks.settings_variable
+    chosen = (host.env.get(variable, ""),) if variable else ()
+    switch: Off | None = decide(home(target, host), root, *chosen) if decide else None
     return switch
 
 
