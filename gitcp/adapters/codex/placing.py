@@ -102,9 +102,9 @@ def _closed(read: Reader) -> Reader:
             elif b'"response_item"' in head:
                 item = line
         turn = base.string(payload_of(record_of(begun)), "turn_id")
-        said = payload_of(record_of(item))
-        if turn is not None and (said.get("type"), said.get("role")) == ("message", "assistant"):
-            yield _end(turn, base.text_of(said.get("content")), record_of(last))
+        message = payload_of(record_of(item))
+        if turn is not None and (message.get("type"), message.get("role")) == ("message", "assistant"):
+            yield _end(turn, base.text_of(message.get("content")), record_of(last))
 
     return chunks
 
