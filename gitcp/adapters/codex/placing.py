@@ -103,7 +103,8 @@ def _closed(read: Reader) -> Reader:
                 item = line
         turn = base.string(payload_of(record_of(begun)), "turn_id")
         message = payload_of(record_of(item))
-        if turn is not None and (message.get("type"), message.get("role")) == ("message", "assistant"):
+        is_answer = (message.get("type"), message.get("role")) == ("message", "assistant")
+        if turn is not None and is_answer:
             yield _end(turn, base.text_of(message.get("content")), record_of(last))
 
     return chunks
