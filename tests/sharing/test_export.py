@@ -100,11 +100,12 @@ def test_transcript(spoken: Project, sealed: Path) -> None:
 
 def test_json(spoken: Project) -> None:
     """JSON is the checkpoint as `show --json` has it, with its messages and metadata, and without
-    who changed which file.
+    who changed which file, and agents' memories.
     """
     document = json.loads(spoken.gitcp("export", "1", "--format", "json", check=0).out)
     shown = spoken.json("show", "1")
     shown.pop("changes")
+    shown.pop("memory")
 
     assert {key: document[key] for key in shown if key != "schema"} == {
         k: v for k, v in shown.items() if k != "schema"
