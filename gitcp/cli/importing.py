@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -14,6 +16,7 @@ from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import PATH, WORDS, Command, dry_run_option, json_option, yes_option
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import BadValue
+from gitcp.sharing import entire
 from gitcp.sharing import importing as op
 from gitcp.sharing.importing import Imported
 
@@ -25,6 +28,9 @@ WITHOUT_FILE = {
     "yes": "--yes",
 }
 """Options about the conversations that agents keep."""
+
+MOST = 5
+"""Reasons that are listed."""
 
 
 @click.command(cls=Command)
@@ -38,9 +44,9 @@ WITHOUT_FILE = {
     "--from",
     "former",
     type=PATH,
-    metavar="DIR",
+    metavar="DIR|entire",
     multiple=True,
-    help="a former directory of this repository (repeatable)",
+    help="a former directory of this repository (repeatable), or what Entire recorded",
 )
 @dry_run_option
 @yes_option
@@ -57,8 +63,12 @@ def command(context: Context, /, *, file: str | None, **values: Any) -> None:
       gitcp import --dry-run
       gitcp import --all --yes
       gitcp import session.bundle
+      gitcp import --from entire          (then FILE is a remote or a path, if not this repository)
     """
     given = adopt.Options(**values)
+    if given.former == (entire.NAME.encode(),):
+        _from_entire(context, file, given)
+        return
     if file is None:
         adopt.adopt(context, given)
         return
@@ -91,3 +101,77 @@ def _print(context: Context, one: Imported) -> None:
     new = humanize.count(one.checkpoints, "new checkpoint")
     context.output.line(Styled("imported", GREEN), f" {name}  ({new})")
     context.output.line(f"show: gitcp show {name}, continue: gitcp restore {name} --trust")
+
+
+# ---------------------------------------------------------------- from Entire
+
+
+def _from_entire(context: Context, source: str | None, given: adopt.Options) -> None:
+    if given.agent or given.since or given.everywhere:
+        raise BadValue(
+            "--from entire imports all that Entire recorded: nothing was imported",
+            hint="gitcp import --from entire --dry-run",
+        )
+    if source is not None and (context.cwd / source).is_dir():
+        source = str(context.cwd / source)
+    planned = entire.plan(context.store, source)
+    if given.dry_run:
+        _show_plan(context, planned, as_json=given.as_json)
+        return
+    imports, unread = entire.apply(context.store, planned)
+    refused = {**planned.refused, **unread, **{o.revision: o.refused for o in imports if o.refused}}
+    if given.as_json:
+        for one in imports:
+            context.output.document(documents.document("imported", one.to_json()))
+    else:
+        _print_imports(context, planned, [one for one in imports if not one.refused])
+    _say_refused(context, refused)
+    end(IN_PART if refused else 0)
+
+
+def _show_plan(context: Context, planned: entire.EntirePlan, *, as_json: bool) -> None:
+    if as_json:
+        context.output.document(documents.document("import-plan", planned.to_json()))
+        return
+    sessions = len({one.session for one in planned.new})
+    context.output.line(
+        f"to import: {humanize.count(len(planned.new), 'conversation')} of "
+        f"{humanize.count(sessions, 'session')}"
+    )
+    _print_links(context, planned)
+    _say_refused(context, planned.refused)
+
+
+def _print_imports(
+    context: Context, planned: entire.EntirePlan, imports: Sequence[Imported]
+) -> None:
+    """Print what was imported, the last sessions by name."""
+    output = context.output
+    if not imports:
+        output.line(f"nothing new: {humanize.count(planned.again, 'conversation')} stored already")
+        return
+    checkpoints = humanize.count(sum(one.checkpoints for one in imports), "checkpoint")
+    sessions = humanize.count(len(imports), "session")
+    output.line(Styled("imported", GREEN), f" {checkpoints} in {sessions} from Entire")
+    _print_links(context, planned)
+    newest = imports[-1].revision
+    output.line(f"show: gitcp log {newest}, continue: gitcp restore {newest} --trust")
+
+
+def _print_links(context: Context, planned: entire.EntirePlan) -> None:
+    line, what = context.output.line, planned.checkpoints
+    line(f"  {humanize.count(what, 'checkpoint')} of Entire, {planned.again:,} imported before")
+    if planned.lost:
+        line(f"  {planned.lost:,} of a commit that is not here: conversation only")
+    if planned.squashed:
+        line(f"  {planned.squashed:,} in one commit with others: all with the files of that commit")
+
+
+def _say_refused(context: Context, refused: Mapping[str, str]) -> None:
+    reasons = Counter(refused.values())
+    lines = [
+        f"not imported: {humanize.count(number, 'conversation')}: {reason}"
+        for reason, number in reasons.most_common()
+    ]
+    for line in humanize.listed(lines, MOST):
+        context.output.say(line)

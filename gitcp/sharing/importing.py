@@ -39,6 +39,7 @@ from gitcp.model import (
     Handoff,
     Note,
     Oid,
+    Snapshot,
     Trigger,
 )
 from gitcp.saving import conversation
@@ -118,39 +119,29 @@ def checkpoint(
     transcript: ImportedTranscript,
     id: CheckpointId,
     parent: Oid | None,
-    limits: Limits,
-) -> Oid | None:
-    """Write a checkpoint of this conversation with the current files, and
-    return its unreferenced commit.
-
-    Return None if `parent` already has this conversation. Raises what a save raises.
+    snapshot: Snapshot,
+    created: datetime,
+) -> Oid:
+    """Write a checkpoint of this conversation with these files, and return its unreferenced commit.
+    `id` is that of a first checkpoint. Raises what a save raises.
     """
     before = store.read(parent) if parent else None
     try:
-        files = take(store.repo, store.objects, limits, live_trees(store, id.session))
         stored, agent = conversation.store_capture(store, transcript.capture, before)
-        if (
-            before is not None
-            and before.conversation
-            and stored
-            and before.conversation.streams == stored.streams
-        ):
-            store.writer.discard()
-            return None
         draft = Checkpoint(
             id=CheckpointId(id.session, before.id.number + 1 if before else id.number),
             commit=UNKNOWN,
             root=UNKNOWN,
             parent=parent,
-            created=store.repo.host.now(),
+            created=max(created, before.created) if before else created,
             trigger=Trigger.MANUAL,
             agent=agent,
             note=transcript.note,
-            snapshot=files.snapshot,
+            snapshot=snapshot,
             conversation=stored,
             changed=0,
         )
-        changes = changes_between(store, before.snapshot.tree, files.snapshot) if before else ()
+        changes = changes_between(store, before.snapshot.tree, snapshot) if before else ()
         commit = store.commit(replace(draft, changed=len(changes)), readme.render(draft, changes))
     except BaseException:
         store.writer.discard()
@@ -438,7 +429,7 @@ def _namespace(store: Store, session: str, tip: Oid) -> str:
     an older version of it, or none.
     """
     for namespace in _namespaces():
-        current = store.repo.refs.read(_ref(namespace, session))
+        current = store.repo.refs.read(ref_of(namespace, session))
         if current is None or current == tip or _is_extended_by(store, current, tip):
             return namespace
     raise AssertionError("unreachable")
@@ -448,7 +439,7 @@ def _namespaces() -> Iterator[str]:
     return (IMPORTED if number == 1 else f"{IMPORTED}-{number}" for number in count(1))
 
 
-def _ref(namespace: str, session: str) -> str:
+def ref_of(namespace: str, session: str) -> str:
     return f"{refs.REMOTES}{namespace}/sessions/{session}"
 
 
@@ -468,18 +459,29 @@ def _conversation(store: Store, request: ImportRequest, copy: Path) -> Imported:
     conversation.
     """
     transcript = read(copy, request.path.name, request.agent)
-    namespace, session, parent = _session_for(store, transcript)
-    commit = checkpoint(store, transcript, CheckpointId(session, 1), parent, request.limits)
-    if commit is None:
-        assert parent is not None
+    namespace, session, parent = session_for(store, transcript)
+    if parent is not None and _has(store.read(parent), transcript):
         return Imported(f"{namespace}/{session}", session, parent, 0)
+    try:
+        files = take(store.repo, store.objects, request.limits, live_trees(store, session))
+    except BaseException:
+        store.writer.discard()
+        raise
+    first, now = CheckpointId(session, 1), store.repo.host.now()
+    commit = checkpoint(store, transcript, first, parent, files.snapshot, now)
     with store.lock():
-        if not store.repo.refs.update(_ref(namespace, session), commit, parent):
+        if not store.repo.refs.update(ref_of(namespace, session), commit, parent):
             raise StoreBusy(f"{namespace}/{session} moved in the meantime; nothing was imported")
     return Imported(f"{namespace}/{session}", session, commit, 1)
 
 
-def _session_for(store: Store, transcript: ImportedTranscript) -> tuple[str, str, Oid | None]:
+def _has(checkpoint: Checkpoint, transcript: ImportedTranscript) -> bool:
+    """Return whether a checkpoint has exactly this conversation."""
+    streams = checkpoint.conversation.streams if checkpoint.conversation else ()
+    return any(stream.sha256 == transcript.sha256 for stream in streams)
+
+
+def session_for(store: Store, transcript: ImportedTranscript) -> tuple[str, str, Oid | None]:
     """Return namespace, session name, and parent for a conversation. A local
     session's name is not used again.
     """
@@ -491,7 +493,7 @@ def _session_for(store: Store, transcript: ImportedTranscript) -> tuple[str, str
     if name in local_sessions:
         name = next(n for number in count(2) if (n := f"{name}-{number}") not in local_sessions)
     for namespace in _namespaces():
-        tip = store.repo.refs.read(_ref(namespace, name))
+        tip = store.repo.refs.read(ref_of(namespace, name))
         if tip is None or _continues(store, tip, transcript):
             return namespace, name, tip
     raise AssertionError("unreachable")
@@ -506,5 +508,4 @@ def _continues(store: Store, earlier: Oid, transcript: ImportedTranscript) -> bo
     agent = transcript.capture.agent
     if agent is not None and agent.session_id is not None and before.agent is not None:
         return (before.agent.name, before.agent.session_id) == (agent.name, agent.session_id)
-    streams = before.conversation.streams if before.conversation else ()
-    return any(stream.sha256 == transcript.sha256 for stream in streams)
+    return _has(before, transcript)

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import pytest
 from agents_at_work import ALPHA, BETA, AgentAtWork, Codex
+from recorded_by_entire import IDS, branch, layout, sharded, talk
 from talk import Talk
 
 from gitcp.git.repo import Repository
@@ -131,7 +132,8 @@ class Sandbox:
     """A reader's home, in which one page is followed.
 
     `scene: shop` makes a small project with one commit, and an agent's conversation in it. `scene:
-    agents` lets two agents, whose hooks are called, work in such a project side by side. `agent:
+    agents` lets two agents, whose hooks are called, work in such a project side by side. `scene:
+    entire` is a project whose commits and conversations Entire recorded. `agent:
     A | B` goes on with that conversation, turn by turn. `run: COMMAND` is what a console block
     would do, unseen. `saved: HH:MM LABEL` is a checkpoint that was made yesterday at that time
     (UTC).
@@ -160,7 +162,7 @@ class Sandbox:
         """Do what a directive says."""
         (said,) = block.lines
         if block.kind == "scene":
-            {"shop": self._shop, "agents": self._agents}[said]()
+            {"shop": self._shop, "agents": self._agents, "entire": self._entire}[said]()
         elif block.kind == "agent":
             self.talk.say(*map(str.strip, said.split("|")))
         elif block.kind == "saved":
@@ -237,6 +239,23 @@ class Sandbox:
         codex.edits("pool.py", "SIZE = 4\n")
         claude.stop()
         codex.stop()
+
+    def _entire(self) -> None:
+        project = Project(self.home / "shop")
+        for name, content in SHOP.items():
+            project.write(name, content)
+        project.commit(f"A shop\n\nEntire-Checkpoint: {IDS[0]}\n")
+        project.write("db.py", "import logging\n" + SHOP["db.py"])
+        project.commit(f"Log every query\n\nEntire-Checkpoint: {IDS[1]}\n")
+        first = talk("Make a shop.", "Here it is.")
+        now = {"created_at": datetime.now(UTC).isoformat()}
+        log = {"transcript": [first + talk("Log.", "Done.")], **now}
+        branch(
+            project,
+            layout(sharded(IDS[0]), [{"transcript": [first], **now}]),
+            layout(sharded(IDS[1]), [log]),
+        )
+        self.cwd = project.root
 
     def _save_yesterday(self, time: str, label: str) -> None:
         hour, minute = map(int, time.split(":"))
