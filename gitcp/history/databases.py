@@ -19,7 +19,7 @@ from gitcp.git import trees
 from gitcp.git.reader import ObjectReader
 from gitcp.model import EXECUTABLE, FILE, FileChange, Oid
 from gitcp.store import one_line
-from gitcp.worktree.sqlite_files import HEADER, database_of
+from gitcp.worktree.sqlite_files import HEADER, NamesAnotherFile, database_of, write_copy
 from gitcp.worktree.sqlite_locks import MAIN, MEMBERS
 
 LARGEST = 256 << 20
@@ -30,6 +30,10 @@ SECONDS = 2.0
 
 STEPS = 10_000
 """Instructions of SQLite between two looks at the clock."""
+
+
+class _TooLarge(Exception):
+    """A database is larger than LARGEST."""
 
 
 class Table(NamedTuple):
@@ -97,17 +101,20 @@ def _tables(reader: ObjectReader, side: dict[bytes, Oid], path: Path) -> dict[st
     if not side:
         return {}
     left = LARGEST
+
+    def content(oid: Oid) -> Iterator[bytes]:
+        nonlocal left
+        for chunk in reader.stream_blob(oid):
+            left -= len(chunk)
+            if left < 0:
+                raise _TooLarge
+            yield chunk
+
     try:
-        for suffix, oid in side.items():
-            with open(f"{path}{suffix.decode()}", "wb") as file:
-                for chunk in reader.stream_blob(oid):
-                    left -= len(chunk)
-                    if left < 0:
-                        return None
-                    file.write(chunk)
+        write_copy(path, ((suffix, content(oid)) for suffix, oid in side.items()))
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as database:
             return _counted(database)
-    except (StoreDamaged, OSError, sqlite3.Error, UnicodeError):
+    except (StoreDamaged, NamesAnotherFile, _TooLarge, OSError, sqlite3.Error, UnicodeError):
         return None
 
 

@@ -21,6 +21,7 @@ from gitcp.fingerprint import CTIME
 from gitcp.restoring.contents import Contents
 from gitcp.restoring.databases import LiveDatabase
 from gitcp.worktree.records import Stamp, stamp_of
+from gitcp.worktree.sqlite_files import NamesAnotherFile, write_copy
 from gitcp.worktree.sqlite_locks import LOG, MAIN
 
 SECONDS = 1.0
@@ -52,14 +53,17 @@ def restore(contents: Contents, database: LiveDatabase, root: Path, seen: Seen) 
         raise GitcpError(f"changed during the restore and was kept: {users} has it open") from None
     except _Busy:
         raise GitcpError(f"the database is locked, {kept}") from None
+    except NamesAnotherFile:
+        raise GitcpError(f"its journal names another file, {kept}") from None
     except (sqlite3.Error, OSError) as error:
         raise GitcpError(f"SQLite: {error}; {kept}") from None
 
 
 def _write(contents: Contents, database: LiveDatabase, source: Path) -> None:
-    for member in database.members:
-        with open(os.fsencode(source) + member.suffix, "wb") as file:
-            file.writelines(contents.of(member.entry, member.conversion))
+    write_copy(
+        source,
+        ((each.suffix, contents.of(each.entry, each.conversion)) for each in database.members),
+    )
     with closing(sqlite3.connect(source)) as copy:  # which applies its log or its journal
         copy.execute("pragma journal_mode = delete").fetchall()
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from gitcp.worktree import sqlite_locks
@@ -26,10 +27,19 @@ PAGE = 512
 SECONDS = 1.0
 """How long a scan waits for locks in all."""
 
+NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
+"""Ends the journal of a transaction over several databases, after the path of the file that lists
+them (sqlite.org/fileformat2.html, section 3.1).
+"""
+
 _parked: dict[tuple[int, int], int] = {}
 """Descriptors of databases, by device and inode, that are closed once nothing else here has the
 file open.
 """
+
+
+class NamesAnotherFile(Exception):
+    """A journal names another file, which SQLite would delete."""
 
 
 class Copied(NamedTuple):
@@ -200,3 +210,21 @@ def _copy_elsewhere(
         raise answer
     copies: sqlite_locks.Copies = answer
     return copies
+
+
+def write_copy(path: Path, members: Iterable[tuple[bytes, Iterable[bytes]]]) -> None:
+    """Write a database with its log and journal at `path`, for SQLite to open there. `members` are
+    what is added to its name, and the content.
+
+    Raises OSError, and NamesAnotherFile: a stranger's checkpoint deleted a file of the user's when
+    it was only compared, since SQLite deletes what lists the databases of a transaction that is
+    rolled back, wherever it is.
+    """
+    for suffix, content in members:
+        with open(os.fsencode(path) + suffix, "wb") as file:
+            end = b""
+            for chunk in content:
+                file.write(chunk)
+                end = (end + chunk)[-len(NAMES_ANOTHER) :]
+        if suffix == JOURNAL and end == NAMES_ANOTHER:
+            raise NamesAnotherFile

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import struct
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from gitcp.worktree.snapshot import Limits
 
 from driver import Project
 from samples import open_store
+
+JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 
 
 def run(path: Path, *statements: str) -> None:
@@ -103,3 +107,28 @@ def test_in_words(project: Project, first: Checkpoint) -> None:
     (change,) = project.json_lines("diff")
     (table,) = change["tables"]
     assert (table["name"], table["old"]["rows"], table["new"]["rows"]) == ("users", 3, 0)
+
+
+def journal_naming(path: Path) -> bytes:
+    """A journal that SQLite rolls back, of a transaction over several databases that this file
+    lists.
+    """
+    header = JOURNAL_MAGIC + struct.pack(">5I", 0, 0, 1, 512, 4096)
+    name = os.fsencode(path)
+    tail = struct.pack(">I", 1 << 18) + name + struct.pack(">2I", len(name), sum(name))
+    return (header + tail.rjust(512 - len(header) - 8, b"\0") + JOURNAL_MAGIC).ljust(512, b"\0")
+
+
+def test_a_journal_that_names_another_file(project: Project, tmp_path: Path) -> None:
+    """SQLite deletes the file that such a journal names: it is not given to SQLite."""
+    victim = tmp_path / "victim.txt"
+    victim.write_text("mine")
+    old = save(project)
+    run(project.root / "app.db", "create table users(name text)")
+    project.write("app.db-journal", journal_naming(victim))
+    new = save(project)
+    shown = text_of(project, old, new)
+
+    assert victim.read_text() == "mine"
+    assert "Binary files /dev/null and b/app.db differ\n" in shown
+    assert databases.HEAD not in shown
