@@ -8,6 +8,7 @@ no FETCH_HEAD, no tracking branch, no tag.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -36,6 +37,9 @@ OTHER_FORMAT = (
     "unexpected capabilities^{}",
 )
 """git's messages when the other repository has another object format."""
+
+FETCHED = re.compile(r"refs/[^\x00-\x20\x7f~^:?*\[\\]+\Z")
+"""A name by which a ref is fetched."""
 
 LONGEST = 500
 """Maximum characters of a remote's message that are shown."""
@@ -218,6 +222,10 @@ def receive(
     refs. With `negotiation_tip`, a commit that is here, only what it does not reach is sent.
     Raises GitFailed.
     """
+    for name in names:
+        # A server listed `+refs/…:refs/heads/main` as a name, and git moved the branch here.
+        if not FETCHED.match(name):
+            raise GitFailed(f"the remote lists {name!r}, which is no ref: nothing was fetched")
     common = [f"--negotiation-tip={negotiation_tip}"] if negotiation_tip else []
     for start in range(0, len(names), 100):
         some = names[start : start + 100]

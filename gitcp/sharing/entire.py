@@ -52,6 +52,7 @@ LABEL = re.compile(r"Entire ([0-9A-Za-z]+(?:/[0-9]+)?)(?::|\Z)")
 
 UNREADABLE = "its transcript has no messages of an agent that gitcp knows"
 
+NUMBER = re.compile(rb"0|[1-9][0-9]{0,5}")
 PART = re.compile(rb"full\.jsonl(?:\.([0-9]{3}))?")
 
 
@@ -179,28 +180,28 @@ def apply(store: Store, planned: EntirePlan) -> tuple[tuple[Imported, ...], dict
 # ---------------------------------------------------------------- reading
 
 
-def _tips(store: Store) -> list[Oid]:
-    """Return the commits of Entire in this repository; of remotes what git fetched, too."""
+def _tips(store: Store) -> dict[str, Oid]:
+    """Return the refs of Entire in this repository; of remotes what git fetched, too."""
     branches = store.repo.refs.list("refs/heads/") | store.repo.refs.list("refs/remotes/")
-    named = [oid for name, oid in branches.items() if name.endswith(f"/{BRANCH}")]
-    return [*named, *store.repo.refs.list(PREFIX).values()]
+    named = {name: oid for name, oid in branches.items() if name.endswith(f"/{BRANCH}")}
+    return named | store.repo.refs.list(PREFIX)
 
 
-def _fetched(store: Store, source: str) -> list[Oid]:
+def _fetched(store: Store, source: str) -> dict[str, Oid]:
     listed = remote.listed(store.repo, source, f"refs/heads/{BRANCH}")
     listed |= remote.listed(store.repo, source, f"{PREFIX}*")
     if listed:
         remote.receive(store.repo, source, list(listed))
         store.writer.flush()  # forget cached lookups: the objects exist now
-    return list(listed.values())
+    return listed
 
 
-def _listed(store: Store, tips: Iterable[Oid]) -> Iterator[tuple[str, list[TreeEntry]]]:
-    """Yield each checkpoint's id with the entries of its directory, the first tip's last."""
-    for tip in reversed(list(tips)):
+def _listed(store: Store, tips: dict[str, Oid]) -> Iterator[tuple[str, list[TreeEntry]]]:
+    """Yield each checkpoint's id with the entries of its directory, the first ref's last."""
+    for name, tip in reversed(tips.items()):
         top = store.reader.read_tree(store.reader.tree_of(tip))
-        if any(entry.name == b"metadata.json" for entry in top):
-            id = str(_fields(store, top).get("checkpoint_id"))
+        if not name.endswith(f"/{BRANCH}"):
+            id = name.rpartition("/")[2]
             if ID.fullmatch(id):
                 yield id, top
             continue
@@ -215,7 +216,7 @@ def _listed(store: Store, tips: Iterable[Oid]) -> Iterator[tuple[str, list[TreeE
 def _conversations(
     store: Store, id: str, entries: list[TreeEntry], named: _Commit | None
 ) -> Iterator[EntireConversation]:
-    numbered = [entry for entry in entries if entry.mode == TREE and entry.name.isdigit()]
+    numbered = [entry for entry in entries if entry.mode == TREE and NUMBER.fullmatch(entry.name)]
     for entry in sorted(numbered, key=lambda entry: int(entry.name)):
         inside = store.reader.read_tree(entry.oid)
         fields = _fields(store, inside)
@@ -268,7 +269,8 @@ def _problem(store: Store, one: EntireConversation) -> str:
         return "Entire recorded no transcript"
     if not all(map(store.reader.exists, one.parts)):
         return "its transcript is not in this repository"
-    if sum(remote.sizes(store.repo, one.parts).values()) > importing.LARGEST:
+    sizes = remote.sizes(store.repo, one.parts)
+    if sum(sizes[part] for part in one.parts) > importing.LARGEST:
         return f"its transcript is larger than {importing.LARGEST >> 30} GiB"
     return ""
 
@@ -288,7 +290,8 @@ def _commits(store: Store) -> dict[str, _Commit]:
         f"--format={fields}",
     )
     commits: dict[str, _Commit] = {}
-    for line in output.decode("utf-8", "replace").splitlines():
+    # Not `splitlines`: a subject may have a line separator of Unicode in it.
+    for line in filter(None, output.decode("utf-8", "replace").split("\n")):
         commit, _, rest = line.partition("\0")
         subject, _, values = rest.rpartition("\0")
         ids = [id for value in values.split(",") if (id := value.strip())]
@@ -394,14 +397,13 @@ def _transcript(path: Path, one: EntireConversation) -> ImportedTranscript:
 @contextmanager
 def _written(store: Store, parts: Iterable[Oid]) -> Iterator[Path]:
     """Yield a temporary file with the content of blobs, joined by line feeds as Entire split it."""
-    path = store.repo.store_dir / f"{importing.INCOMING}.{os.getpid()}"
+    path = importing.incoming(store)
     try:
-        with path.open("wb") as file:
+        with open(os.open(path, importing.NEW, 0o600), "wb") as file:
             for number, part in enumerate(parts):
                 if number:
                     file.write(b"\n")
-                for chunk in store.reader.stream_blob(part):
-                    file.write(chunk)
+                file.writelines(store.reader.stream_blob(part))
         yield path
     finally:
         path.unlink(missing_ok=True)

@@ -366,13 +366,20 @@ def import_file(store: Store, request: ImportRequest) -> tuple[Imported, ...]:
     return imported
 
 
-@contextmanager
-def _copied(store: Store, path: Path) -> Iterator[Path]:
-    """Yield a private copy of the file, which nobody can change during the import."""
+def incoming(store: Store) -> Path:
+    """Return the path of this process's copy of what is imported, after removing those that killed
+    processes left.
+    """
     for leftover in store.repo.store_dir.glob(f"{INCOMING}.*"):
         if not is_running(leftover.suffix[1:]):
             leftover.unlink(missing_ok=True)
-    copy = store.repo.store_dir / f"{INCOMING}.{os.getpid()}"
+    return store.repo.store_dir / f"{INCOMING}.{os.getpid()}"
+
+
+@contextmanager
+def _copied(store: Store, path: Path) -> Iterator[Path]:
+    """Yield a private copy of the file, which nobody can change during the import."""
+    copy = incoming(store)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:

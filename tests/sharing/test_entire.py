@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from recorded_by_entire import IDS, SESSION, branch, layout, recorded, sharded, talk
 
-from gitcp.errors import RevisionNotFound
+from gitcp.errors import GitFailed, RevisionNotFound
+from gitcp.git import remote
 from gitcp.model import Oid
 from gitcp.sharing import entire, importing
 from gitcp.store import Store
@@ -218,3 +219,43 @@ def test_only_what_entire_recorded(project: Project) -> None:
     project.commit()
     refused = project.gitcp("import", "--from", "entire", "--all", check=2)
     assert "--from entire imports all that Entire recorded: nothing was imported" in refused.err
+
+
+def test_names_that_a_server_invents(project: Project, tmp_path: Path) -> None:
+    """What a server lists as a name of a ref is no refspec: git would move a branch here."""
+    remote_project = Project(tmp_path / "remote")
+    remote_project.commit()
+    project.commit()
+    store = open_store(project)
+    with project.guard(), pytest.raises(GitFailed, match="which is no ref: nothing was fetched"):
+        remote.receive(
+            store.repo, str(remote_project.root), ["+refs/heads/main:refs/heads/precious"]
+        )
+    assert "precious" not in project.git("branch", "--list")
+
+
+def test_records_that_nothing_wrote(project: Project) -> None:
+    """A subject with a line separator, a ref whose metadata is no JSON, and a directory with a
+    number of 200 digits stop nothing.
+    """
+    committed(project, "one\n", f"First\u2028step\n\nEntire-Checkpoint: {IDS[0]}\n")
+    files = layout(sharded(IDS[0]), [{}])
+    files[f"{sharded(IDS[0])}{'9' * 200}/metadata.json"] = b"{}"
+    branch(project, files)
+    recorded(project, f"{entire.PREFIX}zz/{IDS[1]}", {"0/metadata.json": b"no JSON"})
+    store = open_store(project)
+    planned, _ = run(store)
+
+    assert planned.refused == {IDS[1]: "its metadata.json is no JSON"}
+    assert [text for _, text in imported(store)["5b1f7b0e"]] == ["one\n"]
+
+
+def test_parts_that_are_one_blob(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transcript of a thousand parts that are the same blob is as large as all of them."""
+    monkeypatch.setattr(importing, "LARGEST", 10_000)
+    project.commit()
+    part = talk("Do it.", "Done.")
+    branch(project, layout(sharded(IDS[0]), [{"transcript": [part] * (10_000 // len(part) + 1)}]))
+
+    refused = entire.plan(open_store(project), None).refused
+    assert refused == {IDS[0]: "its transcript is larger than 0 GiB"}
