@@ -206,7 +206,7 @@ def print_plan(
     if request.files and not plan.target.snapshot.has_files:
         line("  the checkpoint has no files: yours stay as they are")
     changes(plan.files, line)
-    kept(line, "kept", plan.files.kept)
+    kept(line, "kept", plan.kept)
     print_others(line, plan.others, request)
     print_turns(context, plan.turns, line)
     print_open(plan.open_files, line)
@@ -236,7 +236,8 @@ def print_memory(plan: MemoryPlan | None, line: Callable[..., None], *, done: bo
     changed = [f"{written} {would}written"] if plan.written else []
     removed = humanize.count(len(plan.removed), "file")
     changed += [f"{removed} {would}removed"] if plan.removed else []
-    line(f"  {plan.agent} memory in {plan.directory}: {', '.join(changed)}")
+    if changed:
+        line(f"  {plan.agent} memory in {plan.directory}: {', '.join(changed)}")
     for text in humanize.listed([*plan.written, *plan.removed], MOST):
         line(f"    {text}")
     if plan.kept:

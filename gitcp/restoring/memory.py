@@ -18,15 +18,16 @@ from typing import Any, NamedTuple
 from gitcp import adapters, clock, regular, wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Message
-from gitcp.errors import GitcpError, Refused
+from gitcp.errors import GitcpError, Refused, StoreDamaged
 from gitcp.git.fsync import replacing, sync_directory, write_all
 from gitcp.model import MAIN, Checkpoint, Oid
+from gitcp.restoring.apply import EDITED
 from gitcp.restoring.placing import make_private
 from gitcp.restoring.plan import Kept
 from gitcp.restoring.request import RestoreRequest
 from gitcp.saving import memory
 from gitcp.store import Store
-from gitcp.value import Value
+from gitcp.value import Value, replace
 
 COMMANDS = ("command", "cmd")
 """Arguments of tools that a shell runs: what they write is somewhere in them."""
@@ -47,14 +48,17 @@ class MemoryStep(Value):
 
 
 class MemoryPlan(Value):
-    """What becomes of an agent's memory of the project, which is in `directory`."""
+    """What becomes of an agent's memory of the project, which is in `directory`. `left` are files
+    that should be restored and cannot be.
+    """
 
     agent: str
     directory: Path
     steps: tuple[MemoryStep, ...]
+    left: tuple[Kept, ...] = ()
 
     def __bool__(self) -> bool:
-        return any(step.old != step.new for step in self.steps)
+        return bool(self.left) or any(step.old != step.new for step in self.steps)
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -71,6 +75,16 @@ class MemoryPlan(Value):
         """The lines of other sessions that stay: file, line, and the agent's id of the session."""
         return tuple((s.path, *each) for s in self.steps for each in s.kept)
 
+    def place(self, path: str) -> bytes:
+        """Return where a file of the memory is."""
+        return os.fsencode(self.directory / path)
+
+    def without(self, kept: Iterable[Kept]) -> MemoryPlan:
+        """Return the plan without the steps of these files."""
+        places = {one.path for one in kept}
+        steps = tuple(step for step in self.steps if self.place(step.path) not in places)
+        return replace(self, steps=steps)
+
 
 def plan(store: Store, request: RestoreRequest) -> MemoryPlan | None:
     """Return what a restore would do to the agent's memory; None if it leaves it, or if the target
@@ -82,15 +96,44 @@ def plan(store: Store, request: RestoreRequest) -> MemoryPlan | None:
     directory = adapters.memory(agent, store.repo.root, store.repo.host)
     if directory is None:
         return None
-    blobs = memory.files(store.reader, target.memory, agent)
-    wanted = {
-        path: store.reader.read_blob(oid) for path, oid in blobs.items() if base.is_memory(path)
-    }
+    try:
+        blobs = memory.files(store.reader, target.memory, agent)
+    except StoreDamaged:
+        return MemoryPlan(agent, directory, (), (_damaged(directory),))
     now = memory.current(store, agent)
+    wanted, damaged = _contents(store, blobs, now)
     differing = sorted(path for path in wanted | now if wanted.get(path) != now.get(path))
     writers = _Writers(store, agent, directory, target)
-    steps = (_step(path, wanted.get(path), now.get(path), writers) for path in differing)
-    return MemoryPlan(agent, directory, tuple(steps))
+    steps = (
+        _step(path, wanted.get(path), now.get(path), writers)
+        for path in differing
+        if path not in damaged
+    )
+    left = (_damaged(directory / path) for path in damaged)
+    return MemoryPlan(agent, directory, tuple(steps), tuple(left))
+
+
+def _contents(
+    store: Store, blobs: Mapping[str, Oid], now: Mapping[str, bytes]
+) -> tuple[dict[str, bytes], list[str]]:
+    """Return the target's files, and those that cannot be read. One that is as `now` is not."""
+    wanted: dict[str, bytes] = {}
+    damaged = []
+    for path, oid in blobs.items():
+        if not base.is_memory(path):
+            continue
+        if path in now and store.repo.object_format.oid_of("blob", now[path]) == oid:
+            wanted[path] = now[path]
+            continue
+        try:
+            wanted[path] = store.reader.read_blob(oid)
+        except StoreDamaged:
+            damaged.append(path)
+    return wanted, damaged
+
+
+def _damaged(path: Path) -> Kept:
+    return Kept(os.fsencode(path), "not restored: its stored copy is damaged", missing=True)
 
 
 def _agent(request: RestoreRequest) -> str | None:
@@ -235,12 +278,36 @@ def _lines(text: str) -> set[str]:
 # ---------------------------------------------------------------- writing
 
 
+def leave_edited(store: Store, planned: MemoryPlan, before: Checkpoint) -> MemoryPlan:
+    """Return the plan of an interrupted restore without the files edited since: they are neither as
+    in `before`, its safety checkpoint, nor as it writes them.
+    """
+    saved = memory.files(store.reader, before.memory, planned.agent)
+
+    def is_edited(step: MemoryStep) -> bool:
+        if step.old is None or step.old == step.new:
+            return False
+        return store.repo.object_format.oid_of("blob", step.old) != saved.get(step.path)
+
+    edited = (step.path for step in planned.steps if is_edited(step))
+    kept = tuple(Kept(planned.place(path), EDITED, missing=True) for path in edited)
+    return replace(planned.without(kept), left=(*planned.left, *kept))
+
+
+def not_begun(planned: MemoryPlan) -> tuple[Kept, ...]:
+    """Return what is kept of a memory whose conversation could not be written."""
+    if not any(step.old != step.new for step in planned.steps):
+        return planned.left
+    reason = "not restored: its conversation was not"
+    return (*planned.left, Kept(os.fsencode(planned.directory), reason, missing=True))
+
+
 def write(store: Store, planned: MemoryPlan, safety: Checkpoint) -> tuple[Kept, ...]:
-    """Write what is planned; return what could not be written, with the reasons. A file that the
+    """Write what is planned; return what was not restored, with the reasons. A file that the
     safety checkpoint does not have as it is now stays.
     """
     saved = memory.files(store.reader, safety.memory, planned.agent)
-    kept = []
+    kept = list(planned.left)
     for step in planned.steps:
         if step.old == step.new:
             continue

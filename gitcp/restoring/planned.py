@@ -16,7 +16,7 @@ from gitcp.restoring.memory import MemoryPlan
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.placing import Placed
-from gitcp.restoring.plan import FilePlan
+from gitcp.restoring.plan import FilePlan, Kept
 from gitcp.store import Summary, one_line
 from gitcp.value import Value, replace
 from gitcp.worktree.open_files import writers
@@ -86,6 +86,11 @@ class RestorePlan(Value):
         return bool(self.files) or is_placed or bool(self.memory)
 
     @property
+    def kept(self) -> tuple[Kept, ...]:
+        """The files of the project and of the memory that differ from the target and stay."""
+        return (*self.files.kept, *(self.memory.left if self.memory else ()))
+
+    @property
     def digest(self) -> str:
         """A SHA-256 of everything that the restore would do: the same in another process, another
         one as soon as a file that it concerns is another one. What agents do meanwhile is no part
@@ -146,7 +151,7 @@ class RestorePlan(Value):
                 checkpoint=None,
                 written=tuple(step.path for step in self.files.write),
                 removed=tuple(step.path for step in (*self.files.clear, *self.files.remove)),
-                kept=printed.kept(self.files.kept),
+                kept=printed.kept(self.kept),
                 others=printed.others(self.others),
                 conflicts=printed.conflicts(self.conflicts),
                 turns=printed.turns(self.turns),
@@ -169,7 +174,7 @@ class RestorePlan(Value):
             f"  open for writing: {display(each.path)}  ({', '.join(each.users)})"
             for each in self.open_files
         ]
-        return lines + [f"  kept: {display(k.path)}  ({k.reason})" for k in self.files.kept]
+        return lines + [f"  kept: {display(k.path)}  ({k.reason})" for k in self.kept]
 
 
 def open_files(root: Path, files: FilePlan) -> tuple[OpenFile, ...]:

@@ -447,11 +447,28 @@ def finish(
             extent = replace(begun.extent, made=files.created, **_unrecorded(store, files, state))
             safety = state.saved.checkpoint.id
             entry = LogEntry(RestoreKind.RESTORE, safety, extent, begun.key, aborted=True)
-        remembered = memory.plan(store, request)
+        remembered = _memory_to_finish(store, request_for, begun, request, forward=forward)
         report = _carry_out(
             store, request, files, contents, state, placed, remembered, entry, begun
         )
         return replace(report, conversation=report.target.conversation)
+
+
+def _memory_to_finish(
+    store: Store,
+    request_for: Callable[[CheckpointId], RestoreRequest],
+    begun: Unfinished,
+    request: RestoreRequest,
+    *,
+    forward: bool,
+) -> MemoryPlan | None:
+    """Return what becomes of the memory: what was written there since the crash stays, except that
+    a return to the state before takes it away, which can be undone.
+    """
+    remembered = memory.plan(store, request)
+    if remembered is None or not forward:
+        return remembered
+    return memory.leave_edited(store, remembered, request_for(begun.safety).target)
 
 
 def _with_merge(
@@ -644,23 +661,20 @@ def _carry_out(
 
     `entry` is written to the operation log last. `begun` is the interrupted restore to finish.
     """
-    in_use = _in_use(store, files)
+    in_use, safety = _in_use(store, files), before.saved.checkpoint
     with Writer(store.repo.root, begun.directories if begun else ()) as tree:
         done = apply_files(contents, files, tree, before.saved.taken.stamp)
         with tree.flushing():
             index_failures = (
                 index_op.restore(store, request.target, request.paths) if request.index else ()
             )
-            placed, unwritten = _write_agent(store, placed, remembered, before.saved.checkpoint)
+            placed, remembered, unwritten = _write_agent(store, placed, remembered, safety)
             since = PartialScan(before.saved.taken, frozenset(tree.changed), done.written)
-            after = _save_after(store, request, before.saved.checkpoint, placed, since)
+            after = _save_after(store, request, safety, placed, since)
         wrong = still_wrong(contents, files, done, tree, Side(store.reader, after.taken.snapshot))
         files = replace(files, kept=(*files.kept, *done.failed, *wrong))
-        wrote = written.written_by(
-            store, request, files, done, before.saved.checkpoint.snapshot, tree, begun
-        )
+        wrote = written.written_by(store, request, files, done, safety.snapshot, tree, begun)
     entry = entry._replace(extent=written.write_list(store.repo, entry.extent, wrote))
-    safety = before.saved.checkpoint
     kept = (*files.kept, *index_failures, *unwritten, *before.kept)
     restore_notice.leave(store, request.target, after.checkpoint, safety, kept)
     _record(store, request, entry, (request.target.id, safety.id, after.checkpoint.id))
@@ -676,14 +690,17 @@ def _carry_out(
 
 def _write_agent(
     store: Store, placed: Placed | None, remembered: MemoryPlan | None, safety: Checkpoint
-) -> tuple[Placed | None, tuple[Kept, ...]]:
-    """Write the conversation, then the memory of its agent. Return the conversation if it was
-    written, and what could not be written.
+) -> tuple[Placed | None, MemoryPlan | None, tuple[Kept, ...]]:
+    """Write the conversation, then the memory of its agent. Return what was written of both, and
+    what was not.
     """
     unwritten = placing.write(placed) if placed is not None else None
     if unwritten is not None:
-        return None, (unwritten,)
-    return placed, memory.write(store, remembered, safety) if remembered else ()
+        return None, None, (unwritten, *(memory.not_begun(remembered) if remembered else ()))
+    if not remembered:
+        return placed, None, ()
+    kept = memory.write(store, remembered, safety)
+    return placed, remembered.without(kept), kept
 
 
 def _record(

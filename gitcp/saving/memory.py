@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gitcp import adapters, regular
+from gitcp.errors import StoreDamaged
 from gitcp.git import trees
 from gitcp.git.reader import ObjectReader
 from gitcp.model import FILE, TREE, Agent, Entry, Memory, Oid, Trigger
@@ -32,6 +33,7 @@ def capture(
 
     Writes objects only, and none for files that the parent's memory has.
     """
+    parent = _readable(store.reader, parent)
     names = {agent.name} if agent else set()
     if trigger in COMPLETE:
         names |= set(adapters.remembering(store.repo.host))
@@ -84,6 +86,16 @@ def files(reader: ObjectReader, memory: Memory | None, agent: str) -> dict[str, 
     return {os.fsdecode(path): entry.oid for path, entry in walked if entry.mode == FILE}
 
 
+def _readable(reader: ObjectReader, memory: Memory | None) -> Memory | None:
+    """Return a checkpoint's memory, None if its trees are damaged: it is stored anew then."""
+    try:
+        for agent in memory.agents if memory else ():
+            files(reader, memory, agent)
+    except StoreDamaged:
+        return None
+    return memory
+
+
 def is_known(memory: Memory | None, agent: str) -> bool:
     """Return whether a checkpoint has an agent's memory, empty or not."""
     return memory is not None and agent in memory.agents
@@ -93,6 +105,7 @@ def is_same(reader: ObjectReader, now: Memory | None, before: Memory | None) -> 
     """Return whether the memory of each agent in `now` is the one in `before`."""
     if now == before or now is None:
         return True
+    before = _readable(reader, before)
     return all(files(reader, now, agent) == files(reader, before, agent) for agent in now.agents)
 
 

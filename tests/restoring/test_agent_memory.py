@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from back import kept, last, redo, restore, save, undo
+from back import finish, kept, last, redo, restore, save, undo
 from talk import SESSION, Talk
 
 from gitcp.adapters import claude_code, gemini, qwen
@@ -17,7 +17,9 @@ from gitcp.adapters.base import project_root
 from gitcp.errors import Refused
 from gitcp.model import Checkpoint, Memory
 from gitcp.restoring import memory as op
+from gitcp.restoring import placing
 from gitcp.restoring import restore as restore_op
+from gitcp.restoring.plan import Kept
 from gitcp.restoring.restore import RestoreRequest
 from gitcp.saving import memory
 from gitcp.saving import save as save_op
@@ -270,3 +272,119 @@ def test_last_of_a_session(project: Project, remembered: Remembered) -> None:
     remembered.put("MEMORY.md", "later\n", remembered.own)
     restore(project, target)
     assert stored(project, last(project, SHORT)) == stored(project, target)
+
+
+def remove_object(project: Project, oid: str) -> None:
+    """Damage the repository: an object is missing."""
+    project.loosen()
+    project.remove(project.git_dir / f"objects/{oid[:2]}/{oid[2:]}")
+
+
+def test_damaged_file(project: Project, remembered: Remembered) -> None:
+    """A stored file that is damaged stays as it is now, and is named; all else is restored, and an
+    undo is whole. One that is now as it was is not read.
+    """
+    remembered.put("damaged.md", "then\n", remembered.own)
+    target = save(project, None)
+    blobs = memory.files(store_of(project).reader, target.memory, "claude-code")
+    remove_object(project, blobs["damaged.md"])
+    plan = op.plan(store_of(project), RestoreRequest(target, project.root))
+    assert plan is not None
+    assert not plan
+    remembered.put("damaged.md", "now\n", remembered.own)
+    remembered.put("MEMORY.md", "later\n", remembered.own)
+    project.write("a", "new\n")
+    later = remembered.all()
+
+    place = str(remembered.directory / "damaged.md")
+    told = "not restored: its stored copy is damaged"
+    planned = project.json("restore", str(target.id), "--dry-run")
+    assert [(one["path"], one["reason"]) for one in planned["kept"]] == [(place, told)]
+    report = restore(project, target)
+
+    assert report.failed
+    assert kept(report) == {os.fsencode(place): told}
+    assert project.read("a") == b"old\n"
+    assert remembered.all() == {"MEMORY.md": "- tabs, not spaces\n", "damaged.md": "now\n"}
+    assert not undo(project).failed
+    assert remembered.all() == later
+
+
+def test_damaged_tree(project: Project, remembered: Remembered) -> None:
+    """Of a memory whose list of files is missing nothing is restored, and nothing removed; the
+    next save stores it anew, in the same session.
+    """
+    target = save(project, None)
+    assert target.memory is not None
+    assert target.memory.tree is not None
+    remembered.put("MEMORY.md", "later\n", remembered.own)
+    project.write("a", "new\n")
+    remove_object(project, target.memory.tree)
+    following = save(project, None)
+    assert following.parent == target.commit
+    assert stored(project, following) == {"MEMORY.md": b"later\n"}
+    report = restore(project, target)
+    place = os.fsencode(remembered.directory)
+    assert kept(report) == {place: "not restored: its stored copy is damaged"}
+    assert project.read("a") == b"old\n"
+    assert remembered.all() == {"MEMORY.md": "later\n"}
+
+
+def test_not_written(project: Project, remembered: Remembered, tmp_path: Path) -> None:
+    """A file that cannot be written is not reported as written; nor is any if the conversation
+    could not be written.
+    """
+    remembered.put("topics/x.md", "then\n", remembered.own)
+    target = save(project, None)
+    remembered.put("MEMORY.md", "later\n", remembered.own)
+    (remembered.directory / "topics").rename(tmp_path / "topics")
+    (remembered.directory / "topics").symlink_to(tmp_path / "topics")
+    report = restore(project, target)
+    assert report.memory is not None
+    assert report.memory.written == ("MEMORY.md",)
+    assert list(kept(report)) == [os.fsencode(remembered.directory / "topics" / "x.md")]
+
+
+def test_conversation_not_written(
+    project: Project, remembered: Remembered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory stays if its conversation could not be written, and the report says so."""
+    target = save(project, None)
+    remembered.own.say("three")
+    remembered.put("MEMORY.md", "later\n", remembered.own)
+    failure = Kept(os.fsencode(remembered.own.path), "not restored: no space", missing=True)
+    monkeypatch.setattr(placing, "write", lambda _: failure)
+    report = restore(project, target)
+    assert report.memory is None
+    assert kept(report) == {
+        failure.path: failure.reason,
+        os.fsencode(remembered.directory): "not restored: its conversation was not",
+    }
+    assert remembered.all() == {"MEMORY.md": "later\n"}
+
+
+def test_edited_after_a_crash(
+    project: Project, remembered: Remembered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written to the memory between the crash of a restore and `--continue` is kept, and
+    named; the rest is restored.
+    """
+    remembered.put("topic.md", "then\n", remembered.own)
+    target = save(project, None)
+    remembered.put("topic.md", "now\n", remembered.own)
+    remembered.put("MEMORY.md", "later\n", remembered.own)
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(op, "write", crash)
+        with pytest.raises(KeyboardInterrupt):
+            restore(project, target)
+    remembered.put("MEMORY.md", "later\n- after the crash\n")
+    report = finish(project, forward=True)
+    place = os.fsencode(remembered.directory / "MEMORY.md")
+    assert kept(report) == {place: "edited since the restore was interrupted"}
+    assert report.memory is not None
+    assert report.memory.written == ("topic.md",)
+    assert remembered.all() == {"MEMORY.md": "later\n- after the crash\n", "topic.md": "then\n"}
