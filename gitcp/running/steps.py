@@ -17,7 +17,7 @@ from typing import Any
 from gitcp import fingerprint
 from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound
 from gitcp.model import Note, Oid, StepName, Trigger
-from gitcp.running.compensate import Outcome, compensate
+from gitcp.running.compensate import FUNCTION, Outcome, compensate
 from gitcp.saving import save
 from gitcp.saving.save import Records, Saved, SaveRequest
 from gitcp.saving.session import GIVEN, Choice
@@ -324,7 +324,8 @@ def undo(
 ) -> None:
     """Undo what the last run of a step did outside of the files, before it runs again: its
     compensation, and before it those of the steps that depend on it, newest first. They run again,
-    too. Raises GitcpError if one fails, which is not run again.
+    too. Raises GitcpError if one fails, which is not run again, and Refused, with nothing run, if
+    the step's own is a function that the program does not pass.
     """
     results = _results(store, session, known)
     last = results.find(request.step)
@@ -339,6 +340,8 @@ def undo(
     ]
     if not open_effects:
         return
+    for effect in open_effects:
+        _require_passed(effect, request)
     # First: after a crash, what was undone must not count as done.
     stale = {effect.step for effect in open_effects if effect.step in recorded}
     _save(
@@ -357,6 +360,21 @@ def undo(
                 f"step {str(request.step)!r} was not run{f' ({output})' if output else ''}",
                 hint="undo it by hand, and run the program again: it is not tried again",
             )
+
+
+def _require_passed(effect: Effect, request: StepRequest) -> None:
+    """Raise Refused if the step itself is undone by a function that the program does not pass.
+    What it passes for the steps that depend on this one is not known before they run.
+    """
+    if effect.step != request.step or effect.command == request.compensate:
+        return
+    if effect.command.startswith(FUNCTION):
+        name = effect.command.removeprefix(FUNCTION).replace(":", ".")
+        raise Refused(
+            f"step {str(request.step)!r} is undone by the function {name}, which the program does "
+            "not pass as compensate: nothing was run",
+            hint="pass this function, or undo it with compensate() before",
+        )
 
 
 def undo_effect(

@@ -8,7 +8,7 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
@@ -23,6 +23,9 @@ DIRECTORY = "compensations"
 
 RECORDED = "Gitcp-Effects"
 """The trailer of checkpoints that record effects; others need not be read."""
+
+FORKED = "Gitcp-Forked-From"
+"""The trailer of the first checkpoint of a fork."""
 
 DONE = "done"
 FAILED = "failed"
@@ -52,21 +55,33 @@ class Effect(Value):
 
 
 def after(store: Store, target: Checkpoint | None, session: str) -> tuple[Effect, ...]:
-    """Return the effects after `target` in a session, newest first; all effects if `target` is
-    None.
+    """Return the effects after `target` in a session, newest first; all that the session recorded
+    if `target` is None. Those of the session that it was forked from are not its own.
     """
     tip = store.tip(session)
     if tip is None:
         return ()
     outcomes = store.read(tip).compensated
     last = target.commit if target else None
-    later = takewhile(lambda s: s.commit != last, store.history(tip))
+    later = takewhile(lambda s: s.commit != last, _own(store.history(tip), session))
     recording = [store.read(summary.commit) for summary in later if RECORDED in summary.trailers]
     if target is not None and target.trigger is Trigger.BEFORE_RISKY_CHANGE:
         recording.append(target)
     return tuple(
         effect for checkpoint in recording for effect in _effects_of(store, checkpoint, outcomes)
     )
+
+
+def _own(history: Iterable[Summary], session: str) -> Iterator[Summary]:
+    """Yield the checkpoints of a session down to its fork. The session before it, maybe another
+    person's, can have the same name.
+    """
+    for summary in history:
+        if summary.id.session != session:
+            return
+        yield summary
+        if FORKED in summary.trailers:
+            return
 
 
 def open_commands(store: Store, target: Checkpoint) -> tuple[str, ...]:

@@ -161,6 +161,68 @@ def test_functions(project: Project) -> None:
     assert "no refund" in failed.run.output
 
 
+def test_another_function(project: Project) -> None:
+    """A step's own function is called only if the program still passes it."""
+    UNDONE.clear()
+    session = gitcp.open(project.root).session("s")
+    session.step("pay", lambda: 1, inputs=1, compensate=refund)
+    last = session.last
+
+    for other in (None, "true"):
+        with pytest.raises(Refused, match=r"refund, which the program does not pass"):
+            session.step("pay", lambda: 2, inputs=2, compensate=other)
+    assert (UNDONE, session.last) == ([], last)
+    assert session.step("pay", lambda: 2, inputs=2, compensate=refund) == 2
+    assert UNDONE == [("", 1)]
+
+
+def test_fork(project: Project) -> None:
+    """A fork undoes what it did itself, and nothing of the session that it came from."""
+    project.write("a.txt", "a\n")
+    project.commit()
+    checkpoints, undone = gitcp.open(project.root), project.root.parent / "undone"
+    parent = checkpoints.session("parent")
+    parent.step("deploy", lambda: 1, inputs=1, compensate="echo parent >> ../undone")
+    checkpoints.fork(session="parent", name="mine")
+    fork = checkpoints.session("mine")
+
+    assert fork.plan({"deploy": 2}).compensations == ()
+    assert fork.step("deploy", lambda: 2, inputs=2, compensate="echo fork >> ../undone") == 2
+    assert not undone.exists()
+    assert [each.command for each in checkpoints.effects(session="mine")] == [
+        "echo fork >> ../undone"
+    ]
+    (outcome,) = checkpoints.compensate(session="mine")
+    assert (outcome.effect.id.session, undone.read_text()) == ("mine", "fork\n")
+    assert [each.outcome for each in checkpoints.effects(session="parent")] == [None]
+    assert parent.step("deploy", lambda: 1 / 0, inputs=1) == 1
+    parent.step("deploy", lambda: 3, inputs=3)
+    assert undone.read_text() == "fork\nparent\n"
+
+
+@pytest.mark.parametrize("name", ["mine", "sess"])
+def test_fork_of_somebody_else(project: Project, name: str) -> None:
+    """A command that somebody else recorded is not run in a fork, also one of the same name."""
+    project.write("a.txt", "a\n")
+    project.commit()
+    theirs = gitcp.open(project.root)
+    theirs.session("sess").step("deploy", lambda: 1, inputs="v1", compensate="touch ran")
+    bundle = project.root.parent / "a.bundle"
+    project.gitcp("export", "sess", "--output", str(bundle), check=0)
+    other = Project(project.root.parent / "other")
+    other.gitcp("import", str(bundle), check=0)
+    other.gitcp("fork", "imported/sess", "--trust", "--name", name, check=0)
+    checkpoints = gitcp.open(other.root)
+    session = checkpoints.session(name)
+
+    assert session.plan({"deploy": "v2"}).compensations == ()
+    assert session.step("deploy", lambda: 2, inputs="v2") == 2
+    assert checkpoints.effects(session=name) == ()
+    assert checkpoints.compensate(session=name) == ()
+    assert other.json("compensate", "--list", "--session", name)["compensations"] == []
+    assert not (other.root / "ran").exists()
+
+
 def test_asyncio(project: Project) -> None:
     """The same for a coroutine."""
     UNDONE.clear()
