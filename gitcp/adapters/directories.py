@@ -57,9 +57,14 @@ def belongs(path: Path, name: str, paths: set[str], named: Named) -> bool:
 def cwd_of(path: Path) -> str | None:
     """Return the working directory named in the first lines of a transcript."""
     cwds = (base.string(fields, "cwd") for fields in head(path))
+    return next((real(cwd) for cwd in cwds if cwd is not None), None)
+
+
+def real(path: str) -> str | None:
+    """Return the real path of what a transcript names, None if nothing can have this path."""
     try:
-        return next((os.path.realpath(cwd) for cwd in cwds if cwd is not None), None)
-    except ValueError:  # not a valid path
+        return os.path.realpath(path)
+    except ValueError:  # a zero byte, or half a surrogate pair
         return None
 
 
@@ -85,7 +90,7 @@ def of(path: Path, name: str, named: Named) -> Path | None:
     first = cwd_of(path)
     if first is not None and named(first) == name:
         return Path(first)
-    candidates = {os.path.realpath(cwd) for cwd in _last_cwds(path)}
+    candidates = set(filter(None, map(real, _last_cwds(path))))
     return next((Path(cwd) for cwd in sorted(candidates) if named(cwd) == name), None)
 
 
@@ -94,8 +99,6 @@ def _last_cwds(path: Path) -> Iterator[str]:
         with regular.opened(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
             for quoted in set(CWD.findall(file.read(TAIL))):
-                cwd = wire.loads(quoted)
-                if "\0" not in cwd:
-                    yield cwd
+                yield wire.loads(quoted)
     except (OSError, ValueError):
         return

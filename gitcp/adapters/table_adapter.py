@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import string
@@ -66,8 +67,8 @@ class TableAdapter(SessionFiles):
 
     def directory(self, cwd: str, host: Host) -> Path:
         """Return the directory above the files of sessions that are started in `cwd`."""
-        fixed = _glob(self.table.transcript, self._slug(cwd)).partition("*")[0]
-        return self.home(host) / fixed.rpartition("/")[0]
+        known = _known(self.table.transcript, self._slug(cwd))
+        return self.home(host) / known.rpartition("/")[0]
 
     def _slug(self, cwd: str) -> dict[str, str]:
         """Return the name of a working directory's own directory, as placeholder."""
@@ -76,7 +77,7 @@ class TableAdapter(SessionFiles):
             base=os.path.basename(cwd),
             dashed=directories.dashed(cwd),
             slashes=cwd.removeprefix("/").replace("/", "-"),
-            quoted=quote(cwd, safe=""),
+            quoted=quote(data, safe=""),
             sha256=sha256(data).hexdigest(),
             md5=md5(data, usedforsecurity=False).hexdigest(),
         )
@@ -117,7 +118,7 @@ class TableAdapter(SessionFiles):
         if named is None:
             return directories.cwd_of(path)
         cwds = (text_at(record, named.name) for record in self._heads(path, named.file))
-        return next((os.path.realpath(cwd) for cwd in cwds if cwd and "\0" not in cwd), None)
+        return next((directories.real(cwd) for cwd in cwds if cwd), None)
 
     def _heads(self, path: Path, file: str) -> Iterable[Record]:
         """Return the document beside a transcript, or the records at its beginning."""
@@ -280,7 +281,7 @@ def _pattern(template: str) -> re.Pattern[str]:
     """Return what matches the end of a path that a template describes."""
     pattern, given = "", set[str]()
     for text, name, _, _ in string.Formatter().parse(template):
-        pattern += re.escape(text).replace(r"\*", "[^/]*")
+        pattern += re.escape(text)
         if name is not None:
             own = f"(?P<{name}>{PATTERNS.get(name, ANY)})"
             pattern += f"(?P={name})" if name in given else own
@@ -295,11 +296,25 @@ def _parts(template: str, path: str) -> dict[str, str]:
 
 
 def _glob(template: str, known: Mapping[str, str]) -> str:
-    """Return a pattern of paths: placeholders that are not known match anything."""
+    """Return a pattern of paths: placeholders that are not known match anything, and only they:
+    a directory may be called `app[old]`.
+    """
+    names = {name: glob.escape(value) for name, value in known.items()}
     return "".join(
-        text + ("" if name is None else known.get(name, "*"))
+        glob.escape(text) + ("" if name is None else names.get(name, "*"))
         for text, name, _, _ in string.Formatter().parse(template)
     )
+
+
+def _known(template: str, known: Mapping[str, str]) -> str:
+    """Return the beginning of a path, up to the first placeholder that is not known."""
+    path = ""
+    for text, name, _, _ in string.Formatter().parse(template):
+        path += text
+        if name is not None and name not in known:
+            break
+        path += known.get(name or "", "")
+    return path
 
 
 def _above(pattern: str) -> Iterator[str]:
@@ -378,7 +393,7 @@ def _with_text(line: bytes, path: list[str], old: str, new: str) -> bytes:
     """Return a record in which a field has another text. Written in another way than gitcp writes
     JSON, the whole record is written anew.
     """
-    if old == new or (path[-1] == "cwd" and os.path.realpath(old) == new):
+    if old == new or (path[-1] == "cwd" and directories.real(old) == new):
         return line
     name, was, now = (wire.dumps(each).strip() for each in (path[-1], old, new))
     pattern = re.compile(re.escape(name) + rb"(\s*:\s*)" + re.escape(was))

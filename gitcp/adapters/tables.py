@@ -127,12 +127,12 @@ class _Reader:
             resume=self.words(document, "resume"),
             latest=self.words(document, "latest"),
             variable=self.text(document, "variable", "the file", ""),
-            home=self.path(self.text(files, "home", "[files]")),
+            home=self.home(self.text(files, "home", "[files]")),
             home_variable=self.text(files, "home_variable", "[files]", ""),
-            transcript=self.path(self.text(files, TRANSCRIPT, "[files]"), "session"),
-            about=self.path(self.text(files, ABOUT, "[files]", "")),
-            agents=self.path(self.text(files, "agents", "[files]", "")),
-            slug=self.template(self.text(files, "slug", "[files]", ""), SLUG),
+            transcript=self.path(TRANSCRIPT, self.text(files, TRANSCRIPT, "[files]"), "session"),
+            about=self.path(ABOUT, self.text(files, ABOUT, "[files]", "")),
+            agents=self.path("agents", self.text(files, "agents", "[files]", "")),
+            slug=self.template("slug", self.text(files, "slug", "[files]", ""), SLUG),
             time=self.text(files, "time", "[files]", "%Y-%m-%dT%H-%M-%S"),
             format=self.one_of(self.text(files, "format", "[files]", "jsonl"), FORMATS),
             records=self.text(files, "records", "[files]", ""),
@@ -167,14 +167,16 @@ class _Reader:
         where = f"[{name}]"
         fields = self.section(document, name, ("file", "field", "value", "each"))
         file = self.one_of(self.text(fields, "file", where, TRANSCRIPT), (TRANSCRIPT, ABOUT))
-        value = self.template(self.text(fields, "value", where, f"{{{name}}}"), VALUE)
+        text = self.text(fields, "value", where, f"{{{name}}}")
+        value = self.template(f"value in {where}", text, VALUE)
         return Field(file, self.text(fields, "field", where), value, fields.get("each") is True)
 
     def rewrites(self, document: Mapping[str, Any]) -> Iterator[Rewrite]:
         for fields in self.sections(document, "rewrite", ("file", "field", "value", "when")):
             where = "[[rewrite]]"
             file = self.one_of(self.text(fields, "file", where, TRANSCRIPT), (TRANSCRIPT, ABOUT))
-            value = self.template(self.text(fields, "value", where), VALUE)
+            text = self.text(fields, "value", where)
+            value = self.template(f"value in {where}", text, VALUE)
             when = self.conditions(fields, "when")
             yield Rewrite(file, self.text(fields, "field", where), value, when)
 
@@ -228,7 +230,7 @@ class _Reader:
         value = fields.get(name, [])
         if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
             raise self.wrong(f"{name} is no list of words, such as ['agent', '--resume']")
-        return tuple(self.template(word, ("session",)) for word in value)
+        return tuple(self.template(name, word, ("session",)) for word in value)
 
     def conditions(self, fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         value = fields.get(name, {})
@@ -241,25 +243,48 @@ class _Reader:
             raise self.wrong(f"{value!r} is none of {', '.join(values)}")
         return value
 
-    def path(self, template: str, needed: str = "") -> str:
-        """Return a path below another directory."""
-        self.template(template, PATH)
-        if template and base.place_parts(template) is None:
-            raise self.wrong(f"{template!r} is no path below the agent's directory")
-        if needed and f"{{{needed}}}" not in template:
-            raise self.wrong(f"{template!r} has no {{{needed}}}")
-        return template
+    def home(self, path: str) -> str:
+        """Return a directory below the home directory, which has no placeholders."""
+        if any(each in path for each in "{}*"):
+            raise self.wrong(f"home = {path!r} is used as it is: write it without {{, }} and *")
+        return self.below("home", path)
 
-    def template(self, template: str, names: tuple[str, ...]) -> str:
+    def path(self, key: str, template: str, needed: str = "") -> str:
+        """Return a path below the agent's directory. It is also found by its placeholders, and
+        what they do not say could not be written again.
+        """
+        self.template(key, template, PATH)
+        what = f"{key} = {template!r}"
+        if "*" in template:
+            raise self.wrong(f"{what} has *, and a restore could not tell which name to write")
+        if "}{" in template:
+            raise self.wrong(f"{what} has placeholders with nothing between them")
+        if any(form or cut for _, _, form, cut in string.Formatter().parse(template)):
+            raise self.wrong(f"{what} cuts a placeholder, which only a slug may: write {{NAME}}")
+        if needed and f"{{{needed}}}" not in template:
+            raise self.wrong(f"{what} has no {{{needed}}}")
+        return self.below(key, template) if template else template
+
+    def below(self, key: str, path: str) -> str:
+        if base.place_parts(path) is None:
+            raise self.wrong(f"{key} = {path!r} is no path below another directory")
+        return path
+
+    def template(self, key: str, template: str, names: tuple[str, ...]) -> str:
+        what = f"{key} = {template!r}"
         try:
             used = [
                 name for _, name, _, _ in string.Formatter().parse(template) if name is not None
             ]
         except ValueError as error:
-            raise self.wrong(f"{template!r}: {error}") from None
+            raise self.wrong(f"{what}: {error}") from None
         unknown = next((name for name in used if name not in names), None)
         if unknown is not None:
-            raise self.wrong(f"{template!r} has {{{unknown}}}, which is none of {', '.join(names)}")
+            raise self.wrong(f"{what} has {{{unknown}}}, which is none of {', '.join(names)}")
+        try:
+            template.format_map(dict.fromkeys(names, "x"))
+        except (ValueError, LookupError) as error:
+            raise self.wrong(f"{what} cannot be filled in: {error}") from None
         return template
 
     def wrong(self, what: str) -> BadValue:

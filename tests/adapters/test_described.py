@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from gitcp import conformance, user_state
-from gitcp.adapters import described, tables
+from gitcp.adapters import described, directories, tables
 from gitcp.adapters.base import Found
 from gitcp.adapters.table_adapter import TableAdapter
 from gitcp.conformance import FAILED, PASSED, SKIPPED, AdapterConformance
@@ -214,6 +214,60 @@ def test_a_document(tmp_path: Path) -> None:
     assert b"".join(placed.files[0].content()).decode() == json.dumps(there, indent=2)
 
 
+@pytest.mark.parametrize("name", ["app[old]", "app?", "app*"])
+def test_a_directory_named_like_a_pattern(tmp_path: Path, name: str) -> None:
+    """Its sessions are found, with what is beside them, and not those of another that matches."""
+    here = tmp_path / name
+    here.mkdir()
+    path = kimi_session(tmp_path, here, ["one"])
+    agent = path.parents[1] / "sub" / "wire.jsonl"
+    put(agent, {"type": "metadata"})
+    (found,) = KIMI.find(here, host(tmp_path))
+    assert found.path == path
+    assert [each.name for each in KIMI.capture(found).sources] == ["main", "about", "agents/sub"]
+    assert KIMI.directory(str(here), host(tmp_path)) == path.parents[3]
+    assert {path.parents[n] for n in (1, 2, 3)} <= set(KIMI.watched(here, host(tmp_path)))
+
+
+def test_a_name_in_a_table_is_no_pattern(tmp_path: Path) -> None:
+    """A bracket in it is one."""
+    adapter = notes(tmp_path, DOCUMENT.replace("{session}.json", "[a]/{session}.json"))
+    for name in ("a", "[a]"):
+        put(tmp_path / ".notes" / name / "one.json", {"id": "one"})
+    assert list(adapter.files(host(tmp_path))) == [tmp_path / ".notes" / "[a]" / "one.json"]
+
+
+@pytest.mark.parametrize("cwd", ["/\ud800x", "/\0"])
+def test_a_directory_that_cannot_be(tmp_path: Path, cwd: str) -> None:
+    """A session that names one ran nowhere, and the others are found; a copy names its own."""
+    kimi_session(tmp_path, tmp_path / "here", ["one"])
+    other = kimi_session(tmp_path, tmp_path / "here", ["one"])
+    about = other.parents[2] / "state.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "cwd": cwd}))
+    assert KIMI.cwd_of(other) is None
+    assert len(KIMI.find(tmp_path / "here", host(tmp_path))) == 1
+    (found,) = (each.found for each in KIMI.list_all(host(tmp_path)) if each.found.path == other)
+    stored = conformance.stored(KIMI.capture(found))
+    placed = KIMI.place(stored, tmp_path, host(tmp_path / "other"), new_id="new")
+    (copy,) = (each for each in placed.files if each.path.name == "state.json")
+    assert json.loads(b"".join(copy.content()))["cwd"] == str(tmp_path)
+
+
+def test_lines_with_a_directory_that_cannot_be(tmp_path: Path) -> None:
+    """The session ran in the one that is named after it."""
+    put(tmp_path / "lines", {"cwd": "/"}, {"cwd": "/\0"}, {"cwd": str(tmp_path)})
+    with (tmp_path / "lines").open("ab") as file:
+        file.write(b'{"cwd":"/\\ud800x"}\n')
+    name = directories.dashed(str(tmp_path.resolve()))
+    assert directories.of(tmp_path / "lines", name, directories.dashed) == tmp_path.resolve()
+
+
+def test_a_directory_that_is_not_utf8(tmp_path: Path) -> None:
+    """It has a name too."""
+    kimi_session(tmp_path, tmp_path / "here", ["one"])
+    assert list(KIMI.files_of("/\udcff", host(tmp_path))) == []
+
+
 def notes(directory: Path, text: str = DOCUMENT) -> TableAdapter:
     path = directory / "notes.toml"
     path.write_text(text)
@@ -225,7 +279,7 @@ def notes(directory: Path, text: str = DOCUMENT) -> TableAdapter:
     [
         ('name = "notes"', "name = 1", "name in the file is no text"),
         ('name = "notes"', 'name = "other"', "its name is 'other', so call it other.toml"),
-        ('home = ".notes"', 'home = "../x"', "is no path below"),
+        ('home = ".notes"', 'home = "../x"', "home = '../x' is no path below"),
         ('home = ".notes"', "", "[files] has no home"),
         ("{session}.json", "x.json", "has no {session}"),
         ('"{session}"]', '"it"]', "resume has no {session}"),
@@ -236,6 +290,16 @@ def notes(directory: Path, text: str = DOCUMENT) -> TableAdapter:
         ('[cwd]\nfield = "where.cwd"\n', "", "says in which directory"),
         ("{session}.json", "{slug}/{session}.json", "{slug} and no slug"),
         ("[files]", "[files", "cannot be read"),
+        ('home = ".notes"', 'home = ".notes/{slug}"', "home = '.notes/{slug}' is used as it is"),
+        ('home = ".notes"', 'home = ".notes/*"', "home = '.notes/*' is used as it is"),
+        ("{session}.json", "*/{session}.json", "transcript = '*/{session}.json' has *"),
+        ("{session}.json", "{time}{session}.json", "has placeholders with nothing between them"),
+        ("{session}.json", "{session}-{session:.3}", "transcript = '{session}-{session:.3}' cuts"),
+        ("{session}.json", "{session}/{cwd}", "transcript = '{session}/{cwd}' has {cwd}, which"),
+        ("[files]", '[files]\nslug = "{sha256:{x}}"', "slug = '{sha256:{x}}' cannot be filled in"),
+        ("[files]", '[files]\nslug = "{sha256:d}"', "slug = '{sha256:d}' cannot be filled in"),
+        ('"{session}"]', '"{session!z}"]', "resume = '{session!z}' cannot be filled in"),
+        ("[cwd]", '[cwd]\nvalue = "{cwd:d}"', "value in [cwd] = '{cwd:d}' cannot be filled in"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, old: str, new: str, says: str) -> None:
