@@ -99,7 +99,8 @@ def _owner(directory: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
-        return ""
+        # Where nothing can be looked at, every name was taken, and a save searched for ever.
+        return "" if os.path.lexists(directory) else None
 
 
 def names_in(directory: Path) -> list[str]:
