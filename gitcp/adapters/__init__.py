@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -309,10 +310,13 @@ def remembering(host: Host) -> list[str]:
 
 def memory_files(directory: Path) -> dict[str, Path]:
     """Return the files of a memory by their path in it: those in Markdown, which are what an agent
-    reads again. No link is followed.
+    reads again. No link in it is followed. Raises OSError if a directory cannot be listed, or if
+    a link to nothing is in its place; one that does not exist has no files.
     """
     files: dict[str, Path] = {}
-    for top, folders, names in os.walk(directory):
+    if directory.is_symlink():
+        directory.stat()
+    for top, folders, names in os.walk(directory, onerror=_unlisted):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             path = Path(top, name)
@@ -322,6 +326,11 @@ def memory_files(directory: Path) -> dict[str, Path]:
             if len(files) == MOST_REMEMBERED:
                 return files
     return files
+
+
+def _unlisted(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def origin(found: Found) -> Origin:
@@ -349,9 +358,10 @@ def _memory_paths(agent: str, cwd: Path, host: Host) -> Iterator[Path]:
     directory = memory(agent, cwd, host)
     if directory is not None:
         yield directory
-        for path in memory_files(directory).values():
-            yield path
-            yield path.parent
+        with suppress(OSError):
+            for path in memory_files(directory).values():
+                yield path
+                yield path.parent
 
 
 def running(host: Host) -> Running | None:

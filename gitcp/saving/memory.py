@@ -38,13 +38,17 @@ def capture(
     if trigger in COMPLETE:
         names |= set(adapters.remembering(store.repo.host))
     directories = {name: adapters.memory(name, store.repo.root, store.repo.host) for name in names}
-    agents = tuple(sorted(name for name, directory in directories.items() if directory))
+    paths = {
+        name: _found(directory, is_known=is_known(parent, name))
+        for name, directory in directories.items()
+    }
+    agents = tuple(sorted(name for name, each in paths.items() if each is not None))
     if not agents:
         return None
     now = {
         f"{name}/{path}": oid
         for name in agents
-        for path, oid in _files(store, directories[name], files(store.reader, parent, name)).items()
+        for path, oid in _files(store, paths[name], files(store.reader, parent, name)).items()
     }
     before = {
         f"{name}/{path}": oid
@@ -57,12 +61,28 @@ def capture(
     return Memory(agents, trees.build(store.writer, nested) if now else None)
 
 
-def _files(store: Store, directory: Path | None, before: Mapping[str, Oid]) -> dict[str, Oid]:
-    """Store the files of a memory, and return their blobs by path. One that cannot be read is that
-    of the parent.
+def _found(directory: Path | None, *, is_known: bool) -> dict[str, Path] | OSError | None:
+    """Return the files of a memory; the error if they cannot be listed and the parent has them,
+    None if it has not: a checkpoint that said "empty" made a restore remove all notes.
     """
+    if directory is None:
+        return None
+    try:
+        return adapters.memory_files(directory)
+    except OSError as error:
+        return error if is_known else None
+
+
+def _files(
+    store: Store, paths: dict[str, Path] | OSError | None, before: Mapping[str, Oid]
+) -> dict[str, Oid]:
+    """Store the files of a memory, and return their blobs by path. One that cannot be read is that
+    of the parent, and so are all if they cannot be listed.
+    """
+    if isinstance(paths, OSError):
+        return dict(before)
     stored = {}
-    for path, file in adapters.memory_files(directory).items() if directory else ():
+    for path, file in (paths or {}).items():
         try:
             data = regular.content(file, LARGEST)
         except OSError:
@@ -112,8 +132,9 @@ def is_same(reader: ObjectReader, now: Memory | None, before: Memory | None) -> 
 def current(store: Store, agent: str) -> dict[str, bytes]:
     """Return an agent's memory as it is now: the bytes of each file that can be read, by path."""
     directory = adapters.memory(agent, store.repo.root, store.repo.host)
-    contents = {}
-    for path, file in adapters.memory_files(directory).items() if directory else ():
+    contents: dict[str, bytes] = {}
+    paths = _found(directory, is_known=False) or {}
+    for path, file in paths.items() if isinstance(paths, dict) else ():
         with suppress(OSError):
             contents[path] = regular.content(file, LARGEST)
     return contents

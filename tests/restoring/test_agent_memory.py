@@ -388,3 +388,26 @@ def test_edited_after_a_crash(
     assert report.memory is not None
     assert report.memory.written == ("topic.md",)
     assert remembered.all() == {"MEMORY.md": "later\n- after the crash\n", "topic.md": "then\n"}
+
+
+def test_cannot_be_looked_at(project: Project, remembered: Remembered) -> None:
+    """A directory that cannot be listed is not an empty one: the checkpoint has the memory of the
+    one before, or none, and a restore removes no notes.
+    """
+    away = remembered.directory.with_name("away")
+    remembered.directory.rename(away)
+    remembered.directory.symlink_to("nowhere")
+    first = save(project, None)
+    assert first.memory is None
+    remembered.directory.unlink()
+    away.rename(remembered.directory)
+    known = save(project, "known")
+    remembered.directory.rename(away)
+    remembered.directory.symlink_to("nowhere")
+    project.write("a", "new\n")
+    unseen = save(project, None)
+    assert unseen.memory == known.memory
+    remembered.directory.unlink()
+    away.rename(remembered.directory)
+    restore(project, first)
+    assert remembered.all() == {"MEMORY.md": "- tabs, not spaces\n"}
