@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from difflib import ndiff
+from difflib import unified_diff
+from itertools import islice
 from typing import Any
 
 import click
@@ -124,7 +125,9 @@ def _print_memory(context: Context, changes: Sequence[MemoryChange], *, stat: bo
             (text or b"").decode("utf-8", "replace").splitlines()
             for text in (change.old, change.new)
         )
-        lines = [line for line in ndiff(before, after) if line[0] in "-+"]
+        # `ndiff` took 40 seconds for 1,500 lines that are alike.
+        patch = islice(unified_diff(before, after, n=0, lineterm=""), 2, None)
+        lines = [f"{line[0]} {line[1:]}" for line in patch if line[0] in "-+"]
         gone = sum(line[0] == "-" for line in lines)
         counts = f"  +{len(lines) - gone} -{gone}" if stat else ""
         context.output.line(Styled(f"memory {change.agent}/{change.path}{counts}", BOLD))

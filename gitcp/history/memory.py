@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ class MemoryChange(NamedTuple):
 
     def as_file(self, store: Store) -> FileChange:
         """Return the change as one of the path at which a checkpoint has the file."""
-        path = b"/".join((RESERVED, MEMORY, f"{self.agent}/{self.path}".encode()))
+        path = b"/".join((RESERVED, MEMORY, os.fsencode(f"{self.agent}/{self.path}")))
         sides = (
             None if data is None else Entry(FILE, store.repo.object_format.oid_of("blob", data))
             for data in (self.old, self.new)

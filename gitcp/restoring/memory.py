@@ -36,6 +36,12 @@ REPLACED = "old"
 """Begins the names of arguments with the text that an edit replaces."""
 
 
+MANY = 2000
+"""Lines of a file from which those that are frequent are not matched one by one: a file of 1 MiB
+with few different lines took 40 seconds.
+"""
+
+
 class MemoryStep(Value):
     """A file of a memory to write or remove: `old` and `new` are its bytes, None if it does not
     exist. `kept` are lines of other sessions, with the agent's id of each.
@@ -150,7 +156,8 @@ def _step(path: str, wanted: bytes | None, now: bytes | None, writers: _Writers)
     after = (now or b"").splitlines(keepends=True)
     new: list[bytes] = []
     kept: list[tuple[str, str]] = []
-    for _, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    matcher = SequenceMatcher(None, before, after, autojunk=len(after) > MANY)
+    for _, i, j, k, m in matcher.get_opcodes():
         new += before[i:j]
         if before[i:j] != after[k:m]:
             for line, session in _of_others(path, after[k:m], writers):

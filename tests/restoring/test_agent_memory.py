@@ -15,6 +15,7 @@ from talk import SESSION, Talk
 from gitcp.adapters import claude_code, gemini, qwen
 from gitcp.adapters.base import project_root
 from gitcp.errors import Refused
+from gitcp.history.memory import MemoryChange
 from gitcp.model import Checkpoint, Memory
 from gitcp.restoring import memory as op
 from gitcp.restoring import placing
@@ -411,3 +412,10 @@ def test_cannot_be_looked_at(project: Project, remembered: Remembered) -> None:
     away.rename(remembered.directory)
     restore(project, first)
     assert remembered.all() == {"MEMORY.md": "- tabs, not spaces\n"}
+
+
+@pytest.mark.parametrize("path", ["MEMORY.md", os.fsdecode(b"\xff.md")])
+def test_names_of_changes(project: Project, path: str) -> None:
+    """A change of any name is one of a path in the checkpoint."""
+    change = MemoryChange("claude-code", path, b"old", None).as_file(open_store(project))
+    assert change.path == b".gitcp/memory/claude-code/" + os.fsencode(path)
