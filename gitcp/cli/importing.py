@@ -46,7 +46,7 @@ MOST = 5
     type=PATH,
     metavar="DIR|entire",
     multiple=True,
-    help="a former directory of this repository (repeatable), or what Entire recorded",
+    help="a former directory of this repository, or what Entire recorded",
 )
 @dry_run_option
 @yes_option
@@ -55,15 +55,14 @@ MOST = 5
 def command(context: Context, /, *, file: str | None, **values: Any) -> None:
     """Import agents' conversations, or a file
 
-    Without FILE, imports what agents keep about this repository on this machine, without files:
-    agents delete it after 30 days, with an update, when a directory moves. FILE is a bundle, JSON
-    messages or a transcript (--agent names its format). Its sessions are verified and named
-    imported/SESSION; restoring one needs --trust.
+    Without FILE, imports what agents keep about this repository on this machine, without files,
+    before they delete it. FILE is a bundle, JSON messages or a transcript (--agent names its
+    format); with --from entire a remote or a path, if not this repository. Its sessions are
+    verified and named imported/SESSION; restoring one needs --trust.
 
       gitcp import --dry-run
       gitcp import --all --yes
       gitcp import session.bundle
-      gitcp import --from entire          (then FILE is a remote or a path, if not this repository)
     """
     given = adopt.Options(**values)
     if given.former == (entire.NAME.encode(),):

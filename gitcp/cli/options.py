@@ -21,11 +21,12 @@ from gitcp.cli.context import Context
 from gitcp.errors import BadValue, GitcpError
 from gitcp.model import Handoff, Note
 from gitcp.safe import safe
-from gitcp.store import Summary
 from gitcp.value import Value
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from gitcp.store import Summary
 
 
 NUMBERS = 20

@@ -137,8 +137,8 @@ def test_json(project: Project, talk: Talk) -> None:
     shown = project.json("show")
     changes = shown.pop("changes")
     assert [each["path"] for each in changes] == ["notes.txt"]
-    assert list(shown) == ["schema", *CHECKPOINT]
-    assert shown == {"schema": "gitcp.checkpoint/1", **found}
+    assert list(shown) == ["schema", *CHECKPOINT, "memory"]
+    assert shown == {"schema": "gitcp.checkpoint/1", **found, "memory": []}
 
 
 def test_note(project: Project, talk: Talk) -> None:

@@ -32,6 +32,8 @@ TRIED: dict[str, tuple[str, ...]] = {
     "show": ("show s@1", "show @:a", "show s@1 --conversation", "show s@1 --files"),
     "diff": ("diff", "diff --stat", "diff s@1 s@2", "diff s@1 s@2 --stat"),
     "status": ("status",),
+    "adapters": ("adapters",),
+    "adapters check": ("adapters check kimi",),
     "sessions": ("sessions", "sessions --worktrees"),
     "why": ("why a", "why a:1"),
     "find": ("find old", "find -E --in prompts,answers,files o.d"),

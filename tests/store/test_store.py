@@ -192,6 +192,7 @@ def test_git_reads_the_commit(project: Project, store: Store) -> None:
         "Gitcp-Skipped: 1",
         "Gitcp-Restored-From: alpha@2",
         "Gitcp-Forked-From: beta@9",
+        "Gitcp-Position: record=7",
     ]
     raw = project.git("log", "-1", "--format=%B", f"{ref}~1")
     parsed = project.git("interpret-trailers", "--parse", input=raw.encode()).splitlines()

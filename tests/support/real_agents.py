@@ -112,6 +112,7 @@ def claude_environment(model: ScriptedModel) -> dict[str, str]:
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",
+        "ENABLE_TOOL_SEARCH": "false",  # every tool is in the request, with its description
     }
 
 
