@@ -226,6 +226,14 @@ OPENCODE_EVENTS = {
 }
 """Of opencode, and of what is made of it."""
 
+OPENCODE_PIECES = (
+    Piece("opencode/gitcp.js", "plugin/gitcp.js"),
+    Piece(COMMANDS, "command/gitcp", form="command"),
+    Piece(COMMANDS, "command", form="command", shared=True),
+    SKILL,
+)
+"""Of opencode, and of Kilo, which is made of it."""
+
 KNOWN = (
     KnownAgent(
         "claude",
@@ -351,12 +359,7 @@ KNOWN = (
         home=".config/opencode",
         home_variable="XDG_CONFIG_HOME",
         below="opencode",
-        pieces=(
-            Piece("opencode/gitcp.js", "plugin/gitcp.js"),
-            Piece(COMMANDS, "command/gitcp", form="command"),
-            Piece(COMMANDS, "command", form="command", shared=True),
-            SKILL,
-        ),
+        pieces=OPENCODE_PIECES,
         transcripts=Transcripts(
             "gitcp.adapters.opencode:ADAPTER",
             tokens="gitcp.adapters.opencode.usage",
@@ -375,12 +378,7 @@ KNOWN = (
         home=".config/kilo",
         home_variable="XDG_CONFIG_HOME",
         below="kilo",
-        pieces=(
-            Piece("opencode/gitcp.js", "plugin/gitcp.js"),
-            Piece(COMMANDS, "command/gitcp", form="command"),
-            Piece(COMMANDS, "command", form="command", shared=True),
-            SKILL,
-        ),
+        pieces=OPENCODE_PIECES,
         transcripts=Transcripts(
             "gitcp.adapters.opencode:KILO",
             tokens="gitcp.adapters.opencode.usage",

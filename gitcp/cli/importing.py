@@ -159,7 +159,9 @@ def _print_imports(
 
 def _print_links(context: Context, planned: entire.EntirePlan) -> None:
     line, what = context.output.line, planned.checkpoints
-    line(f"  {humanize.count(what, 'checkpoint')} of Entire, {planned.again:,} imported before")
+    line(f"  {humanize.count(what, 'checkpoint')} of Entire")
+    if planned.again:
+        line(f"  {humanize.count(planned.again, 'conversation')} imported before")
     if planned.lost:
         line(f"  {planned.lost:,} of a commit that is not here: conversation only")
     if planned.squashed:

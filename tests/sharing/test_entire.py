@@ -206,7 +206,7 @@ def test_command(project: Project) -> None:
     assert shown.out.startswith("to import: 1 conversation of 1 session\n")
     assert done.out == (
         "imported 1 checkpoint in 1 session from Entire\n"
-        "  2 checkpoints of Entire, 0 imported before\n"
+        "  2 checkpoints of Entire\n"
         "  1 of a commit that is not here: conversation only\n"
         "show: gitcp log imported/5b1f7b0e, continue: gitcp restore imported/5b1f7b0e --trust\n"
     )
