@@ -85,6 +85,7 @@ TRIED: dict[str, tuple[str, ...]] = {
     "help": ("help save", "help --all"),
 }
 ENDED = {
+    "adapters check kimi": 2,  # there is no such file
     "bisect run --session s -- false": 12,
     "revert s@2 --yes": 12,  # it was changed again
     "resume s@1 --print": 1,  # nobody's conversation
