@@ -12,6 +12,15 @@ def count(number: int, what: str, plural: str = "") -> str:
     return f"{number:,} {what if number == 1 else plural or what + 's'}"
 
 
+def short(number: int) -> str:
+    """Return a number in at most four characters: `999`, `12k`, `3M`."""
+    for unit in ("", "k", "M"):
+        if number < 10_000 if not unit else number < 1000:
+            return f"{number}{unit}"
+        number //= 1000
+    return f"{number}G"
+
+
 def ago(time: datetime, now: datetime) -> str:
     """Return the time before `now` in the largest unit that fits: `3 hours ago`."""
     seconds = (now - time).total_seconds()

@@ -89,6 +89,7 @@ STATE_FILES = (
     StateFile("search", "the index of words in conversations", is_cache=True),
     StateFile("stand-in", "a git directory for when git refuses the repository's"),
     StateFile("steps", "one lock for each step, and each thread of a framework"),
+    StateFile("tokens", "the tokens that conversations record", is_cache=True, has_private=True),
     StateFile("tools", "which agent's session ran which tool, and the paths it changed"),
     StateFile("unchanged", "the state at the last save", is_cache=True, is_private=True),
     StateFile("unread", "which unreadable conversation was reported last"),

@@ -619,7 +619,8 @@ def _bisected(project: Project) -> str:
     with talk.path.open("a") as file:
         file.write(json.dumps({"type": "assistant", "uuid": "a1", "message": message}) + "\n")
     tried.gitcp("save", check=0)
-    return searched + tried.gitcp("stats", "--tokens", "--json", check=0).out
+    counted = [("stats", "--tokens"), ("show",), ("sessions",)]
+    return searched + "".join(tried.gitcp(*each, "--json", check=0).out for each in counted)
 
 
 def _reviewed(project: Project) -> str:

@@ -22,6 +22,7 @@ from gitcp.adapters.base import (
     Message,
     Origin,
     Running,
+    State,
     Stored,
     Unlisted,
     Usage,
@@ -114,12 +115,20 @@ def for_format(name: str) -> Adapter:
     return load("generic") if name in PLAIN_FORMATS else load_or_generic(name)
 
 
-def usage(format: str, lines: Iterable[bytes]) -> Iterator[Usage]:
-    """Yield the tokens in a stream of a conversation; nothing for a format that records none."""
-    known = SAVED.get(format)
-    module = known.transcripts.tokens if known else ""
-    tokens: Iterator[Usage] = import_module(module).usage(lines) if module else iter(())
+def usage(format: str, lines: Iterable[bytes], state: State | None = None) -> Iterator[Usage]:
+    """Yield the tokens in a stream of a conversation; nothing for a format that records none. Lines
+    that continue others need the `state` that was left after those.
+    """
+    if not records_tokens(format):
+        return iter(())
+    module = import_module(SAVED[format].transcripts.tokens)
+    tokens: Iterator[Usage] = module.usage(lines, {} if state is None else state)
     return tokens
+
+
+def records_tokens(format: str) -> bool:
+    """Return whether conversations of this format record tokens that can be read."""
+    return format in SAVED and bool(SAVED[format].transcripts.tokens)
 
 
 def converter(name: str) -> Converter:

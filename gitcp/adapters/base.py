@@ -157,6 +157,17 @@ class Usage(NamedTuple):
     time: str | None = None
     cost: float | None = None
 
+    @property
+    def read(self) -> int:
+        """The tokens that the model read, cached or not."""
+        return self.input + self.cache_read + self.cache_write
+
+
+State = dict[str, Any]
+"""What reading the lines of a stream leaves for those that follow; empty at the beginning. Its
+values can be marshaled.
+"""
+
 
 class Message(Value):
     """One displayed part of a turn.

@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -40,6 +40,9 @@ from gitcp.store import BEFORE_PROMPTS, NO_LABEL, Summary, is_generated
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
+if TYPE_CHECKING:
+    from gitcp.history.tokens import TokenCounter
+
 UNLIMITED = 10_000
 """Columns if the output is not a terminal."""
 
@@ -48,6 +51,9 @@ ORIGINS = (
     ("Gitcp-Forked-From", "forked from"),
     ("Gitcp-Reverted", "reverted"),
 )
+
+WIDE = 120
+"""Columns of a terminal from which rows have the tokens of their requests."""
 
 CHUNK = 500
 TABLE_ROWS = 20
@@ -410,14 +416,15 @@ def _print_table(
     most = _table_limit(selection, given).limit or 0
     rows = list(islice(_rows(context, tips, selection, given), most + 1))
     older, rows = rows[most:], rows[:most][::-1]
-    now, here = context.host.now(), context.viewed_session(given.session)
-    whole = given.everything or given.revision or "/" in here
+    now, tokens = context.host.now(), _counter(context)
+    whole = given.everything or given.revision or "/" in context.viewed_session(given.session)
     columns = (
         TableColumn("id" if whole else "#", YELLOW, right=not whole),
         TableColumn("when"),
         TableColumn("trigger", DIM),
         TableColumn("files", right=True),
         TableColumn("messages", right=True),
+        TableColumn("tokens", right=True),
         TableColumn("steps", DIM, right=True),
         TableColumn("tags", YELLOW),
         TableColumn("subject", cut=True),
@@ -429,6 +436,7 @@ def _print_table(
             row.newest.trailers.get("Gitcp-Trigger", ""),
             str(rows_of.changed_in(row)),
             row.newest.trailers.get("Gitcp-Messages", ""),
+            rendering.short_tokens(tokens.of_row(row)) if tokens else "",
             f"+{len(row.folded)}" if row.folded else "",
             ", ".join(context.shown_tags.get(row.newest.commit, ())),
             rows_of.title(row.newest),
@@ -442,6 +450,15 @@ def _print_table(
         context.output.line(Styled(more, DIM))
 
 
+def _counter(context: Context) -> TokenCounter | None:
+    """Return what counts the tokens of rows, on a terminal with room for them."""
+    if (context.output.width or 0) < WIDE:
+        return None
+    from gitcp.history.tokens import TokenCounter  # reads conversations
+
+    return TokenCounter(context.store)
+
+
 class View:
     """Prints rows of two lines. Checkpoints of the session `current` are shown by number only. The
     newest one with the tree `here` is marked.
@@ -453,6 +470,7 @@ class View:
         self._here = here
         self._now = context.host.now()
         self._width = context.output.width or UNLIMITED
+        self._tokens = _counter(context)
         self._indent = 0
 
     def show(self, rows: Iterable[Counted]) -> None:
@@ -469,7 +487,8 @@ class View:
         room = self._width - self._indent - len(tags.text) - len(mark.text)
         title = _title(summary, room)
         head = context.output.joined((Styled(id.ljust(self._indent), YELLOW), title, tags, mark))
-        details = context.output.joined([*_details(counted, self._now)])
+        tokens = rendering.short_tokens(self._tokens.of_row(counted.row)) if self._tokens else ""
+        details = context.output.joined([*_details(counted, self._now, tokens)])
         return f"{head}\n{' ' * self._indent}{details}\n"
 
     def _mark(self, summary: Summary) -> Styled:
@@ -492,7 +511,7 @@ def _title(summary: Summary, room: int) -> Styled:
     return Styled(humanize.cut(text, room), PLAIN if is_generated(summary) else BOLD)
 
 
-def _details(counted: Counted, now: datetime) -> Iterator[Part]:
+def _details(counted: Counted, now: datetime, tokens: str) -> Iterator[Part]:
     yield from _extent(counted)
     summary, trailer = counted.row.newest, counted.row.newest.trailers.get
     trigger, phase = trailer("Gitcp-Trigger", ""), trailer("Gitcp-Phase")
@@ -502,6 +521,7 @@ def _details(counted: Counted, now: datetime) -> Iterator[Part]:
         "" if trigger == Trigger.MANUAL or summary.subject.startswith("restored ") else trigger,
         f"phase {phase}" if phase else "",
         *_origins(summary),
+        f"{tokens} tokens" if tokens else "",
         f"{trailer('Gitcp-Skipped')} not captured" if trailer("Gitcp-Skipped") else "",
     ]
     yield Styled("".join(f", {fact}" for fact in facts if fact), DIM)

@@ -184,6 +184,15 @@ def _body(text: str, longest: int | None) -> Iterator[str]:
     yield from text.rstrip("\n").split("\n")
 
 
+def short_tokens(spent: Tokens | None) -> str:
+    """Return the sum of tokens in a few characters: `21k`, `—` if it was not counted, "" if there
+    are none.
+    """
+    if spent is None:
+        return "—"
+    return humanize.short(spent.total) if spent.requests else ""
+
+
 def tokens(spent: Tokens) -> str:
     """Return tokens on one line: `12,345 in (10,000 from the cache), 678 out, 9 requests`."""
     read = spent.input + spent.cache_read + spent.cache_write

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gitcp import documents, humanize, wire
-from gitcp.cli import filters
+from gitcp.cli import filters, rendering
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.options import NUMBER, WORDS, Command, json_option, rare, session_option
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HELP = "gitcp sessions -h"
 
 WIDE = 120
-"""Columns of a terminal from which times are also shown as dates."""
+"""Columns of a terminal from which times are also shown as dates, and tokens."""
 
 
 @click.command(cls=Command)
@@ -81,8 +81,7 @@ def command(
         _note_agents(context, agent, sessions)
     current = context.viewed(session)
     if as_json:
-        for each in chosen:
-            context.output.document(documents.document("session", _fields(each, current)))
+        _print_json(context, chosen, current)
     else:
         _print(context, chosen, current)
         _print_total(context, chosen, len(matching))
@@ -109,13 +108,22 @@ def _note_agents(context: Context, agent: str, sessions: tuple[Session, ...]) ->
     context.output.say(f"note: no session of {agent}; agents: {', '.join(names) or 'none'}")
 
 
-def _fields(session: Session, current: str | None) -> wire.Json:
-    return {"session": session.name, "current": session.name == current, **session.to_json()}
+def _print_json(context: Context, sessions: tuple[Session, ...], current: str | None) -> None:
+    from gitcp.history.tokens import TokenCounter
+
+    counter = TokenCounter(context.store)
+    for each in sessions:
+        tokens = counter.of_conversation(each.last.conversation)
+        named: wire.Json = {"session": each.name, "current": each.name == current}
+        fields = {**named, **each.to_json(), "tokens": tokens and tokens.document()}
+        context.output.document(documents.document("session", fields))
 
 
 def _print(context: Context, sessions: tuple[Session, ...], current: str | None) -> None:
     from gitcp.cli.table import TableColumn, show  # only for a table
+    from gitcp.history.tokens import TokenCounter
 
+    counter = TokenCounter(context.store)
     columns = (
         TableColumn(""),
         TableColumn("session", YELLOW),
@@ -123,6 +131,7 @@ def _print(context: Context, sessions: tuple[Session, ...], current: str | None)
         TableColumn("checkpoints", right=True),
         TableColumn("last saved"),
         TableColumn("", DIM),
+        TableColumn("tokens", right=True),
         TableColumn("forked from"),
         TableColumn("tags", YELLOW, cut=True),
         TableColumn("about", cut=True),
@@ -138,6 +147,9 @@ def _print(context: Context, sessions: tuple[Session, ...], current: str | None)
             str(session.count),
             humanize.ago(session.last.created, now),
             f"{session.last.created.astimezone():%Y-%m-%d %H:%M}" if is_wide else "",
+            rendering.short_tokens(counter.of_conversation(session.last.conversation))
+            if is_wide
+            else "",
             session.forked_from or "",
             ", ".join(session.tags),
             session.title,

@@ -120,6 +120,8 @@ def _print_json(context: Context, checkpoint: Checkpoint) -> None:
     fields = documents.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
     fields["changes"] = [documents.change(change, by.get(change.path)) for change in changes]
     fields["memory"] = [each._asdict() for each in memory.listed(store, checkpoint)]
+    spent = tokens.of_conversation(store, checkpoint.conversation)
+    fields["tokens"] = spent.document()
     context.output.document(documents.document("checkpoint", fields))
 
 
@@ -289,7 +291,7 @@ def _print_conversation(context: Context, conversation: Conversation) -> None:
         else []
     )
     output.line(Styled("Conversation", BOLD), f"  {', '.join(about)}")
-    spent = tokens.summed(tokens.of_conversation(context.store, conversation).values())
+    spent = tokens.of_conversation(context.store, conversation)
     if spent.requests:
         output.line(f"  tokens: {rendering.tokens(spent)}")
     if digest.title:

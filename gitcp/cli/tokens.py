@@ -117,4 +117,4 @@ def _cells(tokens: Tokens, cost: float | None, is_priced: bool) -> tuple[str, ..
 
 
 def _fields(tokens: Tokens, cost: float | None) -> wire.Json:
-    return {**tokens._asdict(), "total": tokens.total, "cost": cost}
+    return {**tokens.to_json(), "abandoned": tokens.abandoned, "cost": cost}

@@ -4,18 +4,20 @@ and those of turns that a restore took back.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
-from gitcp import adapters
+from gitcp import wire
 from gitcp.adapters.base import Usage
+from gitcp.errors import StoreDamaged
+from gitcp.history.folding import FoldedRow
+from gitcp.history.usage import ToCount, UsageReader
 from gitcp.model import MAIN, Checkpoint, Conversation, Oid, Trigger
-from gitcp.saving.conversation import lines, stored
-from gitcp.store import Store, Summary
+from gitcp.store import Store
 
-BY = ("session", "day", "agent", "model", "branch")
+BY = ("session", "day", "phase", "agent", "model", "branch")
 """What tokens can be counted by."""
 
 UNKNOWN = "unknown"
@@ -38,6 +40,15 @@ class Tokens(NamedTuple):
         """All tokens, whatever their kind."""
         return self.input + self.output + self.cache_read + self.cache_write
 
+    def to_json(self) -> wire.Json:
+        """Return the fields that `--json` prints of a conversation."""
+        kinds = ("requests", "input", "output", "cache_read", "cache_write", "total")
+        return {kind: getattr(self, kind) for kind in kinds}
+
+    def document(self) -> wire.Json | None:
+        """Return the same, null if no request is recorded."""
+        return self.to_json() if self.requests else None
+
     def plus(self, other: Tokens) -> Tokens:
         """Return the sums."""
         return Tokens(*(a + b for a, b in zip(self, other, strict=True)))
@@ -50,6 +61,7 @@ class Request(NamedTuple):
     session: str
     agent: str
     branch: str
+    phase: str
     is_abandoned: bool
 
     @property
@@ -67,6 +79,7 @@ class Request(NamedTuple):
             "agent": self.agent,
             "model": self.usage.model,
             "branch": self.branch,
+            "phase": self.phase,
         }
         return named[by] or UNKNOWN
 
@@ -75,31 +88,77 @@ Requests = dict[tuple[str, str], Request]
 """By agent and key: one that two sessions have, as after a fork, counts once."""
 
 
-def of_conversation(store: Store, conversation: Conversation) -> dict[str, Usage]:
-    """Return the tokens of a stored conversation by request, sub-agents' included."""
-    return {
-        usage.key: usage
-        for stream in conversation.streams
-        for usage in adapters.usage(
-            conversation.format, lines(store, stored(store, conversation, stream.name))
-        )
-    }
-
-
 def context(store: Store, conversation: Conversation) -> int:
     """Return how many tokens the last request of a stored conversation read: as many as the agent
     reads again when it resumes; 0 if that is not recorded.
     """
-    main = lines(store, stored(store, conversation, MAIN))
-    last = next(iter(deque(adapters.usage(conversation.format, main), 1)), None)
-    return last.input + last.cache_read + last.cache_write if last else 0
+    requests = UsageReader(store).of_stream(conversation, MAIN)
+    return requests[-1].read if requests else 0
+
+
+def of_conversation(store: Store, conversation: Conversation | None) -> Tokens:
+    """Return the sums of a stored conversation, sub-agents' included; nothing without one."""
+    return added(UsageReader(store), conversation, None)
+
+
+def added(
+    reader: UsageReader, conversation: Conversation | None, before: Conversation | None
+) -> Tokens:
+    """Return the tokens of the requests that a conversation has, and the one before it has not."""
+    if conversation is None:
+        return Tokens()
+    known = reader.of_conversation(before) if before else {}
+    now = reader.of_conversation(conversation)
+    return summed(usage for key, usage in now.items() if key not in known)
+
+
+LISTED = 4 << 20
+"""Bytes of conversations that a listing reads at most to count tokens: 0.15 seconds."""
+
+MOST_ROWS = 100
+"""Rows of a listing whose tokens are counted: at most 0.1 seconds of a long session."""
+
+
+class TokenCounter:
+    """Counts the tokens of what a listing shows: None where more would have to be read for the
+    first time than a listing may.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reader = UsageReader(store, LISTED)
+        self._rows = 0
+
+    def of_conversation(self, conversation: Conversation | None) -> Tokens | None:
+        """Return the sums of a conversation, sub-agents' included."""
+        return self._counted(conversation, None)
+
+    def of_row(self, row: FoldedRow) -> Tokens | None:
+        """Return the sums of the requests that the checkpoints of a row have, and the one before
+        them has not; None also where one of them is damaged, and after MOST_ROWS.
+        """
+        self._rows += 1
+        if self._rows > MOST_ROWS:
+            return None
+        with suppress(StoreDamaged):
+            parent = row.oldest.parent
+            before = self._store.read(parent).conversation if parent else None
+            return self._counted(self._store.read(row.newest.commit).conversation, before)
+        return None
+
+    def _counted(
+        self, conversation: Conversation | None, before: Conversation | None
+    ) -> Tokens | None:
+        with suppress(ToCount):
+            return added(self._reader, conversation, before)
+        return None
 
 
 def summed(usages: Iterable[Usage]) -> Tokens:
     """Return the sums of requests of one conversation."""
     total = Tokens()
     for each in usages:
-        total = total.plus(Request(each, "", "", "", is_abandoned=False).tokens)
+        total = total.plus(Request(each, "", "", "", "", is_abandoned=False).tokens)
     return total
 
 
@@ -110,42 +169,59 @@ def of_sessions(store: Store, tips: Mapping[str, Oid]) -> Requests:
     chains = sorted(
         (list(store.readable(tip)) for tip in tips.values()), key=lambda each: each[-1].created
     )
+    reader = UsageReader(store)
     requests: Requests = {}
+    kept: set[tuple[str, str]] = set()
     for chain in chains:
-        for summary in _telling(chain):
-            checkpoint = store.read(summary.commit)
-            _add(store, checkpoint, requests, is_last=summary is chain[0])
+        checkpoints = list(store.read_all(chain))
+        for checkpoint, is_rewound in _telling(checkpoints):
+            is_last = checkpoint is checkpoints[0]
+            for key, request in _requests(reader, checkpoint):
+                known = requests.get(key, request)
+                is_abandoned = not is_last and (is_rewound or known.is_abandoned)
+                requests[key] = known._replace(
+                    usage=request.usage, is_abandoned=is_abandoned and key not in kept
+                )
+                if is_last:
+                    kept.add(key)
     return requests
 
 
-def _telling(chain: list[Summary]) -> list[Summary]:
-    """Return the checkpoints that together have every message of a chain: the last one, and those
-    before which a restore went back, oldest first.
+def _telling(chain: list[Checkpoint]) -> Iterator[tuple[Checkpoint, bool]]:
+    """Yield the checkpoints that together have every message of a chain, and tell on which branch
+    and in which phase each came, oldest first: the last one, those before another branch, phase or
+    conversation, and those before which a restore went back (then True).
     """
-    before_restores = Trigger.BEFORE_RESTORE.value, Trigger.RESTORE.value
-    rewound = [
-        older
-        for newer, older in pairwise(chain)
-        if newer.trailers.get("Gitcp-Trigger") in before_restores
-        or older.trailers.get("Gitcp-Trigger") in before_restores
-    ]
-    return [*reversed(rewound), chain[0]]
+    before_restores = Trigger.BEFORE_RESTORE, Trigger.RESTORE
+    for older, newer in pairwise(reversed(chain)):
+        is_rewound = newer.trigger in before_restores or older.trigger in before_restores
+        if is_rewound or _place(newer) != _place(older):
+            yield older, is_rewound
+    yield chain[0], False
 
 
-def _add(store: Store, checkpoint: Checkpoint, requests: Requests, *, is_last: bool) -> None:
-    conversation, base = checkpoint.conversation, checkpoint.snapshot.base
+def _place(checkpoint: Checkpoint) -> tuple[str | None, ...]:
+    agent = checkpoint.agent
+    return (
+        *(checkpoint.snapshot.base.branch, checkpoint.note.phase),
+        *((agent.name, agent.session_id) if agent else ()),
+    )
+
+
+def _requests(
+    reader: UsageReader, checkpoint: Checkpoint
+) -> Iterator[tuple[tuple[str, str], Request]]:
+    """Yield every request of a checkpoint's conversation, with its key."""
+    conversation = checkpoint.conversation
     if conversation is None:
         return
     agent = checkpoint.agent.name if checkpoint.agent else conversation.format
-    for key, usage in of_conversation(store, conversation).items():
-        known = requests.get((agent, key))
-        session, branch = (
-            (known.session, known.branch)
-            if known
-            else (checkpoint.id.session, base.branch or UNKNOWN)
+    branch, phase = checkpoint.snapshot.base.branch or UNKNOWN, checkpoint.note.phase or UNKNOWN
+    for key, usage in reader.of_conversation(conversation).items():
+        yield (
+            (agent, key),
+            Request(usage, checkpoint.id.session, agent, branch, phase, is_abandoned=False),
         )
-        is_abandoned = not is_last and (known is None or known.is_abandoned)
-        requests[agent, key] = Request(usage, session, agent, branch, is_abandoned)
 
 
 def counted(requests: Iterable[Request], by: str) -> dict[str, Tokens]:

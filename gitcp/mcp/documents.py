@@ -55,6 +55,27 @@ MOST_ITEMS = 500
 MOST_BYTES = 100_000
 
 
+class Tokens(Value):
+    """Numbers of tokens and of requests that a conversation records. `input` are those that were
+    neither read from a cache nor written to one.
+    """
+
+    requests: int
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    total: int
+
+
+class ShownCheckpoint(documents.Checkpoint):
+    """A checkpoint, from `show`, with the tokens of its conversation up to there; null if none are
+    recorded.
+    """
+
+    tokens: Tokens | None
+
+
 class FileContent(Value):
     """The text of a file, from `show`. `cut`: only the beginning of its `bytes`."""
 
@@ -138,7 +159,7 @@ class BroughtBack(Value):
 
 
 DOCUMENTS: Mapping[str, type[Value]] = {
-    "checkpoint": documents.Checkpoint,
+    "checkpoint": ShownCheckpoint,
     "file": FileContent,
     "directory": Directory,
     "save": Saved,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from gitcp import documents
 from gitcp.cli.context import Context
-from gitcp.history import authors, diff_now
+from gitcp.history import authors, diff_now, tokens
 from gitcp.history import diff as diff_op
 from gitcp.history import find as find_op
 from gitcp.history import show as show_op
@@ -20,6 +20,7 @@ from gitcp.history.text_index import TextIndex
 from gitcp.history.why import PathHistory
 from gitcp.mcp import arguments
 from gitcp.mcp.documents import MOST_BYTES, bounded
+from gitcp.model import Checkpoint
 from gitcp.wire import Json
 
 LONGEST_MATCH = 400
@@ -62,14 +63,20 @@ def show(context: Context, given: arguments.Show) -> Json:
     """Return a checkpoint, or a file or directory in it."""
     checkpoint = context.checkpoint(given.revision, given.session)
     if given.path is None:
-        tags = context.tags.get(checkpoint.commit, ())
-        return bounded("checkpoint", documents.checkpoint(checkpoint, tags))
+        return shown(context, checkpoint)
     (path,) = inside(context, [given.path]) or (b"",)
     content = show_op.file(context.store, checkpoint, path)
     named = {"id": str(checkpoint.id), "path": given.path}
     if isinstance(content, bytes):
         return bounded("file", {**named, **_text(content)})
     return bounded("directory", {**named, "names": documents.paths(content.names)})
+
+
+def shown(context: Context, checkpoint: Checkpoint) -> Json:
+    """Return a checkpoint, with the tokens of its conversation."""
+    fields = documents.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
+    spent = tokens.of_conversation(context.store, checkpoint.conversation)
+    return bounded("checkpoint", {**fields, "tokens": spent.document()})
 
 
 def _text(content: bytes) -> Json:

@@ -23,7 +23,7 @@ from gitcp.history import show as show_op
 from gitcp.history.log import Selection, select
 from gitcp.mcp.arguments import Diff, nearest
 from gitcp.mcp.documents import MOST_BYTES, bounded
-from gitcp.mcp.reading import changed, compared
+from gitcp.mcp.reading import changed, compared, shown
 from gitcp.model import RESERVED
 from gitcp.store import CONVERSATION, Summary
 from gitcp.value import replace
@@ -125,9 +125,7 @@ def read(context: Context, uri: str) -> Json:
     """Return a resource. Raises BadValue for a URI that names none."""
     address = _parse(uri)
     if address.kind == "checkpoint" and len(address.names) == 1:
-        checkpoint = context.checkpoint(address.names[0], None)
-        tags = context.tags.get(checkpoint.commit, ())
-        return bounded("checkpoint", documents.checkpoint(checkpoint, tags))
+        return shown(context, context.checkpoint(address.names[0], None))
     if address.kind == "diff" and len(address.names) <= 2:
         return _diff(context, address)
     if address.kind == "conversation" and len(address.names) == 1:

@@ -19,7 +19,7 @@ from gitcp.adapters.base import Message
 from gitcp.errors import RevisionNotFound
 from gitcp.git import bundle, refs
 from gitcp.history import memory, show, tokens
-from gitcp.model import MAIN, Checkpoint, CheckpointId, Conversation, Oid
+from gitcp.model import MAIN, Checkpoint, CheckpointId, Oid
 from gitcp.restoring import converting
 from gitcp.restoring.converting import Converted
 from gitcp.restoring.restore_notice import handoff_lines
@@ -245,16 +245,12 @@ def _rendered(
         return lambda: markdown.render(checkpoint, show.messages(store, conversation), clean, known)
     messages = list(show.messages(store, conversation))
     document = (
-        trajectory.render(checkpoint, messages, _spent(store, conversation))
+        trajectory.render(checkpoint, messages, tokens.of_conversation(store, conversation))
         if request.format is Format.ATIF
         else _document(fields, messages)
     )
     data = wire.dumps(_cleaned(document, clean)) + b"\n"
     return lambda: (data,)
-
-
-def _spent(store: Store, conversation: Conversation) -> tokens.Tokens:
-    return tokens.summed(tokens.of_conversation(store, conversation).values())
 
 
 def _cleaned(value: Any, clean: Clean) -> Any:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gitcp import wire
 from gitcp.errors import GitcpError
 from gitcp.git import quoted
+from gitcp.humanize import short
 from gitcp.model import Checkpoint, Claim, Oid, Trigger
 from gitcp.store import Store
 from gitcp.tui.lines import Line, Part, wrapped
@@ -154,7 +155,9 @@ def read(store: Store, wanted: Wanted, limits: Limits) -> Iterator[Preview]:
 
 
 def _conversation(store: Store, checkpoint: Checkpoint, wanted: Wanted) -> Preview:
+    from gitcp.history import tokens
     from gitcp.history.turns import turns  # and the adapters behind it
+    from gitcp.history.usage import UsageReader
 
     about = f"#{checkpoint.id.number} since the checkpoint before"
     if checkpoint.conversation is None:
@@ -163,6 +166,9 @@ def _conversation(store: Store, checkpoint: Checkpoint, wanted: Wanted) -> Previ
     if parent is not None:
         with suppress(GitcpError):
             before = store.read(parent).conversation
+    spent = tokens.added(UsageReader(store), checkpoint.conversation, before)
+    if spent.requests:
+        about = f"{about}  {short(spent.total)} tokens"
     turn = turns(store, [before, checkpoint.conversation])[1]
     blocks = list(_messages(turn.messages, wanted.width))
     if turn.back:

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from gitcp.history.diffstat import Total
 from gitcp.history.folding import RESTORES, FoldedRow
 from gitcp.history.rows import changed_in, title
-from gitcp.humanize import age
+from gitcp.humanize import age, short
 from gitcp.model import Oid, Trigger
 from gitcp.store import Summary, is_generated
 from gitcp.tui.lines import Line, Part
@@ -143,15 +143,6 @@ JOINT = 500
 
 WIDE = 68
 """Columns from which a row has a bar."""
-
-
-def short(number: int) -> str:
-    """Return a number in at most four characters: `999`, `12k`, `3M`."""
-    for unit in ("", "k", "M"):
-        if number < 10_000 if not unit else number < 1000:
-            return f"{number}{unit}"
-        number //= 1000
-    return f"{number}G"
 
 
 def bar(total: Total) -> tuple[Part, ...]:

@@ -36,9 +36,9 @@ def test_cost() -> None:
 def test_sums() -> None:
     """One unknown cost makes the sum unknown."""
     used = [
-        Request(Usage("a", "opus-5", MILLION, 0), "one", "x", "main", is_abandoned=False),
-        Request(Usage("b", "gpt", MILLION, 0), "one", "x", "main", is_abandoned=False),
-        Request(Usage("c", "opus-5", MILLION, 0), "two", "x", "main", is_abandoned=True),
+        Request(Usage("a", "opus-5", MILLION, 0), "one", "x", "main", "build", is_abandoned=False),
+        Request(Usage("b", "gpt", MILLION, 0), "one", "x", "main", "build", is_abandoned=False),
+        Request(Usage("c", "opus-5", MILLION, 0), "two", "x", "main", "build", is_abandoned=True),
     ]
     assert costs(used, "session", PRICES) == {"one": None, "two": 5.0}
     assert costs(used, "model", PRICES) == {"opus-5": 10.0, "gpt": None}

@@ -6,10 +6,12 @@ import json
 
 from gitcp.history import tokens
 from gitcp.history.tokens import Tokens
+from gitcp.history.usage import UsageReader
 from gitcp.lifecycle.fork import ForkRequest, fork
-from gitcp.model import Trigger
+from gitcp.model import Agent, Base, Trigger
 from gitcp.sharing import trajectory
 from gitcp.store import Store
+from gitcp.value import replace
 
 from driver import Project
 from samples import open_store, save
@@ -59,6 +61,37 @@ def test_abandoned(project: Project) -> None:
     assert counted(store) == {"alpha": Tokens(4, 4, 8, 28, abandoned=20)}
 
 
+def test_places(project: Project) -> None:
+    """A request belongs to the branch and the phase of the checkpoint that saved it first, and one
+    of an earlier conversation of the session counts, too.
+    """
+    store = open_store(project)
+    save(store, "alpha", streams=stream("a1"), phase="plan")
+    save(store, "alpha", streams=stream("a1", "a2"), phase="build")
+    main = save(store, "alpha", streams=stream("a1", "a2", "a3"), phase="build").snapshot
+    work = replace(main, base=Base(None, "work"))
+    save(store, "alpha", streams=stream("a1", "a2", "a3", "a4"), snapshot=work)
+    other = Agent("claude-code", "0the", "2.1", "model")
+    save(store, "alpha", streams=stream("a5"), snapshot=work, agent=other)
+    by_phase = {name: each.requests for name, each in counted(store, "phase").items()}
+    assert by_phase == {"build": 2, "unknown": 2, "plan": 1}
+    by_branch = {name: each.requests for name, each in counted(store, "branch").items()}
+    assert by_branch == {"main": 3, "work": 2}
+    assert counted(store)["alpha"].abandoned == 0
+
+
+def test_added(project: Project) -> None:
+    """What a checkpoint adds are the requests that the one before it has not."""
+    store = open_store(project)
+    first = save(store, "alpha", streams=stream("a1"))
+    second = save(store, "alpha", streams={**stream("a1", "a2"), "agents/x": _answer("b2")})
+    reader = UsageReader(store)
+    assert tokens.added(reader, second.conversation, first.conversation) == Tokens(2, 2, 4, 14)
+    assert tokens.added(reader, first.conversation, second.conversation) == Tokens()
+    assert tokens.added(reader, first.conversation, None) == Tokens(1, 1, 2, 7)
+    assert tokens.added(reader, None, first.conversation) == Tokens()
+
+
 def test_fork(project: Project) -> None:
     """What two sessions share belongs to the older one."""
     store = open_store(project)
@@ -95,7 +128,7 @@ def test_trajectory(project: Project) -> None:
     store = open_store(project)
     told = save(store, "alpha", streams=stream("a1", "a2"))
     assert told.conversation is not None
-    spent = tokens.summed(tokens.of_conversation(store, told.conversation).values())
+    spent = tokens.of_conversation(store, told.conversation)
     assert trajectory.render(told, [], spent)["final_metrics"] == {
         "total_steps": 0,
         "total_prompt_tokens": 16,

@@ -11,9 +11,11 @@ MILLION = 1_000_000
 PRICES = {"opus": Price(5.0, 25.0, 0.5, 6.25)}
 
 
-def used(key: str, session: str, *, model: str = "opus", taken_back: bool = False) -> Request:
+def used(
+    key: str, session: str, *, model: str = "opus", taken_back: bool = False, phase: str = "unknown"
+) -> Request:
     usage = Usage(key, model, MILLION, 0, time="2026-11-02T09:00:00Z")
-    return Request(usage, session, "claude-code", "main", taken_back)
+    return Request(usage, session, "claude-code", "main", phase, taken_back)
 
 
 def test_page() -> None:
@@ -37,3 +39,11 @@ def test_unknown_cost() -> None:
 def test_nothing() -> None:
     """Without requests there is a page all the same."""
     assert "<dt>0</dt>" in render([], {})
+
+
+def test_phases() -> None:
+    """Phases have a section if there are any."""
+    assert "Phases" not in render([used("a", "one")], {})
+    page = render([used("a", "one"), used("b", "one", phase="plan")], {})
+    assert "Phases" in page
+    assert "plan" in page

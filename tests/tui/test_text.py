@@ -9,9 +9,10 @@ from payloads import PAYLOADS
 from screens import Seen, watched
 from shop import Shop
 
+from gitcp.humanize import short
 from gitcp.model import Handoff, Note, Trigger
 from gitcp.tui.lines import Line, fitted, wrapped
-from gitcp.tui.rows import Query, short
+from gitcp.tui.rows import Query
 
 from driver import Project
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Usage
+from gitcp.adapters.base import State, Usage
 
 SYNTHETIC = "<synthetic>"
 """The model of Claude Code's own notices."""
 
 
-def usage(lines: Iterable[bytes]) -> Iterator[Usage]:
+def usage(lines: Iterable[bytes], state: State) -> Iterator[Usage]:  # noqa: ARG001
     """Yield the tokens of each answer, also of sub-agents; those of a message have one key."""
     for line in lines:
         if b'"usage"' not in line:

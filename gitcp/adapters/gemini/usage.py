@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Usage
+from gitcp.adapters.base import State, Usage
 from gitcp.adapters.gemini.lines import replaced_by, unfolded
 
 
-def usage(lines: Iterable[bytes]) -> Iterator[Usage]:
+def usage(lines: Iterable[bytes], state: State) -> Iterator[Usage]:  # noqa: ARG001
     """Yield the tokens of each answer, also of those that a rewind removed."""
     for line in unfolded(lines):
         if b'"tokens"' not in line:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from gitcp import wire
 from gitcp.adapters import base, conversion
-from gitcp.adapters.base import Usage
+from gitcp.adapters.base import State, Usage
 from gitcp.adapters.opencode.lines import parse
 
 
-def usage(lines: Iterable[bytes]) -> Iterator[Usage]:
+def usage(lines: Iterable[bytes], state: State) -> Iterator[Usage]:  # noqa: ARG001
     """Yield the tokens of each answer."""
     for line in lines:
         info, _ = parse(wire.parse_line(line) or {}) if b'"tokens"' in line else ({}, [])

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from gitcp import wire
 from gitcp.adapters import base
-from gitcp.adapters.base import Usage
+from gitcp.adapters.base import State, Usage
 
 
-def usage(lines: Iterable[bytes]) -> Iterator[Usage]:
+def usage(lines: Iterable[bytes], state: State) -> Iterator[Usage]:  # noqa: ARG001
     """Yield the tokens of each answer."""
     for line in lines:
         fields = (wire.parse_line(line) or {}) if b'"usageMetadata"' in line else {}

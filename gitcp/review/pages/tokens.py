@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from gitcp.history.prices import Prices, costs
+from gitcp.history.tokens import UNKNOWN as UNRECORDED
 from gitcp.history.tokens import Request, Tokens, counted
 from gitcp.review.pages.templating import source, templates
 from gitcp.value import Value
 
-TITLES = {"day": "Days", "session": "Sessions", "model": "Models", "agent": "Agents"}
+TITLES = {
+    "day": "Days",
+    "session": "Sessions",
+    "model": "Models",
+    "agent": "Agents",
+    "phase": "Phases",
+}
 MOST = 50
 """Rows of a section; of days, the last ones."""
 
@@ -52,10 +59,15 @@ def render(requests: Collection[Request], prices: Prices) -> str:
             total=total,
             share=100 * total.abandoned / total.total if total.total else 0.0,
             cost=_dollars(whole) if requests else UNKNOWN,
-            sections=[_section(requests, by, prices) for by in TITLES],
+            sections=[_section(requests, by, prices) for by in TITLES if _tells(requests, by)],
             style=source("base.css", "stats.css"),
         )
     )
+
+
+def _tells(requests: Collection[Request], by: str) -> bool:
+    """Return whether a section has anything to tell: without phases, one of them has not."""
+    return by != "phase" or any(each.phase != UNRECORDED for each in requests)
 
 
 def _section(requests: Collection[Request], by: str, prices: Prices) -> Section:
