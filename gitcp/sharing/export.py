@@ -18,8 +18,9 @@ from gitcp import wire
 from gitcp.adapters.base import Message
 from gitcp.errors import RevisionNotFound
 from gitcp.git import bundle, refs
-from gitcp.history import memory, show, tokens
-from gitcp.model import MAIN, Checkpoint, CheckpointId, Oid
+from gitcp.history import memory, show
+from gitcp.history.usage import UsageReader
+from gitcp.model import MAIN, Checkpoint, CheckpointId, Conversation, Oid
 from gitcp.restoring import converting
 from gitcp.restoring.converting import Converted
 from gitcp.restoring.restore_notice import handoff_lines
@@ -245,12 +246,20 @@ def _rendered(
         return lambda: markdown.render(checkpoint, show.messages(store, conversation), clean, known)
     messages = list(show.messages(store, conversation))
     document = (
-        trajectory.render(checkpoint, messages, tokens.of_conversation(store, conversation))
+        trajectory.render(checkpoint, messages, _spending(store, conversation))
         if request.format is Format.ATIF
         else _document(fields, messages)
     )
     data = wire.dumps(_cleaned(document, clean)) + b"\n"
     return lambda: (data,)
+
+
+def _spending(store: Store, conversation: Conversation) -> trajectory.Spending:
+    reader = UsageReader(store)
+    own = {usage.key: usage for usage in reader.of_stream(conversation, MAIN)}
+    every = reader.of_conversation(conversation)
+    asides = [usage for key, usage in every.items() if key not in own]
+    return trajectory.Spending(list(own.values()), asides)
 
 
 def _cleaned(value: Any, clean: Clean) -> Any:

@@ -8,16 +8,16 @@ its tool calls and their results.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from gitcp import wire
 from gitcp.adapters import base, conversion
-from gitcp.adapters.base import IMAGE, IMAGES, Image, Message
+from gitcp.adapters.base import IMAGE, IMAGES, Image, Message, Usage
 from gitcp.dialogue import NOTICES, Aside, Assembler, Call, Content, Dialogue, Result, Thinking
 from gitcp.history import tool_results
-from gitcp.history.tokens import Tokens
 from gitcp.model import Agent, Checkpoint
 from gitcp.wire import Json
 
@@ -28,7 +28,7 @@ AGENTS = ("assistant", "model", "thinking", "agent")
 
 
 def render(
-    checkpoint: Checkpoint, messages: Iterable[Message], spent: Tokens | None = None
+    checkpoint: Checkpoint, messages: Iterable[Message], spent: Spending | None = None
 ) -> Json:
     """Return the trajectory of a checkpoint's conversation, which used the tokens `spent`; None if
     they are not known. Pure.
@@ -37,6 +37,7 @@ def render(
     for message in messages:
         steps.add(message)
     steps.close()
+    _add_metrics(steps.done, spent.requests if spent else ())
     agent, note = checkpoint.agent, checkpoint.note
     agent_fields: Json = {
         "name": agent.name if agent else "unknown",
@@ -63,15 +64,58 @@ def render(
     }
 
 
-def _metrics(spent: Tokens | None) -> Json:
-    """Return tokens as the format counts them: cached ones are a part of the prompt's."""
-    if spent is None or not spent.requests:
+def _metrics(spent: Spending | None) -> Json:
+    """Return the sums of all requests, also those of sub-agents, which are in no step."""
+    sums = _summed([*spent.requests, *spent.asides]) if spent else {}
+    return {f"total_{name}": number for name, number in sums.items()}
+
+
+def _summed(requests: Collection[Usage]) -> Json:
+    """Return tokens as the format counts them: cached ones are a part of the prompt's. The cost is
+    what the agent reported, if it did for each.
+    """
+    if not requests:
         return {}
-    return {
-        "total_prompt_tokens": spent.input + spent.cache_read + spent.cache_write,
-        "total_completion_tokens": spent.output,
-        "total_cached_tokens": spent.cache_read,
+    sums: Json = {
+        "prompt_tokens": sum(each.read for each in requests),
+        "completion_tokens": sum(each.output for each in requests),
+        "cached_tokens": sum(each.cache_read for each in requests),
     }
+    costs = [each.cost for each in requests if each.cost is not None]
+    return {**sums, "cost_usd": sum(costs)} if len(costs) == len(requests) else sums
+
+
+def _add_metrics(steps: Iterable[Json], requests: Iterable[Usage]) -> None:
+    """Add the tokens of each request to the step that it made: the last one of the agent that had
+    begun when the request ended. A request without a time is in the sums alone.
+    """
+    begun = sorted(
+        (
+            (datetime.fromisoformat(step["timestamp"]).astimezone(), step["step_id"], step)
+            for step in steps
+            if step["source"] == "agent" and "timestamp" in step
+        ),
+        key=lambda each: each[:2],
+    )
+    made: dict[int, list[Usage]] = {}
+    for request in requests:
+        if request.time and _is_time(request.time):
+            ended = datetime.fromisoformat(request.time).astimezone()
+            index = bisect_right(begun, ended, key=lambda each: each[0]) - 1
+            if index >= 0:
+                made.setdefault(index, []).append(request)
+    for index, each in made.items():
+        step = begun[index][-1]
+        step["metrics"] = _summed(each)
+        if each[-1].model:
+            step["model_name"] = each[-1].model
+
+
+class Spending(NamedTuple):
+    """The requests that a conversation records, each once: its own, and those of sub-agents."""
+
+    requests: Sequence[Usage]
+    asides: Sequence[Usage]
 
 
 class _PendingCall(NamedTuple):

@@ -9,7 +9,6 @@ from gitcp.history.tokens import Tokens
 from gitcp.history.usage import UsageReader
 from gitcp.lifecycle.fork import ForkRequest, fork
 from gitcp.model import Agent, Base, Trigger
-from gitcp.sharing import trajectory
 from gitcp.store import Store
 from gitcp.value import replace
 
@@ -121,18 +120,3 @@ def test_context(project: Project) -> None:
         for each in (told, silent)
     ]
     assert contexts == [8, 0]
-
-
-def test_trajectory(project: Project) -> None:
-    """A trajectory has the sums; without any, it says nothing of them."""
-    store = open_store(project)
-    told = save(store, "alpha", streams=stream("a1", "a2"))
-    assert told.conversation is not None
-    spent = tokens.of_conversation(store, told.conversation)
-    assert trajectory.render(told, [], spent)["final_metrics"] == {
-        "total_steps": 0,
-        "total_prompt_tokens": 16,
-        "total_completion_tokens": 4,
-        "total_cached_tokens": 14,
-    }
-    assert trajectory.render(told, [], Tokens())["final_metrics"] == {"total_steps": 0}
