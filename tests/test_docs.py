@@ -605,6 +605,9 @@ def _faulty(project: Project) -> str:
     return saved + faulty.gitcp("status", "--json").out
 
 
+SPENT = {"id": "m1", "model": "opus", "usage": {"input_tokens": 1, "output_tokens": 2}}
+
+
 def _bisected(project: Project) -> str:
     """What is printed of the checkpoint that made a command fail, and of the tokens used."""
     tried = Project(project.root.parent / "tried")
@@ -612,12 +615,10 @@ def _bisected(project: Project) -> str:
         tried.write("a.txt", content)
         tried.gitcp("save", check=0)
     searched = tried.gitcp("bisect", "run", "--json", "grep", "-q", "good", "a.txt", check=0).out
-    usage = {"input_tokens": 1, "output_tokens": 2}
-    message = {"id": "m1", "model": "opus", "usage": usage}
     talk = Talk(tried, "b15ec700-0000-4000-8000-000000000000")
     talk.say("Go on.")
     with talk.path.open("a") as file:
-        file.write(json.dumps({"type": "assistant", "uuid": "a1", "message": message}) + "\n")
+        file.write(json.dumps({"type": "assistant", "uuid": "a1", "message": SPENT}) + "\n")
     tried.gitcp("save", check=0)
     counted = [("stats", "--tokens"), ("show",), ("sessions",)]
     return searched + "".join(tried.gitcp(*each, "--json", check=0).out for each in counted)
@@ -637,12 +638,9 @@ def _reviewed(project: Project) -> str:
     image = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
     seen = {"type": "tool_result", "tool_use_id": "x", "is_error": True, "content": [image]}
     with talk.path.open("a", encoding="utf-8") as file:
-        file.write(
-            json.dumps(
-                {"type": "user", "uuid": "x", "message": {"role": "user", "content": [seen]}}
-            )
-            + "\n"
-        )
+        for role, more in (("user", {"content": [seen]}), ("assistant", SPENT)):
+            message = {"role": role, **more}
+            file.write(json.dumps({"type": role, "uuid": role, "message": message}) + "\n")
     branch.gitcp("run", "tests", "--", "sh", "-c", "echo a > a.txt", check=0)
     branch.commit("second")
     exported = branch.gitcp("export", "-f", "json", check=0).out

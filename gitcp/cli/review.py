@@ -245,6 +245,9 @@ def fields(story: Story) -> wire.Json:
             }
             for t in story.commits
         ],
+        "tokens": {name: getattr(story.tokens, name) for name in story.tokens.fields}
+        if story.tokens
+        else None,
         "steps": [_step(step) for step in story.steps],
         "since": {
             "reviewed": since.reviewed,

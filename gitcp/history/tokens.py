@@ -169,14 +169,19 @@ def of_sessions(store: Store, tips: Mapping[str, Oid]) -> Requests:
     chains = sorted(
         (list(store.readable(tip)) for tip in tips.values()), key=lambda each: each[-1].created
     )
-    reader = UsageReader(store)
+    return of_chains(UsageReader(store), (list(store.read_all(chain)) for chain in chains))
+
+
+def of_chains(reader: UsageReader, chains: Iterable[list[Checkpoint]]) -> Requests:
+    """Return every request in these checkpoints once; each chain is of one session, newest first,
+    the oldest chain first.
+    """
     requests: Requests = {}
     kept: set[tuple[str, str]] = set()
     for chain in chains:
-        checkpoints = list(store.read_all(chain))
-        for checkpoint, is_rewound in _telling(checkpoints):
-            is_last = checkpoint is checkpoints[0]
-            for key, request in _requests(reader, checkpoint):
+        for checkpoint, is_rewound in _telling(chain):
+            is_last = checkpoint is chain[0]
+            for key, request in of_checkpoint(reader, checkpoint):
                 known = requests.get(key, request)
                 is_abandoned = not is_last and (is_rewound or known.is_abandoned)
                 requests[key] = known._replace(
@@ -208,7 +213,7 @@ def _place(checkpoint: Checkpoint) -> tuple[str | None, ...]:
     )
 
 
-def _requests(
+def of_checkpoint(
     reader: UsageReader, checkpoint: Checkpoint
 ) -> Iterator[tuple[tuple[str, str], Request]]:
     """Yield every request of a checkpoint's conversation, with its key."""

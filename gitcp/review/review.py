@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gitcp import wire
-from gitcp.history import activity, authors, diffstat
+from gitcp.history import activity, authors, diffstat, tokens
 from gitcp.history.activity import Activity, CommandRun
 from gitcp.history.chains import Chain, ChainLines, load
 from gitcp.history.diffstat import FileStat
+from gitcp.history.usage import UsageReader
 from gitcp.model import Checkpoint, Oid, Trigger
 from gitcp.policy.settings import Settings
 from gitcp.review import interdiff, links, sources
@@ -68,6 +69,16 @@ class ReviewStep(Value):
     restored_from: str = ""
 
 
+class ReviewTokens(Value):
+    """The tokens of the requests behind a change. `abandoned` are those of turns that a restore
+    took back.
+    """
+
+    requests: int
+    total: int
+    abandoned: int
+
+
 class Story(Value):
     """A change: its commits and checkpoints, oldest first. `objective` is the last one recorded, ""
     if there is none. `since` is set only if a comparison was requested. `onto` names what it is
@@ -82,6 +93,7 @@ class Story(Value):
     since: Since | None
     objective: str = ""
     onto: str = ""
+    tokens: ReviewTokens | None = None
 
     @property
     def request(self) -> tuple[str, str]:
@@ -145,6 +157,7 @@ def build(store: Store, scope: ReviewRange, policy: Settings, *, diffs: bool = F
         steps=tuple(steps),
         since=since,
         objective=_objective(store, parts),
+        tokens=_tokens(store, parts),
     )
 
 
@@ -171,6 +184,24 @@ def _objective(store: Store, parts: Sequence[tuple[Chain, range]]) -> str:
         return ""
     newest = max(last, key=lambda summary: summary.created)
     return store.read(newest.commit).note.objective or ""
+
+
+def _tokens(store: Store, parts: Sequence[tuple[Chain, range]]) -> ReviewTokens | None:
+    """Return the tokens of the requests that came with the checkpoints of the story; None if no
+    agent recorded any.
+    """
+    reader = UsageReader(store)
+    told = [[chain.summaries[index] for index in reversed(part)] for chain, part in parts if part]
+    requests = tokens.of_chains(reader, (list(store.read_all(each)) for each in told))
+    commits = {summary.commit for summaries in told for summary in summaries}
+    before = {summaries[-1].parent for summaries in told} - commits
+    for parent in filter(None, before):
+        for key, _ in tokens.of_checkpoint(reader, store.read(parent)):
+            requests.pop(key, None)
+    sums = tokens.Tokens()
+    for request in requests.values():
+        sums = sums.plus(request.tokens)
+    return ReviewTokens(sums.requests, sums.total, sums.abandoned) if sums.requests else None
 
 
 def _part(

@@ -127,8 +127,19 @@ def paragraph(story: Story) -> list[tuple[str, str]]:
     for title, items in ((" Decided: ", decided), (" Tried and dropped: ", failed)):
         if items:
             parts += [("text", title), *_listed(tuple(dict.fromkeys(items)))]
-    parts.append(("text", _tested(story)))
+    parts.append(("text", _tested(story) + _spent(story)))
     return parts
+
+
+def _spent(story: Story) -> str:
+    """Return how many tokens the work took, and how many of them for nothing."""
+    spent = story.tokens
+    if spent is None:
+        return ""
+    words = f" Tokens: {spent.total:,} in {count(spent.requests, 'request')}"
+    kept = spent.total - spent.abandoned
+    split = f": {kept:,} for what was kept, {spent.abandoned:,} for attempts that were taken back"
+    return f"{words}{split if spent.abandoned else ''}."
 
 
 def _tested(story: Story) -> str:
