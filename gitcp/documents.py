@@ -61,7 +61,9 @@ class Stream(Value):
 
 
 class Conversation(Value):
-    """A saved conversation. `sha256` is that of its main stream."""
+    """A saved conversation. `sha256` is that of its main stream, `unknown` the kinds of its records
+    that gitcp does not know.
+    """
 
     format: str
     messages: int
@@ -69,6 +71,7 @@ class Conversation(Value):
     sha256: str | None
     streams: tuple[Stream, ...]
     last_message: model.LastMessage | None
+    unknown: tuple[str, ...]
 
 
 class Files(Value):
@@ -461,6 +464,7 @@ def conversation_of(conversation: model.Conversation | None) -> Conversation | N
         sha256=next((each.sha256 for each in conversation.streams if each.name == MAIN), None),
         streams=tuple(Stream(each.name, each.bytes, each.sha256) for each in conversation.streams),
         last_message=conversation.digest.last_message,
+        unknown=conversation.digest.unknown,
     )
 
 

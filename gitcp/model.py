@@ -297,7 +297,9 @@ class LastMessage(Value):
 
 
 class Digest(Value):
-    """What listings show of a conversation, so that it need not be read again."""
+    """What listings show of a conversation, so that it need not be read again. `unknown` are the
+    kinds of its records that the adapter does not know, in order of their first, a few of many.
+    """
 
     messages: int = 0
     last_message: LastMessage | None = None
@@ -305,6 +307,7 @@ class Digest(Value):
     title: str | None = None
     version: str | None = None
     model: str | None = None
+    unknown: tuple[str, ...] = ()
 
 
 MAIN = "main"

@@ -956,7 +956,9 @@ def everything() -> Any:
         outputs=(b"out",),
         unlocked=(Unlocked(b"app.db", "python (pid 1)"),),
     )
-    digest = Digest(2, LastMessage("user", "text", "m1"), "prompt", "title", "2.1", "model")
+    digest = Digest(
+        2, LastMessage("user", "text", "m1"), "prompt", "title", "2.1", "model", ("new",)
+    )
     return replace(
         plain(),
         agent=Agent("claude-code", "5e55", "2.1", "model"),

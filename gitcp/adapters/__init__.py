@@ -29,7 +29,7 @@ from gitcp.adapters.base import (
 )
 from gitcp.agents import SAVED, KnownAgent
 from gitcp.errors import BadValue, ConversationUnreadable
-from gitcp.model import MAIN, Host, Source
+from gitcp.model import MAIN, Agent, Host, Source
 from gitcp.value import Value
 
 if TYPE_CHECKING:
@@ -287,6 +287,21 @@ def lifetime(agent: str, host: Host) -> float | None:
     """
     lifetime_of: Callable[[Host], float | None] | None = getattr(load(agent), "lifetime", None)
     return lifetime_of(host) if lifetime_of else None
+
+
+def unknown(agent: Agent | None, kinds: Iterable[str]) -> str:
+    """Return a sentence about the kinds of an agent's records that its adapter does not know; ""
+    if there are none.
+    """
+    listed = ", ".join(kinds)
+    if agent is None or not listed:
+        return ""
+    title = SAVED[agent.name].title if agent.name in SAVED else agent.name
+    version = f" {agent.version}" if agent.version else ""
+    return (
+        f"{title}{version} wrote records of kinds that this gitcp does not know ({listed}): they "
+        "are saved byte for byte, and not shown"
+    )
 
 
 def problems(host: Host) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -25,6 +25,11 @@ from gitcp.value import Value, replace
 
 SHOWN = 200
 """Characters of a message in a digest."""
+
+MOST_UNKNOWN = 20
+"""Kinds of unknown records that a digest names."""
+KIND = 60
+"""Characters of a kind of records in a digest."""
 
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 STREAM_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -471,6 +476,16 @@ def settings(path: Path) -> dict[str, Any]:
 def objects(value: Any) -> list[dict[str, Any]]:
     """Return the objects in a list; nothing if `value` is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def with_unknown(before: Digest, kind: object, known: Container[str]) -> Digest:
+    """Add to a digest the kind of a record, unless the adapter knows it. Agents add kinds with
+    nearly every version, so this is no error: the bytes are stored, and people are told.
+    """
+    name = kind if isinstance(kind, str) else "without a type"
+    if name in known or name[:KIND] in before.unknown or len(before.unknown) == MOST_UNKNOWN:
+        return before
+    return replace(before, unknown=(*before.unknown, name[:KIND]))
 
 
 def shown(text: str) -> str:

@@ -53,6 +53,8 @@ class SessionFiles(ABC):
     """The directory with the transcripts, in that of the working directory; "" for that itself."""
     pattern: str = "*.jsonl"
     """What the names of transcripts match."""
+    kinds: frozenset[str] = frozenset()
+    """The types of records that were seen; if there are none, all are taken for known."""
 
     # ------------------------------------------------------------ what an agent says
 
@@ -187,6 +189,8 @@ class SessionFiles(ABC):
         for line in lines:
             fields = wire.parse_line(line)
             if fields is not None:
+                if self.kinds:
+                    before = base.with_unknown(before, fields.get("type"), self.kinds)
                 before = self.described(before, fields)
                 messages = [each for each in self.parts(fields) if each.is_shown()]
                 counted = any(each.role in COUNTED for each in messages)

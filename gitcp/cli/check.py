@@ -44,6 +44,8 @@ def command(
         context.output.document(documents.document("check", fields))
     else:
         _print(context, report)
+        for unknown in sessions.unknown(context.store):
+            context.output.line(f"note: {unknown}")
         for id, what in conversations.items():
             context.output.line(
                 f"note: the conversation of {id}: {what}; a restore repairs its copy"

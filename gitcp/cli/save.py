@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gitcp import humanize, wire
+from gitcp import adapters, humanize, wire
 from gitcp.cli import rendering
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
@@ -158,6 +158,8 @@ def _save(context: Context, given: Options) -> None:
     if saved.damage:
         context.output.say(f"note: {saved.damage}; gitcp doctor --store lists the damaged objects")
     rendering.say_unread(context.output, saved.unread)
+    if saved.unknown:
+        context.output.say(f"note: {adapters.unknown(saved.checkpoint.agent, saved.unknown)}")
     if given.as_json:
         context.output.data(_json_text(described(context.store, saved)).encode("utf-8"))
     elif not given.quiet:

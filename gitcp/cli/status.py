@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gitcp import clock, documents, humanize, wire
+from gitcp import adapters, clock, documents, humanize, wire
 from gitcp.adopting.sweeps import Sweep, due
 from gitcp.cli import deletions, rendering
 from gitcp.cli.context import Context
@@ -233,6 +233,11 @@ def _print_problems(output: Output, current: Status) -> None:
             output.line("  to repair it: ", Styled(fault.hint, BOLD))
     for line in current.damage:
         output.line(Styled("Damaged       ", BOLD), line)
+    last = current.last
+    if last is not None and last.conversation is not None:
+        unknown = adapters.unknown(last.agent, last.conversation.digest.unknown)
+        if unknown:
+            output.line(Styled("Not shown     ", BOLD), unknown)
 
 
 def _unnamed(current: Status) -> str:

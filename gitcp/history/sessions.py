@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from gitcp import wire
+from gitcp import adapters, wire
 from gitcp.errors import GitFailed, StoreDamaged
-from gitcp.model import Checkpoint, Oid
+from gitcp.model import Agent, Checkpoint, Oid
 from gitcp.state import tag
 from gitcp.store import Store
 from gitcp.value import Value
@@ -93,6 +93,19 @@ def all_sessions(store: Store) -> dict[str, Oid]:
     shared_names = {name.partition("/")[2] for name in fetched} & own.keys()
     own_commits = {s.commit for name in shared_names for s in store.readable(own[name])}
     return {**own, **{name: tip for name, tip in fetched.items() if tip not in own_commits}}
+
+
+def unknown(store: Store) -> Iterator[str]:
+    """Yield a sentence about each agent that wrote records which its adapter does not know, in the
+    sessions as they were saved last.
+    """
+    kinds: dict[str, tuple[Agent, dict[str, None]]] = {}
+    for session in listing(store)[0]:
+        agent, conversation = session.last.agent, session.last.conversation
+        if agent is not None and conversation is not None:
+            listed = kinds.setdefault(agent.name, (agent, {}))[1]
+            listed.update(dict.fromkeys(conversation.digest.unknown))
+    yield from filter(None, (adapters.unknown(*each) for each in kinds.values()))
 
 
 def listing(

@@ -169,7 +169,8 @@ class Saved(Value):
     now, "" if there was none. `unread` is what could not be read of the conversation: the files are
     saved, and what the last checkpoint has of the conversation is kept. `faults` is what is broken
     of git's. `uncommitted` are submodules and nested repositories with work that no commit of
-    theirs has, once it was looked for (`described`).
+    theirs has, once it was looked for (`described`). `unknown` are the kinds of records of the
+    agent's that the adapter does not know, and that no earlier checkpoint of the session had.
     """
 
     saved: bool
@@ -182,6 +183,7 @@ class Saved(Value):
     unread: Unread | None = None
     faults: tuple[Fault, ...] = ()
     uncommitted: tuple[Skip, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that `gitcp save --json` prints."""
@@ -193,6 +195,7 @@ class Saved(Value):
             "uncommitted": documents.skipped(self.uncommitted),
             "unread": self.unread and self.unread.what,
             "faults": documents.faults(self.faults),
+            "unknown": list(self.unknown),
             "checkpoint": self.checkpoint.to_json(),
         }
 
@@ -423,9 +426,9 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
         parent = _parent(store, request, tip)
         stored = _stored(store, request, choice, parent)
         draft = _draft(store, request, choice, taken.snapshot, parent, stored)
-        unread = _unread(stored, parent)
+        unread, unknown = _unread(stored, parent), _unknown(stored.conversation, parent)
         why = _why(choice, stored, parent)
-        result = Saved(True, "", why, draft, taken, stored.sources, unread=unread)
+        result = Saved(True, "", why, draft, taken, stored.sources, unread=unread, unknown=unknown)
         if _sets_position(request, draft, parent):
             position.check(store, draft, parent)
         if (
@@ -551,6 +554,13 @@ def _why(choice: Choice, stored: Readable, parent: Checkpoint | None) -> str:
     ):
         return choice.why
     return f"{choice.why}; the one in {parent.id} was kept, since it is longer"
+
+
+def _unknown(conversation: Conversation | None, parent: Checkpoint | None) -> tuple[str, ...]:
+    """Return the kinds of unknown records that the session had not before."""
+    kinds = conversation.digest.unknown if conversation else ()
+    told = parent.conversation.digest.unknown if parent and parent.conversation else ()
+    return tuple(kind for kind in kinds if kind not in told)
 
 
 def _unread(stored: Readable, parent: Checkpoint | None) -> Unread | None:

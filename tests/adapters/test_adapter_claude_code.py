@@ -402,6 +402,7 @@ def test_digest() -> None:
         title=None,
         version="2.1.197",
         model="claude-opus-4-8",
+        unknown=("a-type-of-next-year",),
     )
 
 

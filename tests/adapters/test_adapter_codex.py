@@ -333,6 +333,7 @@ def test_digest() -> None:
         last_prompt="now another",
         version="0.169.0",
         model="gpt-5.5",
+        unknown=("a-type-of-next-year", "an-item-of-next-year"),
     )
 
 

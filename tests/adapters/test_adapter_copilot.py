@@ -294,6 +294,7 @@ def test_digest() -> None:
         last_prompt="now another",
         version="1.0.102",
         model="some-model",
+        unknown=("an.event.of.next.year",),
     )
     assert copilot.digest(Digest(), EVENTS[:-1]).last_prompt == "make a file"
 

@@ -307,6 +307,7 @@ def test_digest() -> None:
         last_prompt="make a file",
         title="a file was made",
         model="gemini-2.5-pro",
+        unknown=("of-next-year",),
     )
     assert gemini.digest(Digest(), CHAT.splitlines()) == expected
     went_on = gemini.digest(expected, RESUMED.splitlines())

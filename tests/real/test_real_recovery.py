@@ -259,6 +259,8 @@ def test_back_to_the_first_turn(real: Real, project: Project, tmp_path: Path) ->
     assert all(checkpoint["trigger"] not in {"manual", "restore"} for checkpoint in made)
     assert len({checkpoint["session"] for checkpoint in made}) == 1
     assert made[-1]["agent"]["session_id"] == session
+    # What a new version writes shows here first, and in docs/agents.md.
+    assert made[-1]["conversation"]["unknown"] == []
     before = [each for each in made if "second: use the shell" not in story.talk(each)]
     assert "by_tool.txt" not in story.names(before[0]), "before the first prompt"
     target = before[-1]

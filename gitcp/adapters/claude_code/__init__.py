@@ -42,6 +42,19 @@ from gitcp.value import replace
 NAME = "claude-code"
 
 TURNS = ("user", "assistant")
+KINDS = frozenset(
+    (
+        *TURNS,
+        *("agent-name", "ai-title", "api-request", "api-request-blob", "api-request-resumed"),
+        *("api-request-shape", "artifact-autoreact-ledger", "atis-latch", "attachment"),
+        *("bridge-session", "content-replacement", "cost-state", "custom-title"),
+        *("file-history-delta", "file-history-snapshot", "frame-link", "history-suppression"),
+        *("host-row", "hybrid-organization", "last-prompt", "mode", "permission-mode", "pr-link"),
+        *("progress", "queue-operation", "relocated", "resume-head-vouch", "summary", "system"),
+        "tools-used",
+    )
+)
+"""The types of lines that Claude Code writes, up to version 2.1.332."""
 SESSION = "{session}"
 """Placeholder for the session id in a stored path."""
 
@@ -385,6 +398,7 @@ def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
 
 def _digest_line(before: Digest, fields: dict[str, Any]) -> Digest:
     kind, version = fields.get("type"), fields.get("version")
+    before = base.with_unknown(before, kind, KINDS)
     if isinstance(version, str) and version != before.version:
         before = replace(before, version=version)
     if kind in TURNS and not fields.get("isMeta") and not fields.get("isSidechain"):

@@ -27,6 +27,15 @@ ITEMS = ("message", "reasoning")
 """Kinds of items in a conversation, besides calls and their outputs."""
 
 
+KINDS = frozenset(
+    (
+        *("compacted", "event_msg", "response_item", "session_meta", "token_usage_record"),
+        *("turn_context", "world_state"),
+    )
+)
+"""The types of records that were seen, up to version 0.171."""
+
+
 def payload_of(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the object in a line's field `payload`, empty if there is none."""
     payload = fields.get("payload")
@@ -57,6 +66,8 @@ def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
     for line in lines:
         fields = record_of(line)
         payload = payload_of(fields)
+        if fields:
+            before = base.with_unknown(before, fields.get("type"), KINDS)
         match fields.get("type"):
             case "session_meta":
                 before = replace(
@@ -71,6 +82,8 @@ def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
 
 def _digest_item(before: Digest, payload: dict[str, Any]) -> Digest:
     message = _message(payload, {})
+    if message is None:
+        before = base.with_unknown(before, payload.get("type"), ITEMS)
     if message is None or message.role == "thinking":
         return before
     before = replace(before, messages=before.messages + 1)

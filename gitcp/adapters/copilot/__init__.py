@@ -45,6 +45,16 @@ SESSION = "{session}"
 """Placeholder for the session id in a stored path."""
 
 COUNTED = ("user.message", "assistant.message", "tool.execution_complete")
+KINDS = frozenset(
+    (
+        *("abort", "agent", "assistant", "auto_mode_switch", "capabilities", "command", "commands"),
+        *("elicitation", "exit_plan_mode", "external_tool", "hook", "human_response", "mcp"),
+        *("mcp_app", "model", "pending_messages", "permission", "sampling", "sandbox", "session"),
+        *("session_limits_exhausted", "skill", "subagent", "system", "tool", "tool_search", "ui"),
+        *("user", "user_input", "workflow"),
+    )
+)
+"""What the names of events begin with, by the schema of version 1.0.102."""
 HEAD = 64 << 10
 TOLERANCE = 2
 """Milliseconds by which Copilot's timestamps of one call may differ."""
@@ -266,6 +276,9 @@ def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
     for line in lines:
         fields = wire.parse_line(line) or {}
         data, kind = _data(fields), fields.get("type")
+        if fields:
+            group = str(kind).partition(".")[0]
+            before = before if group in KINDS else base.with_unknown(before, kind, ())
         if fields.get("agentId"):
             continue
         if kind == "session.start":

@@ -19,6 +19,9 @@ NO_CONTENT = (*NOT_TYPED, "/", "?")
 """Prefixes of texts that do not make a chat resumable by themselves."""
 
 
+KINDS = frozenset(("user", "gemini", "info", "error", "warning"))
+"""The types of messages that were seen, up to version 0.61."""
+
 IN_CHANGES = ("messages", "summary")
 """Fields of a document that are changes in a chat of lines."""
 
@@ -111,6 +114,8 @@ def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
 
 def _digest_message(before: Digest, message: dict[str, Any]) -> Digest:
     text, id = _text(message.get("content")), base.string(message, "id")
+    if "id" in message:
+        before = base.with_unknown(before, message.get("type"), KINDS)
     if message.get("type") == "gemini":
         before = replace(before, model=base.string(message, "model") or before.model)
         text = text.strip() or "".join(

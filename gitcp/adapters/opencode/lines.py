@@ -14,6 +14,13 @@ from gitcp.model import Digest, LastMessage
 from gitcp.value import replace
 
 ROLES = ("user", "assistant")
+PARTS = frozenset(
+    (
+        *("agent", "compaction", "file", "patch", "reasoning", "retry", "snapshot"),
+        *("step-finish", "step-start", "subtask", "text", "tool"),
+    )
+)
+"""The types of parts that were seen, up to version 1.18.33."""
 ENDED = ("completed", "error")
 """States of a tool call that has a result."""
 
@@ -41,6 +48,8 @@ def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
         info, parts = parse(fields)
         if info.get("role") in ROLES:
             before = _digest_message(replace(before, messages=before.messages + 1), info, parts)
+        for part in parts:
+            before = base.with_unknown(before, part.get("type"), PARTS)
     return before
 
 

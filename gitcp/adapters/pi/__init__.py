@@ -33,6 +33,12 @@ class Pi(SessionFiles):
     in_each_line = False
     latest = ("pi", "--continue")
     pattern = "*_*.jsonl"
+    kinds = frozenset(
+        (
+            *(*SUMMARIES, "custom", "custom_message", "label", "message", "model_change"),
+            *("session", "session_info", "thinking_level_change"),
+        )
+    )
 
     def directory(self, cwd: str, host: Host) -> Path:
         """Return the directory of a working directory."""

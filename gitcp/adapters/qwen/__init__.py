@@ -35,6 +35,7 @@ class QwenCode(SessionFiles):
     in_each_line = True
     latest = ("qwen", "--continue")
     below = "chats"
+    kinds = frozenset((*ROLES, "system"))
 
     def directory(self, cwd: str, host: Host) -> Path:
         """Return the directory of a working directory."""

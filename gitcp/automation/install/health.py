@@ -57,6 +57,8 @@ LEAST_FREE = 64 << 20
 LARGE = 64 << 10
 """Minimum size in bytes of a transcript that must have a message."""
 
+NEWER = "a newer gitcp may know them: "
+
 LEAST_GIT = (2, 31)
 """The oldest git with all options that gitcp uses; the newest option is `rev-list --disk-usage`."""
 
@@ -176,6 +178,8 @@ def _in_store(
         notes += _uncovered(agents, store, store.repo.host)
     with _listing(problems):
         notes += _watched(store)
+    with _listing(problems):
+        notes += (f"{each}; {NEWER}{installed.upgrade()}" for each in sessions.unknown(store))
     with _listing(problems):
         notes += _only_here(store)
     with _listing(problems):
