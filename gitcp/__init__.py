@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gitcp.history.matching import Hit
     from gitcp.history.sessions import Session as SessionSummary
     from gitcp.history.show import Listing
+    from gitcp.history.states import StateStatus
     from gitcp.history.why import LineOrigin, PathHistory
     from gitcp.lifecycle.check import CheckReport
     from gitcp.lifecycle.fork import Forked
@@ -123,6 +124,7 @@ __all__ = [
     "SecretsFound",
     "Session",
     "SessionSummary",
+    "StateStatus",
     "StepPlan",
     "Store",
     "StoreBusy",
@@ -189,6 +191,7 @@ _PUBLIC = {
     "SecretsFound": "gitcp.errors",
     "Session": "gitcp.api.session",
     "SessionSummary": "gitcp.history.sessions:Session",
+    "StateStatus": "gitcp.history.states",
     "StepPlan": "gitcp.running.steps",
     "Store": "gitcp.store",
     "StoreBusy": "gitcp.errors",

@@ -115,6 +115,7 @@ class Checkpoint(Value):
     compensations: tuple[str, ...]
     run: model.Run | None
     step: StepName | None
+    states: tuple[model.CommandState, ...]
 
 
 class Row(Value):
@@ -298,6 +299,18 @@ class Memory(Value):
     kept: tuple[KeptLine, ...]
 
 
+class RestoredState(Value):
+    """A state outside the files that the user's command restores: the command, its input's size and
+    checksum, and why it was not run or failed, "" if neither.
+    """
+
+    name: str
+    command: str
+    bytes: int
+    sha256: str
+    failure: str
+
+
 class Restored(Value):
     """What a restore did, or would do. `safety` is the checkpoint of the state before it. `reason`
     and `candidates` are a rollback's.
@@ -315,6 +328,7 @@ class Restored(Value):
     conversation: Conversation | None
     resume: Resume | None
     memory: Memory | None
+    states: tuple[RestoredState, ...]
     databases: tuple[InUse, ...]
     open_files: tuple[InUse, ...]
     facts: Mapping[str, str]
@@ -380,6 +394,7 @@ PRINTED = Codec(
     },
     {
         model.Run: {"code": FieldRule("exit_code", number(range(-1 << 63, 1 << 63)))},
+        model.CommandState: {"code": FieldRule("exit_code", number(range(-1 << 63, 1 << 63)))},
         Entry: {"mode": FieldRule(form=_printed("{:06o}".format, STRING))},
     },
     in_full=True,
@@ -437,6 +452,7 @@ def checkpoint(checkpoint: model.Checkpoint, tags: Sequence[str]) -> Json:
             compensations=note.compensations,
             run=checkpoint.run,
             step=checkpoint.step,
+            states=checkpoint.states.each if checkpoint.states else (),
         )
     )
 

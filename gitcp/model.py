@@ -396,6 +396,40 @@ class Memory(Value):
     tree: Oid | None = None
 
 
+class CommandState(Value):
+    """What the user's command wrote of a state outside the files, a database for example: its size
+    in bytes and its checksum.
+
+    `code` is the command's exit code, None if it did not end by itself, or was not run. `missing`
+    is why the content is not stored, "" if it is.
+    """
+
+    name: str
+    bytes: int = 0
+    sha256: str = ""
+    milliseconds: int = 0
+    code: int | None = None
+    missing: str = ""
+
+
+class States(Value):
+    """The states outside the files, by name. `tree` has a directory with the segments of each one
+    that is stored; None if none is.
+    """
+
+    each: tuple[CommandState, ...]
+    tree: Oid | None = None
+
+    @property
+    def stored(self) -> tuple[CommandState, ...]:
+        """Those with their content."""
+        return tuple(state for state in self.each if not state.missing)
+
+    def of(self, name: str) -> CommandState | None:
+        """Return the one of this name if it is stored."""
+        return next((state for state in self.stored if state.name == name), None)
+
+
 class Run(Value):
     """What ran between a checkpoint and the previous one. The exit code is None if the exit was not
     observed.
@@ -460,10 +494,11 @@ class Checkpoint(Value):
 
     `root` is the commit's tree: the files plus `.gitcp`. `step` is the step that this checkpoint
     records, `steps` the tree of all recorded step results, `state` a framework's data.
-    `memory` is None if no agent's was captured. `compensated` has the outcomes of this session's
-    compensations, by key (gitcp.running.compensate). `authors` is None if it is not recorded who
-    changed the files. `extra` are metadata fields that this version does not know. `tags` are those
-    that it had when a program asked for it.
+    `memory` is None if no agent's was captured, `states` if no command saved one.
+    `compensated` has the outcomes of this session's compensations, by key
+    (gitcp.running.compensate). `authors` is None if it is not recorded who changed the files.
+    `extra` are metadata fields that this version does not know. `tags` are those that it had when
+    a program asked for it.
     """
 
     id: CheckpointId
@@ -484,6 +519,7 @@ class Checkpoint(Value):
     steps: Oid | None = None
     state: State | None = None
     memory: Memory | None = None
+    states: States | None = None
     compensated: Mapping[str, str] = EMPTY
     reverted: Span | None = None
     authors: Authors | None = None

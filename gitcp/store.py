@@ -7,6 +7,7 @@
     .gitcp/steps/…                    results of steps (gitcp.state.steps)
     .gitcp/state/…                    a framework's data (gitcp.langgraph)
     .gitcp/memory/<agent>/<path>      the memory that an agent keeps of the project
+    .gitcp/states/<name>/…            what the user's command wrote of a state outside the files
     .gitcp/staged/<path>              index entries that differ from the files
     .gitcp/conflicts/<stage>/<path>   unmerged index entries
     .gitcp/outputs/<path>/…           segments of a file that only grows (gitcp.git.segmented)
@@ -64,10 +65,11 @@ CONVERSATION = b"conversation"
 STEPS = b"steps"
 STATE = b"state"
 MEMORY = b"memory"
+STATES = b"states"
 STAGED = b"staged"
 CONFLICTS = b"conflicts"
 OUTPUTS = b"outputs"
-PARTS = (CONVERSATION, STEPS, STATE, MEMORY)
+PARTS = (CONVERSATION, STEPS, STATE, MEMORY, STATES)
 """The directories that a checkpoint's values name by their trees."""
 
 _OID = FULL_NAME.encode("ascii")
@@ -386,6 +388,8 @@ class Store:
             reserved[STATE] = Entry(TREE, checkpoint.state.tree)
         if checkpoint.memory is not None and checkpoint.memory.tree is not None:
             reserved[MEMORY] = Entry(TREE, checkpoint.memory.tree)
+        if checkpoint.states is not None and checkpoint.states.tree is not None:
+            reserved[STATES] = Entry(TREE, checkpoint.states.tree)
         if segments := self.segments(checkpoint.snapshot):
             reserved[OUTPUTS] = Entry(TREE, trees.build(self.writer, trees.nest(segments)))
         holder = self.writer.write_tree(
@@ -722,6 +726,9 @@ def message(checkpoint: Checkpoint) -> str:
         "Gitcp-Reverted": str(checkpoint.reverted or ""),
         "Gitcp-Step": str(checkpoint.step or ""),
         "Gitcp-Position": _position(checkpoint.note),
+        "Gitcp-States": " ".join(
+            state.name for state in (checkpoint.states.stored if checkpoint.states else ())
+        ),
     }
     # One line each: a line feed in a value would add a trailer.
     lines = [f"{name}: {one_line(value, 200)}" for name, value in trailers.items() if value]

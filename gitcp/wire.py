@@ -38,6 +38,7 @@ from gitcp.model import (
     Checkpoint,
     CheckpointId,
     Claim,
+    CommandState,
     Conversation,
     Digest,
     Handoff,
@@ -49,6 +50,7 @@ from gitcp.model import (
     Snapshot,
     Span,
     State,
+    States,
 )
 from gitcp.value import EMPTY, Value, replace
 
@@ -62,6 +64,8 @@ ID = re.compile(rf"{SESSION.pattern}@[1-9][0-9]{{0,17}}")
 SPAN = re.compile(rf"{ID.pattern}\.\.{ID.pattern}")
 OID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 MODE = re.compile(r"[0-7]{1,6}")
+STATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+"""The name of a state that a command saves: also one of a directory, and of a trailer's words."""
 
 # A deeper position or step result ended in RecursionError.
 NESTED, DEEPEST = 200, 250
@@ -345,6 +349,11 @@ STORED = Codec(
         Run: {"code": FieldRule("exit_code", number(range(-1 << 31, 1 << 32)))},
         State: {"tree": NOT_WRITTEN},
         Memory: {"tree": NOT_WRITTEN},
+        States: {"tree": NOT_WRITTEN},
+        CommandState: {
+            "name": FieldRule(form=text(STATE.fullmatch)),
+            "code": FieldRule("exit_code", number(range(-1 << 31, 1 << 32))),
+        },
         Authors: {
             "own": ALWAYS,
             "claims": FieldRule("others", Form(_encode_claims, _decode_claims)),
@@ -423,7 +432,8 @@ def decode_checkpoint(
         _check_format(document, commit)
         fields = STORED.decode_fields(Checkpoint, document)
         snapshot = Snapshot(tree=tree, base=decode(_Head, document).base, **fields.pop("snapshot"))
-        conversation, state, memory = map(fields.pop, ("conversation", "state", "memory"))
+        parts = ("conversation", "state", "memory", "states")
+        conversation, state, memory, states = map(fields.pop, parts)
         return Checkpoint(
             commit=commit,
             root=root,
@@ -433,6 +443,7 @@ def decode_checkpoint(
             and _conversation(conversation, reserved[b"conversation"], fields["agent"]),
             state=state and State(tree=reserved[b"state"], **state),
             memory=memory and replace(memory, tree=reserved.get(b"memory")),
+            states=states and replace(states, tree=reserved.get(b"states")),
             steps=reserved.get(b"steps"),
             extra={key: value for key, value in document.items() if key not in KNOWN},
             **fields,

@@ -44,6 +44,7 @@ from gitcp.model import (
     Base,
     CheckpointId,
     Claim,
+    CommandState,
     Conversation,
     Conversion,
     Digest,
@@ -60,6 +61,7 @@ from gitcp.model import (
     Snapshot,
     Span,
     State,
+    States,
     StepName,
     Stream,
     Submodule,
@@ -768,7 +770,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         "--tag",
         "x",
     )
-    project.write(".claude/settings.json", "no JSON")
+    _write_wrong_settings(project)
     inner = Project(project.root / "inner")
     inner.write("new.txt", "in no commit\n")
     with _locked_database(project.root / "app.db"):
@@ -790,8 +792,8 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("diff",),
         ("diff", "--conversation"),
         ("status",),
-        ("restore", "1", "--dry-run"),
-        ("restore", "1", "--yes"),
+        ("restore", "1", "--dry-run", "--state"),
+        ("restore", "1", "--yes", "--state"),
         ("revert", "3", "--dry-run"),
         ("revert", "3", "--yes"),
         ("log",),
@@ -850,6 +852,13 @@ def _printed(project: Project) -> dict[str, set[str]]:
         document = json.loads(line)
         found.setdefault(document["schema"], set()).update(_keys(document))
     return found
+
+
+def _write_wrong_settings(project: Project) -> None:
+    """An agent's settings that cannot be read, and commands for a state."""
+    project.write(".claude/settings.json", "no JSON")
+    for key in ("save", "restore"):
+        project.git("config", "--global", f"gitcp.state.db.{key}", "cat /dev/null")
 
 
 def _damage(project: Project, name: str) -> None:
@@ -983,6 +992,7 @@ def everything() -> Any:
         step=StepName("load", "ada"),
         state=State(Oid("f" * 40), "put/t//1//"),
         memory=Memory(("claude-code",), oid),
+        states=States((CommandState("db", 1, "3" * 64, 4, 0), CommandState("q", missing="m")), oid),
         compensated={"alpha@1:0": "done"},
         reverted=Span(CheckpointId("alpha", 1), CheckpointId("alpha", 2)),
         authors=Authors(

@@ -102,6 +102,7 @@ class AsyncCheckpoints:
 
     sessions = _in_thread(Checkpoints.sessions)
     check = _in_thread(Checkpoints.check)
+    states = _in_thread(Checkpoints.states)
     effects = _in_thread(Checkpoints.effects)
     compensate = _in_thread(Checkpoints.compensate)
     push = _in_thread(Checkpoints.push)

@@ -16,7 +16,8 @@ from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
 from gitcp.errors import BadValue, Refused, RevisionNotFound
 from gitcp.git import refs
-from gitcp.history import dates, revisions
+from gitcp.history import dates, revisions, states
+from gitcp.history.states import StateStatus
 from gitcp.lifecycle import pushing
 from gitcp.model import Checkpoint, CheckpointId, Handoff, Note
 from gitcp.restoring import restore
@@ -31,6 +32,8 @@ from gitcp.state import tag
 from gitcp.state.note import PendingNote
 from gitcp.store import Store
 from gitcp.value import EMPTY
+
+ELSEWHERE = "to= is a new directory, and excludes mine=, whole_tree=, state= and a plan"
 
 
 class Checkpoints(Reading, Moves, Exchange):
@@ -114,6 +117,15 @@ class Checkpoints(Reading, Moves, Exchange):
         waiting = (each for each in note_op.pending(store.repo) if each.session == name)
         return next(waiting, PendingNote(name, Note()))
 
+    @checked("nothing was changed")
+    def states(self) -> tuple[StateStatus, ...]:
+        """The states outside the files that the user's commands save (git config `gitcp.state`),
+        each with its last checkpoint of the current session. Runs no command.
+        """
+        store = self.store()
+        current = session_op.current(store, None)
+        return states.listed(store, store.tip(current) if current else None)
+
     # ------------------------------------------------------------ restore
 
     @checked("nothing was changed")
@@ -128,6 +140,7 @@ class Checkpoints(Reading, Moves, Exchange):
         files: bool = True,
         conversation: bool = True,
         memory: bool = True,
+        state: bool = False,
         paths: Paths = (),
         mine: bool = False,
     ) -> RestorePlan:
@@ -143,6 +156,7 @@ class Checkpoints(Reading, Moves, Exchange):
             files=files,
             conversation=conversation,
             memory=memory,
+            state=state,
             paths=paths,
             mine=mine,
         )
@@ -160,6 +174,7 @@ class Checkpoints(Reading, Moves, Exchange):
         files: bool = True,
         conversation: bool = True,
         memory: bool = True,
+        state: bool = False,
         paths: Paths = (),
         mine: bool = False,
         whole_tree: bool = False,
@@ -168,7 +183,9 @@ class Checkpoints(Reading, Moves, Exchange):
         plan_digest: str | None = None,
     ) -> Report:
         """Restore a checkpoint, after saving the current state. With the conversation, the memory
-        that its agent keeps of the project is restored, unless `memory` is false.
+        that its agent keeps of the project is restored, unless `memory` is false. With `state`, the
+        user's commands restore the states outside the files that it has (`states`); their current
+        content is saved first, and Refused is raised, with nothing restored, if it cannot be.
 
         Instead of `revision`: the session's newest checkpoint of a time (`at`, as "yesterday
         17:00"), of a `phase`, or of both; or the state before a `message`, by its id, with the
@@ -190,14 +207,14 @@ class Checkpoints(Reading, Moves, Exchange):
             files=files,
             conversation=conversation,
             memory=memory,
+            state=state,
             paths=paths,
             mine=mine,
             whole_tree=whole_tree,
         )
         if to is not None:
-            if mine or whole_tree or agreed is not None or plan_digest is not None:
-                what = "to= is a new directory, and excludes mine=, whole_tree= and a plan"
-                raise BadValue(f"{what}; nothing was written")
+            if mine or whole_tree or state or agreed is not None or plan_digest is not None:
+                raise BadValue(f"{ELSEWHERE}; nothing was written")
             return materialise(store, request, Path(os.path.join(self.path, to)))
         if plan_digest is not None:
             agreed = _agreed(restore.plan(store, request), plan_digest)
@@ -231,25 +248,28 @@ class Checkpoints(Reading, Moves, Exchange):
         return store.read(revisions.newest(store, current, until=until, phase=phase)), None
 
     @checked("nothing was changed")
-    def undo(self, *, mine: bool = False, whole_tree: bool = False) -> Report:
-        """Undo the last restore, and keep what changed since, merged line by line.
+    def undo(self, *, mine: bool = False, whole_tree: bool = False, state: bool = False) -> Report:
+        """Undo the last restore, and keep what changed since, merged line by line; with `state`,
+        also what it did to states outside the files.
 
         Raises Refused if there is none, and for changes since that cannot be merged, with their
         paths as candidates; `whole_tree` undoes these as well. `mine` makes no difference.
         """
         store = self.store()
-        return restore.undo(store, self._walking(store, mine=mine, whole_tree=whole_tree))
+        return restore.undo(store, self._walking(store, mine, whole_tree, state))
 
     @checked("nothing was changed")
-    def redo(self, *, mine: bool = False, whole_tree: bool = False) -> Report:
+    def redo(self, *, mine: bool = False, whole_tree: bool = False, state: bool = False) -> Report:
         """Redo the last undo, and keep what changed since. Raises as `undo`."""
         store = self.store()
-        return restore.redo(store, self._walking(store, mine=mine, whole_tree=whole_tree))
+        return restore.redo(store, self._walking(store, mine, whole_tree, state))
 
     def _walking(
-        self, store: Store, *, mine: bool, whole_tree: bool
+        self, store: Store, mine: bool, whole_tree: bool, state: bool
     ) -> Callable[[CheckpointId], RestoreRequest]:
-        return lambda id: self.request(store, numbered(store, id), mine=mine, whole_tree=whole_tree)
+        return lambda id: self.request(
+            store, numbered(store, id), mine=mine, whole_tree=whole_tree, state=state
+        )
 
     @checked("nothing was changed")
     def finish(self, *, forward: bool) -> Report:

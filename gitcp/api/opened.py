@@ -175,7 +175,7 @@ class Opened:
 
     def _saved(self, store: Store, request: SaveRequest) -> Saved:
         """Save; from then on, this object's saves rely on what it promised to append to."""
-        saved = save.save(store, replace(request, watched=True))
+        saved = save.save(store, replace(request, watched=True, due_states=True))
         self.promised.update(request.appends)
         return save.described(store, with_housekeeping(store, saved))
 
@@ -187,6 +187,7 @@ class Opened:
         files: bool = True,
         conversation: bool = True,
         memory: bool = True,
+        state: bool = False,
         paths: Paths = (),
         mine: bool = False,
         whole_tree: bool = False,
@@ -194,19 +195,25 @@ class Opened:
         rewound: Rewound | None = None,
     ) -> restore.RestoreRequest:
         """Return the request for a restore. `paths` restores only these files, without the
-        conversation; without `memory`, the agent's memory of the project is left. `mine` and
+        conversation; without `memory`, the agent's memory of the project is left; with
+        `state`, the user's commands restore the states outside the files. `mine` and
         `whole_tree` are as for Checkpoints.restore. `program` is the session of a program that goes
         back by itself: only what it changed is undone. `rewound` is an earlier part of the
         conversation, to restore instead.
         """
         if mine and (whole_tree or not files):
             raise BadValue("mine= is about files, and excludes whole_tree=; nothing was changed")
+        if state and (mine or paths):
+            raise BadValue(
+                "state= restores all of it, and excludes mine= and paths=; nothing was changed"
+            )
         return restore.RestoreRequest(
             target,
             self.path,
             files=files,
             conversation=conversation and not paths,
             memory=None if memory else "",
+            state=state,
             paths=stored_paths(self.root, paths),
             limits=settings.limits(store.repo),
             mine=mine,

@@ -79,6 +79,7 @@ def record(store: Store, event: HookEvent) -> Saved | None:
         choice=choice,
         change_scope=ChangeScope.UNSAVED if event.before_edit else scope,
         watched=True,
+        due_states=True,
     )
     return save(store, request)
 

@@ -523,6 +523,7 @@ def _details(counted: Counted, now: datetime, tokens: str) -> Iterator[Part]:
         *_origins(summary),
         f"{tokens} tokens" if tokens else "",
         f"{trailer('Gitcp-Skipped')} not captured" if trailer("Gitcp-Skipped") else "",
+        f"state {trailer('Gitcp-States')}" if trailer("Gitcp-States") else "",
     ]
     yield Styled("".join(f", {fact}" for fact in facts if fact), DIM)
     if counted.row.folded:

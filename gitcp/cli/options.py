@@ -485,6 +485,11 @@ whole_tree_option = click.option(
 )
 """For commands that restore files."""
 
+state_option = click.option(
+    "--state", is_flag=True, help="also databases, by your gitcp.state commands"
+)
+"""For commands that restore: nothing else implies it, --yes included."""
+
 keep_later_option = click.option("--mine", is_flag=True, help="keep later changes (the default)")
 undo_later_option = click.option("--whole-tree", is_flag=True, help="also undo later changes")
 """For undo and redo, which keep later changes by default, whoever made them."""

@@ -12,6 +12,7 @@ from gitcp.cli.options import (
     json_option,
     keep_later_option,
     session_option,
+    state_option,
     undo_later_option,
     yes_option,
 )
@@ -24,6 +25,7 @@ from gitcp.restoring.undo import to_redo
 @dry_run_option
 @keep_later_option
 @undo_later_option
+@state_option
 @yes_option
 @session_option
 @json_option
@@ -35,6 +37,7 @@ def command(
     dry_run: bool,
     mine: bool,
     whole_tree: bool,
+    state: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -54,6 +57,7 @@ def command(
             lambda known: known.redo,
             mine=mine,
             whole_tree=whole_tree,
+            state=state,
             dry_run=dry_run,
             yes=yes,
             as_json=as_json,

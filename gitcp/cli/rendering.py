@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gitcp import humanize, wire
 from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Color, Output, Styled
-from gitcp.model import Claim, FileChange, Handoff, Kind, Note, Run, Unlocked
+from gitcp.model import Claim, FileChange, Handoff, Kind, Note, Run, States, Unlocked
 from gitcp.value import EMPTY
 from gitcp.worktree.paths import display
 
@@ -143,6 +143,16 @@ def unlocked(database: Unlocked) -> str:
     """Return a database that was captured without its locks, on one line."""
     why = f"{database.holder} held its locks: it may be captured in mid-transaction"
     return f"{display(database.path)}  ({why})"
+
+
+def states(states: States | None) -> list[str]:
+    """Return the states outside the files in a checkpoint, a line each."""
+    return [
+        f"{each.name}  not saved: {each.missing}"
+        if each.missing
+        else f"{each.name}  {humanize.size(each.bytes)}, saved in {each.milliseconds / 1000:.1f} s"
+        for each in (states.each if states else ())
+    ]
 
 
 def patch(output: Output, text: bytes) -> None:

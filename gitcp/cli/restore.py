@@ -24,6 +24,7 @@ from gitcp.cli.options import (
     mine_option,
     rare,
     session_option,
+    state_option,
     trust_option,
     whole_tree_option,
     yes_option,
@@ -65,6 +66,7 @@ class Options(Value):
     conversation: bool
     index: bool
     no_memory: bool
+    state: bool
     to: str | None
     mine: bool
     whole_tree: bool
@@ -89,6 +91,7 @@ class Options(Value):
 @rare(click.option("--conversation", is_flag=True, help="only the conversation"))
 @rare(click.option("--index", is_flag=True, help="also git's index (what was staged)"))
 @rare(click.option("--no-memory", is_flag=True, help="leave the agent's memory as it is"))
+@state_option
 @click.option("--to", metavar="DIR", help="write to DIR instead (empty or new)")
 @mine_option
 @whole_tree_option
@@ -181,6 +184,7 @@ def _request(context: Context, given: Options) -> RestoreRequest:
     if scope and given.conversation:
         raise BadValue("PATH and --conversation cannot be used together", hint=HELP)
     _check_mine(given)
+    _check_state(given)
     both = given.files == given.conversation and not scope
     target, rewound = _target(context, given)
     paths = context.inside(scope, target)
@@ -192,6 +196,7 @@ def _request(context: Context, given: Options) -> RestoreRequest:
         paths=paths,
         index=given.index,
         memory="" if given.no_memory else None,
+        state=given.state,
         force=given.force,
         limits=context.limits(),
         rewound=rewound,
@@ -211,6 +216,15 @@ def _check_mine(given: Options) -> None:
     if given.mine and other is not None:
         name = other.replace("_", "-")
         raise BadValue(f"--mine and --{name} cannot be used together", hint=HELP)
+
+
+def _check_state(given: Options) -> None:
+    """Raise BadValue for --state with what restores only a part, or elsewhere."""
+    excluded = ("paths", "to", "worktree", "mine")
+    other = next((name for name in excluded if getattr(given, name)), None)
+    if given.state and other is not None:
+        name = "PATH" if other == "paths" else f"--{other}"
+        raise BadValue(f"--state and {name} cannot be used together", hint=HELP)
 
 
 def _target(context: Context, given: Options) -> tuple[Checkpoint, Any]:

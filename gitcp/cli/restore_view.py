@@ -17,12 +17,14 @@ from gitcp.cli.output import BOLD, GREEN, PLAIN, RED, YELLOW, Styled
 from gitcp.errors import OthersAffected
 from gitcp.history.live import OpenTurn
 from gitcp.model import Agent, Checkpoint, CheckpointId, Conversation
-from gitcp.restoring import others, placing, restore
+from gitcp.restoring import others, placing, restore, states
 from gitcp.restoring.memory import MemoryPlan
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.plan import FilePlan, Kept
+from gitcp.restoring.planned import state_lines
 from gitcp.restoring.restore import Report, RestorePlan, RestoreRequest
+from gitcp.restoring.states import StateStep
 from gitcp.state import undo_stack
 from gitcp.state.extent import Restores
 from gitcp.store import one_line
@@ -62,6 +64,8 @@ def carry_out(
     """
     agreed = None
     request = replace(request, name_others=as_json)
+    if not yes and not as_json and context.output.can_ask:
+        request = _with_state(context, request)
     if request.mine or not yes:
         agreed = plan(request)
     if agreed is not None and not yes:
@@ -78,10 +82,23 @@ def carry_out(
         _print_file(context, report, back)
     else:
         print_report(context, report, report.effects, back=back)
+        if yes:
+            _print_left_states(context, request, context.output.line)
         print_conflicts(context.output.line, conflicts)
         if choice is not None:
             explain(context, choice, context.output.line)
     end(IN_PART if report.failed or conflicts else 0)
+
+
+def _with_state(context: Context, request: RestoreRequest) -> RestoreRequest:
+    """Ask whether the states outside the files are restored as well."""
+    steps = states.offered(context.store, request)
+    if not steps:
+        return request
+    for line in state_lines(steps):
+        context.output.say(line)
+    is_wanted = context.output.ask("Restore this state as well?")
+    return replace(request, state=True) if is_wanted else request
 
 
 @contextmanager
@@ -130,6 +147,7 @@ def walk(
     *,
     mine: bool,
     whole_tree: bool,
+    state: bool,
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -147,10 +165,11 @@ def walk(
             limits=context.limits(),
             mine=mine,
             whole_tree=whole_tree,
+            state=state,
         )
 
     def apply(decided: RestoreRequest, _: RestorePlan | None) -> Report:
-        names = ("mine", "whole_tree", "name_others")
+        names = ("mine", "whole_tree", "name_others", "state")
         flags = {name: getattr(decided, name) for name in names}
         return step(store, lambda id: replace(request_for(id), **flags))
 
@@ -217,6 +236,10 @@ def print_plan(
         _print_conversation_plan(plan, plan.placed, request.stored, line)
         _print_context(context, plan.placed, request.stored[0], line)
     print_memory(plan.memory, line)
+    for text in state_lines(plan.states):
+        line(f"  {text}")
+    if not context.output.can_ask:
+        _print_left_states(context, request, line)
     for command in plan.effects:
         line(Styled("  not undone: ", BOLD), command)
     operation = context.store.repo.head().operation
@@ -225,6 +248,25 @@ def print_plan(
     if not (plan or plan.instead_of or plan.conflicts or request.index):
         nothing = "this session changed nothing since" if request.mine else ""
         line(f"  nothing to restore: {nothing or _why_nothing(plan.files.kept) + ' it'}")
+
+
+def _print_left_states(
+    context: Context, request: RestoreRequest, line: Callable[..., None]
+) -> None:
+    """Print that states outside the files are in the checkpoint, and stay as they are."""
+    names = ", ".join(step.name for step in states.offered(context.store, request))
+    if names:
+        again = f"gitcp restore {request.target.id} --state"
+        line(f"  state {names} stays as it is; it is restored by: {again}")
+
+
+def print_states(steps: Iterable[StateStep], line: Callable[..., None]) -> None:
+    """Print which states outside the files were restored."""
+    for step in steps:
+        if step.is_current:
+            line(f"  state {step.name} was as in the checkpoint already")
+        elif not step.failure:
+            line(f"  state {step.name} restored by your command: {one_line(step.command, 70)}")
 
 
 def print_memory(plan: MemoryPlan | None, line: Callable[..., None], *, done: bool = False) -> None:
@@ -405,6 +447,7 @@ def print_report(
     if report.index:
         output.line("  index restored")
     print_memory(report.memory, output.line, done=True)
+    print_states(report.states, output.line)
     kept(output.line, "kept", report.kept)
     for command in undone:
         output.line(Styled("  not undone: ", BOLD), command)
@@ -413,7 +456,7 @@ def print_report(
     rendering.pairs(output, "Facts", target.note.facts.items())
     rendering.handoff(output, target.note.handoff)
     if report.checkpoint is not None:
-        output.line(f"{back} with: gitcp {back}")
+        output.line(f"{back} with: gitcp {back}{' --state' if report.states else ''}")
     if report.placed is not None:
         print_resume(context, report.placed, directory)
 

@@ -36,6 +36,7 @@ from gitcp.lifecycle import housekeeping
 from gitcp.model import Checkpoint, CheckpointId, Note, Trigger
 from gitcp.saving import unchanged
 from gitcp.saving.save import Saved, SaveRequest, described, save
+from gitcp.state.state_commands import ALLOW
 from gitcp.value import replace
 from gitcp.worktree.paths import skip_line
 
@@ -61,6 +62,7 @@ class Options(NoteOptions):
     include: tuple[str, ...]
     produces: tuple[bytes, ...]
     appends: tuple[bytes, ...]
+    state: bool
     amend: bool
     dry_run: bool
     force: bool
@@ -122,6 +124,13 @@ class Options(NoteOptions):
 )
 @rare(produces_option)
 @rare(appends_option)
+@rare(
+    click.option(
+        "--state",
+        is_flag=True,
+        help="run every gitcp.state command, and allow it in this repository",
+    )
+)
 @rare(click.option("--amend", is_flag=True, help="change the label of the last checkpoint"))
 @dry_run_option
 @rare(click.option("--force", is_flag=True, help="save even if nothing changed"))
@@ -148,7 +157,7 @@ def command(context: Context, /, **values: Any) -> None:
 
 
 def _save(context: Context, given: Options) -> None:
-    request = _request(context, given)
+    request = _with_states(context, given, _request(context, given))
     label = request.note.label
     if label and os.path.lexists(context.cwd / label):
         context.output.say(
@@ -174,6 +183,29 @@ def _save(context: Context, given: Options) -> None:
         options = context.arguments[1:]
         text = _json_text(described(context.store, saved)) if given.as_json else _text(saved)
         unchanged.remember_answer(context.store, saved, options, text, context.look.started)
+
+
+def _with_states(context: Context, given: Options, request: SaveRequest) -> SaveRequest:
+    """Return the request, with --state with every state that a command saves. Who asks for it by
+    name allows the commands, which are shown once. Raises BadValue if there are none.
+    """
+    if not given.state:
+        return request
+    from gitcp.state import state_commands  # rarely
+
+    commands = [each for each in state_commands.listing(context.store.repo) if each.save]
+    if not commands:
+        raise BadValue(
+            "no command saves a state: nothing was saved",
+            hint="git config gitcp.state.NAME.save COMMAND",
+        )
+    new = [each for each in commands if each.allowable]
+    for each in new:
+        context.output.say(f"allowed in this repository, state {each.name}: {each.save}")
+        if each.restore:
+            context.output.say(f"  restored by: {each.restore}")
+    state_commands.allow(context.store.repo, new)
+    return replace(request, states=tuple(each.name for each in commands))
 
 
 def _amend(context: Context, given: Options) -> None:
@@ -244,12 +276,17 @@ def _is_repeatable(context: Context, given: Options, saved: Saved) -> bool:
     snapshot = saved.taken.snapshot
     if context.arguments[:1] != ("save",) or context.warned:
         return False
-    if snapshot.submodules or snapshot.nested:
+    if snapshot.submodules or snapshot.nested or _has_states(context):
         return False
     if given.conversation is not None:
         return all(source.path is not None for source in saved.sources)
     agent = saved.checkpoint.agent
     return bool(saved.sources) or agent is None or agent.session_id is None
+
+
+def _has_states(context: Context) -> bool:
+    """Return whether a save may run commands, whose answer no file tells."""
+    return any(key.startswith("gitcp.state.") for key in context.store.repo.config)
 
 
 def retain(context: Context, saved: CheckpointId) -> None:
@@ -298,6 +335,7 @@ def _request(context: Context, given: Options) -> SaveRequest:
         force=given.force,
         patience=PATIENCE,
         watched=True,
+        due_states=True,
     )
 
 
@@ -357,8 +395,12 @@ def _rest(saved: Saved) -> list[str]:
     skipped = (*saved.uncommitted, *saved.taken.snapshot.skipped)
     left_out = humanize.listed([skip_line(skip) for skip in skipped], SHOWN)
     unlocked = [rendering.unlocked(each) for each in saved.taken.snapshot.unlocked]
+    stored = saved.checkpoint.states.stored if saved.saved and saved.checkpoint.states else ()
     return [
         f"conversation: {saved.why}",
+        *(f"state: {each.name}  {humanize.size(each.bytes)}" for each in stored),
+        *(f"not saved: {line}" for line in saved.missing_states),
+        *([f"if they are yours, run them with: {ALLOW}"] if saved.allowable else []),
         *(f"not saved: {line}" for line in left_out),
         *(f"saved without a lock: {line}" for line in unlocked),
     ]

@@ -232,6 +232,8 @@ def _print_whole(context: Context, checkpoint: Checkpoint, given: Options) -> No
         for each in memory.listed(store, checkpoint)
     ]
     rendering.items(output, f"Memory ({len(remembered):,})", humanize.listed(remembered, MOST))
+    states = rendering.states(checkpoint.states)
+    rendering.items(output, f"State ({len(states):,})", states)
     if checkpoint.conversation is not None:
         _print_conversation(context, checkpoint.conversation)
 

@@ -16,6 +16,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, session_option
 from gitcp.cli.output import BOLD, YELLOW, Output, Styled
 from gitcp.git import refs
+from gitcp.history.states import StateStatus
 from gitcp.history.status import Growth, Status, status
 from gitcp.model import Checkpoint
 from gitcp.state import hook_failures
@@ -169,8 +170,14 @@ def _fields(context: Context, current: Status) -> wire.Json:
         "watched": {"by": current.watcher, "trusted": current.missed is None}
         if current.watcher
         else None,
+        "states": [_state_fields(state) for state in current.states],
         "deleted_soon": deletions.fields(_due(context)),
     }
+
+
+def _state_fields(state: StateStatus) -> wire.Json:
+    last = str(state.last) if state.last else None
+    return {**state._asdict(), "when": list(state.when), "last": last}
 
 
 def _conversation_fields(context: Context, current: Status) -> wire.Json | None:
@@ -209,6 +216,8 @@ def _print(context: Context, current: Status, *, is_silent: bool) -> None:
             Styled("In progress   ", BOLD),
             f"a {current.base.operation}: finish it before you restore",
         )
+    for state in current.states:
+        output.line(Styled("State         ", BOLD), str(state))
     _print_problems(output, current)
     _print_files(output, current)
     if current.watcher is not None:

@@ -16,6 +16,7 @@ from gitcp.cli.options import (
     json_option,
     keep_later_option,
     session_option,
+    state_option,
     undo_later_option,
     yes_option,
 )
@@ -48,6 +49,7 @@ class OperationNumber(Number):
 @dry_run_option
 @keep_later_option
 @undo_later_option
+@state_option
 @yes_option
 @session_option
 @json_option
@@ -60,6 +62,7 @@ def command(
     dry_run: bool,
     mine: bool,
     whole_tree: bool,
+    state: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -84,6 +87,7 @@ def command(
             lambda known: known.undo,
             mine=mine,
             whole_tree=whole_tree,
+            state=state,
             dry_run=dry_run,
             yes=yes,
             as_json=as_json,

@@ -215,6 +215,12 @@ def _read(source: Source, store: Callable[[Read, int], T]) -> T:
     )
 
 
+def cut_file(objects: Objects, descriptor: int, name: str, parent: Sequence[Segment]) -> Cut:
+    """Store an open file that nobody writes to, as `cut` does."""
+    read = _reader(Source(name), descriptor)
+    return _cut(objects, read, os.fstat(descriptor).st_size, False, parent)
+
+
 def shorten(objects: Objects, segments: Sequence[Segment], size: int) -> Cut:
     """Store the first `size` bytes of a stream as a stream that shares its segments.
 

@@ -14,6 +14,8 @@ from gitcp.adapters import long_lines
 from gitcp.errors import ConversationUnreadable, FormatTooNew, GitcpError, StoreDamaged
 from gitcp.fastpath import watched
 from gitcp.git.objects import Objects
+from gitcp.history import states
+from gitcp.history.states import StateStatus
 from gitcp.model import (
     MAIN,
     Base,
@@ -69,7 +71,8 @@ class Status(Value):
     `why` is the reason. `noted`: a note is pending for that save. `damage` are lines about sessions
     that cannot be read. `watcher` is what watches the working tree (None: nothing); `missed` is a
     directory in which it did not report a change, so that it is not trusted. `faults` is what is
-    broken of git's. `automatic` is the last automatic save.
+    broken of git's. `automatic` is the last automatic save. `states` are those outside the
+    files that the user's commands save.
     """
 
     session: str | None
@@ -89,6 +92,7 @@ class Status(Value):
     missed: bytes | None = None
     faults: tuple[Fault, ...] = ()
     automatic: LastSave | None = None
+    states: tuple[StateStatus, ...] = ()
 
 
 def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Status:
@@ -117,6 +121,7 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
         undo=stack.undo[-1] if stack.undo else None,
         redo=stack.redo[-1] if stack.redo else None,
         candidates=candidates,
+        states=states.listed(store, tip),
         noted=note.pending_for(store.repo, name or "") not in (None, Note()),
         damage=(*damage, *quarantine.warnings(store)),
         watcher=watched.WATCHER if taken.watch else None,

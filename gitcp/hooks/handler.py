@@ -345,6 +345,8 @@ class _Called:
         if self.last is None or is_stamped:
             return True  # a transcript that is written later looks as it did
         files_alone, whole = trigger == "tools", trigger == answer.RISKY
+        if whole and settings.risky_states:
+            return True
         if not hook_memo.is_unchanged(self.look, self.last, files_alone=files_alone, whole=whole):
             return True
         if self.event.kind == agents.BEFORE_TOOL:

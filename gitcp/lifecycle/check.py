@@ -396,6 +396,7 @@ class _Check:
                     self._conversation(link, checkpoint.conversation)
                 if checkpoint is not None:
                     self._segments(link, checkpoint)
+                    self._states(link, checkpoint)
 
     def _read_below(self, roots: Iterable[Oid]) -> None:
         """Read all objects of trees that have not been read yet. The trees that their checkpoints
@@ -512,6 +513,22 @@ class _Check:
                 problem = f"stream {stream.name} ({actual[0]} bytes) does not match its checksum"
                 self._report(conversation.tree, problem, link)
 
+    def _states(self, link: _Link, checkpoint: Checkpoint) -> None:
+        """Check the states outside the files as streams: their size and checksum."""
+        recorded = checkpoint.states
+        if recorded is None or recorded.tree is None:
+            return
+        for state in recorded.stored:
+            stream = Stream(state.name, state.bytes, state.sha256)
+            try:
+                actual = self._join(recorded.tree, stream, "state ")
+            except StoreDamaged as error:
+                self.doubts.append((link, recorded.tree, str(error)))
+                continue
+            if actual != (state.bytes, state.sha256):
+                problem = f"state {state.name} ({actual[0]} bytes) does not match its checksum"
+                self._report(recorded.tree, problem, link)
+
     def _segments(self, link: _Link, checkpoint: Checkpoint) -> None:
         """Check that segments are where their pointers need them; their blobs are read already."""
         try:
@@ -520,14 +537,16 @@ class _Check:
         except StoreDamaged as error:
             self.doubts.append((link, checkpoint.root, str(error)))
 
-    def _join(self, tree: Oid, stream: Stream) -> tuple[int, str]:
-        """Return the size and checksum of a stream, read completely."""
+    def _join(self, tree: Oid, stream: Stream, kind: str = "") -> tuple[int, str]:
+        """Return the size and checksum of a stream, read completely. `kind` sets the sums of its
+        name apart.
+        """
         entry = trees.lookup(
             self.store.reader, tree, stream.name.encode("utf-8", "surrogateescape")
         )
         if entry is None or entry.mode != TREE:
             raise StoreDamaged(f"stream {stream.name} is missing")
-        return self.sums.of_tree(self.store.reader, stream.name, entry.oid, stream.bytes)
+        return self.sums.of_tree(self.store.reader, kind + stream.name, entry.oid, stream.bytes)
 
     # ------------------------------------------------------------ problems
 

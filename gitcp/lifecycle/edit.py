@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from gitcp import adapters, progress, readme
@@ -22,6 +23,7 @@ from gitcp.model import (
     TREE,
     Authors,
     Checkpoint,
+    CommandState,
     Conversation,
     Digest,
     Entry,
@@ -32,11 +34,12 @@ from gitcp.model import (
     SkipReason,
     Snapshot,
     State,
+    States,
     StepName,
     Stream,
 )
 from gitcp.restoring.plan import within
-from gitcp.saving import conversation
+from gitcp.saving import conversation, states
 from gitcp.store import README, Store, Summary, message
 from gitcp.value import EMPTY, Value, replace
 
@@ -47,6 +50,10 @@ FIXED = frozenset({"commit", "encoding", "eol", "format", "head", "name", "oid",
 IDENTITY = re.compile(rb"(?m)^(author|committer|tagger) (.*)(?=> [0-9])")
 TRAILER = re.compile(r"^(Gitcp-[A-Za-z-]+): .*$", re.MULTILINE)
 NOT_IN_STREAM = re.compile(r"[^A-Za-z0-9._/-]")
+
+
+EDITED = "it contained text that was purged or redacted"
+"""Why a state is missing in an edited checkpoint."""
 
 
 class Edit(Value):
@@ -82,6 +89,7 @@ class Editor:
         self._groups: dict[tuple[Oid, ...], tuple[tuple[Oid, int], ...]] = {}
         self._plain: set[bytes] = set()
         self._whole: dict[Oid, bool] = {}
+        self._dumps: dict[Oid, bool] = {}
         self._sums = Sums()
         self._grown: tuple[str, tuple[Segment, ...], Digest] = ("", (), Digest())
 
@@ -156,11 +164,40 @@ class Editor:
             steps=self._tree(before.steps) if before.steps else None,
             state=before.state if before.state and not self._needs_edit(before.state) else None,
             memory=before.memory and self._memory(before.memory),
+            states=before.states and self._states(before.states),
             authors=before.authors and self._authors(before.authors, before.snapshot.tree),
         )
 
     def _memory(self, before: Memory) -> Memory:
         return replace(before, tree=self._tree(before.tree)) if before.tree else before
+
+    def _states(self, before: States) -> States | None:
+        """Return the states without those that contain text to edit: an edited dump is none."""
+        each = tuple(map(partial(self._state, before), before.each))
+        if each == before.each:
+            return before
+        kept = [state.name for state in each if not state.missing]
+        remaining = states.only(self.store, before, kept)
+        return States(each, remaining.tree if remaining else None)
+
+    def _state(self, before: States, state: CommandState) -> CommandState:
+        if state.missing:
+            return replace(state, missing=self._edit_value(state.missing))
+        if not self._has_text(before, state):
+            return state
+        return CommandState(state.name, milliseconds=state.milliseconds, missing=EDITED)
+
+    def _has_text(self, before: States, state: CommandState) -> bool:
+        """Return whether the content of a state has text to edit."""
+        tree = states.parts(self.store.reader, before).get(state.name)
+        if tree is None or bytes.fromhex(tree) in self.edit.clean:
+            return False
+        if tree not in self._dumps:
+            stored = states.stored(self.store.reader, before, state)
+            lines = _whole_lines(segments.content(self.store.reader, stored))
+            parts = iter([b"".join(lines)]) if self.edit.across else lines
+            self._dumps[tree] = any(self.edit.text(part) != part for part in parts)
+        return self._dumps[tree]
 
     def _authors(self, before: Authors, tree: Oid) -> Authors:
         """Return who changed the files, with edited paths and without removed ones."""

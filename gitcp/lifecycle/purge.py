@@ -276,6 +276,7 @@ def _differences(
     places += [("results of steps", b"")] if before.steps != after.steps else []
     places += [("state of a graph", b"")] if before.state != after.state else []
     places += [("memory", b"")] if before.memory != after.memory else []
+    places += [("state outside the files", b"")] if before.states != after.states else []
     words = (before.note, before.run, before.step, before.agent, before.extra) != (
         after.note,
         after.run,

@@ -54,6 +54,7 @@ def save(context: Context, given: arguments.Save) -> Json:
         limits=context.limits(),
         patience=PATIENCE,
         watched=True,
+        due_states=True,
     )
     saved = save_op(context.store, request)
     if saved.saved:
@@ -66,8 +67,10 @@ def save(context: Context, given: arguments.Save) -> Json:
         "warning": None,
         "checkpoint": documents.checkpoint(saved.checkpoint, tags),
     }
-    if saved.unread is not None or saved.faults:
-        fields["warning"] = "; ".join(map(str, filter(None, (saved.unread, *saved.faults))))
+    missing = [f"not saved: {each}" for each in saved.missing_states]
+    if saved.unread is not None or saved.faults or missing:
+        doubts = (saved.unread, *saved.faults, *missing)
+        fields["warning"] = "; ".join(map(str, filter(None, doubts)))
     elif saved.checkpoint.conversation is None:
         fields["warning"] = _without_conversation(context, saved)
     return bounded("save", fields)

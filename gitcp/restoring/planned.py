@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from gitcp import humanize
 from gitcp.history.live import OpenTurn
 from gitcp.model import Agent, AtPath, Checkpoint, CheckpointId, Conversation, Oid
+from gitcp.restoring import states
 from gitcp.restoring.memory import MemoryPlan
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import FilePlan, Kept
+from gitcp.restoring.states import StateStep
 from gitcp.store import Summary, one_line
 from gitcp.value import Value, replace
 from gitcp.worktree.open_files import writers
@@ -63,7 +65,8 @@ class RestorePlan(Value):
     conversation changes, but another conversation becomes the current one, `instead_of` describes
     the one that is current. `stored` are the conversation to restore and its agent, `choice` is why
     a rollback restores this checkpoint. `memory` is what becomes of the agent's memory, None if it
-    is left. `open_files` are those that programs go on writing to, in vain.
+    is left. `states` are those outside the files that the user's commands restore.
+    `open_files` are those that programs go on writing to, in vain.
     """
 
     target: Checkpoint
@@ -79,16 +82,20 @@ class RestorePlan(Value):
     stored: tuple[Conversation | None, Agent | None] = (None, None)
     choice: RollbackChoice | None = None
     memory: MemoryPlan | None = None
+    states: tuple[StateStep, ...] = ()
     open_files: tuple[OpenFile, ...] = ()
 
     def __bool__(self) -> bool:
         is_placed = self.placed is not None and self.placed.changes
-        return bool(self.files) or is_placed or bool(self.memory)
+        return bool(self.files) or is_placed or bool(self.memory) or bool(self.states)
 
     @property
     def kept(self) -> tuple[Kept, ...]:
-        """The files of the project and of the memory that differ from the target and stay."""
-        return (*self.files.kept, *(self.memory.left if self.memory else ()))
+        """The files of the project and of the memory, and the states, that differ from the target
+        and stay.
+        """
+        remembered = self.memory.left if self.memory else ()
+        return (*self.files.kept, *remembered, *states.left(self.states))
 
     @property
     def digest(self) -> str:
@@ -113,6 +120,7 @@ class RestorePlan(Value):
             self.conflicts,
             self.instead_of,
             *([self.memory] if self.memory else []),
+            *([self.states] if self.states else []),
         )
 
     def __str__(self) -> str:
@@ -125,6 +133,7 @@ class RestorePlan(Value):
             change = f"would return to {what}" if self.placed.changes else "is unchanged"
             lines.append(f"  the {self.placed.agent} conversation {change}")
         lines += memory_lines(self.memory)
+        lines += [f"  {line}" for line in state_lines(self.states)]
         for each in self.others:
             lines += _listed(f"changed by session {each.session} as well", each.paths)
         lines += [f"  conflict: {display(each.path)}  ({each.why})" for each in self.conflicts]
@@ -156,6 +165,7 @@ class RestorePlan(Value):
                 conflicts=printed.conflicts(self.conflicts),
                 turns=printed.turns(self.turns),
                 memory=printed.memory(self.memory),
+                states=printed.states(self.states),
                 databases=printed.in_use(self.files.databases),
                 open_files=printed.in_use(self.open_files),
                 **shared,
@@ -206,6 +216,16 @@ def memory_lines(plan: MemoryPlan | None) -> list[str]:
         for path, line, session in plan.kept
     ]
     return [*written, *removed, *kept]
+
+
+def state_lines(steps: Iterable[StateStep]) -> list[str]:
+    """Return which command would get which content."""
+    return [
+        f"state {each.name} of the checkpoint ({humanize.size(each.state.bytes)}) would be given "
+        f"to your command: {one_line(each.command, 500)}"
+        for each in steps
+        if not each.failure
+    ]
 
 
 def digest_of(*parts: object) -> str:

@@ -14,6 +14,7 @@ from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession as Other
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.plan import Kept as KeptPath
+from gitcp.restoring.states import StateStep
 
 
 class InUse(Protocol):
@@ -73,6 +74,16 @@ def memory(plan: MemoryPlan | None) -> documents.Memory | None:
         return None
     lines = tuple(documents.KeptLine(*each) for each in plan.kept)
     return documents.Memory(plan.agent, plan.directory, plan.written, plan.removed, lines)
+
+
+def states(steps: Iterable[StateStep]) -> tuple[documents.RestoredState, ...]:
+    """Return the states outside the files that are restored, with the commands."""
+    return tuple(
+        documents.RestoredState(
+            each.name, each.command, each.state.bytes, each.state.sha256, each.failure
+        )
+        for each in steps
+    )
 
 
 def in_use(files: Iterable[InUse]) -> tuple[documents.InUse, ...]:

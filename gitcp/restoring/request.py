@@ -50,6 +50,8 @@ class RestoreRequest(Value):
     `keeps_installed`: what `gitcp enable` installed since the target stays, unless `paths` name it.
     `memory` is the agent whose memory of the project is restored: by default that of the
     conversation, if that is restored; "" for none.
+    `state`: states outside the files are restored by the user's commands, only those in
+    `state_names` if given. Nothing else implies it, since it runs commands on what is not gitcp's.
     `merged` is the snapshot of a merge, and `conflicts` what it could not merge, once known; `left`
     are the paths that `mine` leaves different from the target.
     """
@@ -75,6 +77,8 @@ class RestoreRequest(Value):
     program: bool = False
     together: frozenset[str] = frozenset()
     memory: str | None = None
+    state: bool = False
+    state_names: tuple[str, ...] | None = None
     merged: Snapshot | None = None
     conflicts: tuple[Conflict, ...] = ()
     left: tuple[bytes, ...] = ()

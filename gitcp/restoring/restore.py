@@ -39,6 +39,7 @@ from gitcp.restoring import (
     placing,
     planned,
     restore_notice,
+    states,
     trust,
     written,
 )
@@ -57,6 +58,7 @@ from gitcp.restoring.request import (
     existing_paths,
     merged_into,
 )
+from gitcp.restoring.states import StateStep
 from gitcp.restoring.worktree_view import WorktreeDisk
 from gitcp.restoring.written import CompletedSnapshot, WrittenBefore
 from gitcp.saving import session
@@ -95,8 +97,8 @@ class Report(Value):
     were undone. `conversation` is the one that was restored, `effects` are the compensations
     recorded since the target and not run, `conflicts` what could not be merged, and `choice` is why
     a rollback restored this checkpoint. `memory` is what was done to the agent's memory of the
-    project, None for nothing. `databases` were restored through SQLite, `open_files` are those that
-    programs go on writing to, in vain.
+    project, None for nothing, and `states` to the states outside the files. `databases` were
+    restored through SQLite, `open_files` are those that programs go on writing to, in vain.
     """
 
     target: Checkpoint
@@ -116,6 +118,7 @@ class Report(Value):
     conflicts: tuple[merge.Conflict, ...] = ()
     choice: RollbackChoice | None = None
     memory: MemoryPlan | None = None
+    states: tuple[StateStep, ...] = ()
     databases: tuple[LiveDatabase, ...] = ()
     open_files: tuple[OpenFile, ...] = ()
 
@@ -136,6 +139,7 @@ class Report(Value):
                 conflicts=printed.conflicts(self.conflicts),
                 turns=printed.turns(self.turns),
                 memory=printed.memory(self.memory),
+                states=printed.states(self.states),
                 databases=printed.in_use(self.databases),
                 open_files=printed.in_use(self.open_files),
                 **printed.parts(self.target, self.placed, self.conversation, self.effects),
@@ -157,6 +161,16 @@ class Report(Value):
     def left_text(self) -> tuple[str, ...]:
         """The paths that were left, as `str`."""
         return tuple(map(path_text, self.left))
+
+
+class Beside(NamedTuple):
+    """What is restored beside the files: the conversation, its agent's memory of the project, and
+    the states outside the files.
+    """
+
+    placed: Placed | None
+    memory: MemoryPlan | None
+    states: tuple[StateStep, ...]
 
 
 class LogEntry(NamedTuple):
@@ -217,6 +231,7 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
         instead_of="" if files else _instead_of(store, request, placed),
         stored=request.stored,
         memory=memory.plan(store, request),
+        states=states.plan(store, request),
         **_in_use(store, files),
     )
 
@@ -385,6 +400,8 @@ def limited_to_extent(store: Store, request: RestoreRequest) -> RestoreRequest:
         files=files,
         conversation=extent.conversation,
         memory=extent.memory,
+        state=request.state and bool(extent.states),
+        state_names=extent.states,
         index=extent.index,
         paths=existing,
         session=recorded.session if recorded else None,
@@ -448,9 +465,9 @@ def finish(
             safety = state.saved.checkpoint.id
             entry = LogEntry(RestoreKind.RESTORE, safety, extent, begun.key, aborted=True)
         remembered = _memory_to_finish(store, request_for, begun, request, forward=forward)
-        report = _carry_out(
-            store, request, files, contents, state, placed, remembered, entry, begun
-        )
+        steps = states.against(states.planned(store, request), state.saved.checkpoint)
+        beside = Beside(placed, remembered, steps)
+        report = _carry_out(store, request, files, contents, state, beside, entry, begun)
         return replace(report, conversation=report.target.conversation)
 
 
@@ -499,7 +516,10 @@ def _restore(
     looks = request.mine or others.has_live(store, request.session or "")
     try:
         allowed = _allowed(store, request, agreed, looks=looks)
-        if isinstance(agreed, RestorePlan) and agreed.memory != memory.plan(store, request):
+        if isinstance(agreed, RestorePlan) and (agreed.memory, agreed.states) != (
+            memory.plan(store, request),
+            states.plan(store, request),
+        ):
             _refuse_outdated(request)
         report = _save_and_restore(store, request, allowed, step, looks=looks)
     except _Unchanged as unchanged:
@@ -547,11 +567,12 @@ def _save_and_restore(
     _check_allowed(store, request)
     trust.admit(store, request.target, trusted=request.trust)
     check_paths(store, request)
+    steps = states.plan(store, request)
     stack = undo_stack.restores(store.repo)
     extent_of_target = _extent_of(stack, request.target)
     earlier = WrittenBefore() if request.reverted else written.read(store.repo, extent_of_target)
     is_plain = step is RestoreKind.RESTORE and not (request.index or request.is_merge)
-    can_skip = is_plain and not agreed
+    can_skip = is_plain and not (agreed or steps)
     state = _save_present(store, request, stack, earlier, can_skip=can_skip)
     line = _WorktreeHistory(store, request) if looks or request.name_others else None
     request = _merged(store, request, state, line)
@@ -559,23 +580,40 @@ def _save_and_restore(
     files, contents = _prepare(store, request, state, request.paths)
     if agreed is not None and files != agreed:
         _refuse_outdated(request)
-    placed, remembered = _place(store, request), memory.plan(store, request)
-    extent = _extent(store, request, files, state, remembered)
+    steps = states.checked(store, request, steps, state.saved)
+    beside = Beside(_place(store, request), memory.plan(store, request), steps)
+    extent = _extent(store, request, files, state, beside)
     entry = LogEntry(step, current.id, extent, os.urandom(8).hex())
-    if not (files or request.index or remembered) and _is_placed(request, current, placed):
+    if _is_restored(request, state, files, beside):
         remember_scan(store, state.saved)
         if step is not RestoreKind.RESTORE:
             _record(store, request, entry, (request.target.id, current.id))
-        made, kept = (current.id, None, (), ()), (*files.kept, *state.kept)
-        failed = any(kept.missing for kept in files.kept)
-        return Report(request.target, *made, kept, placed, failed, left=request.left)
-    _begin(store, request, entry, files, placed)
-    report = _carry_out(store, request, files, contents, state, placed, remembered, entry)
+        return _nothing_to_do(request, state, files, beside)
+    _begin(store, request, entry, files, beside.placed)
+    report = _carry_out(store, request, files, contents, state, beside, entry)
     if line is None or report.checkpoint is None:
         return report
     affected = line.affected(files)
     restore_notice.leave_for(store, report.checkpoint, current.id, affected)
     return replace(report, others=affected)
+
+
+def _is_restored(
+    request: RestoreRequest, state: SavedState, files: FilePlan, beside: Beside
+) -> bool:
+    """Return whether everything is as in the target already."""
+    differs = files or request.index or beside.memory or states.differ(beside.states)
+    return not differs and _is_placed(request, state.saved.checkpoint, beside.placed)
+
+
+def _nothing_to_do(
+    request: RestoreRequest, state: SavedState, files: FilePlan, beside: Beside
+) -> Report:
+    left = (*files.kept, *states.left(beside.states))
+    failed = any(each.missing for each in left)
+    made, kept = (state.saved.checkpoint.id, None, (), ()), (*left, *state.kept)
+    report = Report(request.target, *made, kept, beside.placed, failed, left=request.left)
+    return replace(report, states=beside.states)
 
 
 def _merged(
@@ -651,8 +689,7 @@ def _carry_out(
     files: FilePlan,
     contents: Contents,
     before: SavedState,
-    placed: Placed | None,
-    remembered: MemoryPlan | None,
+    beside: Beside,
     entry: LogEntry,
     begun: Unfinished | None = None,
 ) -> Report:
@@ -668,14 +705,17 @@ def _carry_out(
             index_failures = (
                 index_op.restore(store, request.target, request.paths) if request.index else ()
             )
-            placed, remembered, unwritten = _write_agent(store, placed, remembered, safety)
+            placed, remembered, unwritten = _write_agent(store, beside, safety)
+            steps = states.restore(store, request.target, beside.states)
             since = PartialScan(before.saved.taken, frozenset(tree.changed), done.written)
-            after = _save_after(store, request, safety, placed, since)
+            after = _save_after(
+                store, request, safety, beside._replace(placed=placed, states=steps), since
+            )
         wrong = still_wrong(contents, files, done, tree, Side(store.reader, after.taken.snapshot))
         files = replace(files, kept=(*files.kept, *done.failed, *wrong))
         wrote = written.written_by(store, request, files, done, safety.snapshot, tree, begun)
     entry = entry._replace(extent=written.write_list(store.repo, entry.extent, wrote))
-    kept = (*files.kept, *index_failures, *unwritten, *before.kept)
+    kept = (*files.kept, *index_failures, *unwritten, *states.left(steps), *before.kept)
     restore_notice.leave(store, request.target, after.checkpoint, safety, kept)
     _record(store, request, entry, (request.target.id, safety.id, after.checkpoint.id))
     journal.finish(store.repo)
@@ -685,15 +725,17 @@ def _carry_out(
     failed = any(path.missing for path in kept)
     report = Report(request.target, *made, kept, placed, failed, index=index, **in_use)
     live_ones = tuple(each for each in files.databases if each.path in done.databases)
-    return replace(report, left=request.left, memory=remembered, databases=live_ones)
+    done_beside = {"memory": remembered, "states": steps}
+    return replace(report, left=request.left, databases=live_ones, **done_beside)
 
 
 def _write_agent(
-    store: Store, placed: Placed | None, remembered: MemoryPlan | None, safety: Checkpoint
+    store: Store, beside: Beside, safety: Checkpoint
 ) -> tuple[Placed | None, MemoryPlan | None, tuple[Kept, ...]]:
     """Write the conversation, then the memory of its agent. Return what was written of both, and
     what was not.
     """
+    placed, remembered = beside.placed, beside.memory
     unwritten = placing.write(placed) if placed is not None else None
     if unwritten is not None:
         return None, None, (unwritten, *(memory.not_begun(remembered) if remembered else ()))
@@ -740,14 +782,15 @@ def _extent(
     request: RestoreRequest,
     files: FilePlan,
     state: SavedState,
-    remembered: MemoryPlan | None,
+    beside: Beside,
 ) -> Extent:
-    """Return what a restore that applies `files` and this plan of a memory changes."""
+    """Return what a restore that applies `files`, and what is beside them, changes."""
     limits = files.changed if request.is_merge else request.paths
     flags = request.files, request.conversation, request.index
     unrecorded = _unrecorded(store, files, state)
-    agent = remembered.agent if remembered else ""
-    return Extent(*flags, limits, files.created, **unrecorded, memory=agent)
+    agent = beside.memory.agent if beside.memory else ""
+    names = states.names(beside.states)
+    return Extent(*flags, limits, files.created, **unrecorded, memory=agent, states=names)
 
 
 def _unrecorded(store: Store, files: FilePlan, state: SavedState) -> dict[str, Any]:
@@ -783,6 +826,8 @@ def _continued(
         files=extent.files and bool(begun.paths),
         conversation=extent.conversation,
         memory=extent.memory,
+        state=bool(extent.states),
+        state_names=extent.states,
         index=extent.index,
         paths=extent.paths,
         force=True,
@@ -854,6 +899,7 @@ def _save_present(
         # changed, and left files of the first.
         force=_is_safety(store, choice.session, stack),
         choice=choice,
+        states=states.names(states.planned(store, request)),
         carried=Carried(conversation=stored),
         scan=RestoreScan(complete=complete, remember=False),
     )
@@ -879,7 +925,7 @@ def _save_after(
     store: Store,
     request: RestoreRequest,
     safety: Checkpoint,
-    placed: Placed | None,
+    beside: Beside,
     since: PartialScan,
 ) -> Saved:
     """Save the checkpoint that records the restore.
@@ -888,6 +934,7 @@ def _save_after(
     restore changed.
     """
     stored, words = (safety.conversation, safety.agent), note.inherited(safety)
+    placed = beside.placed
     if request.conversation:
         words = _restored_note(request)
     if placed is not None:
@@ -908,6 +955,7 @@ def _save_after(
             records=Records(
                 restored_from=None if request.reverted else request.target.id,
                 reverted=request.span,
+                states=states.restored(store, request.target, beside.states),
             ),
             carried=Carried(
                 conversation=stored,

@@ -11,7 +11,7 @@ from gitcp.agents import KNOWN
 from gitcp.errors import NotTrusted, Refused, StoreBusy
 from gitcp.git import refs, trees
 from gitcp.model import RESERVED, Checkpoint, Oid
-from gitcp.store import MEMORY, Store
+from gitcp.store import MEMORY, STATES, Store
 from gitcp.worktree import paths
 
 ACTING_DIRECTORIES = frozenset(
@@ -33,6 +33,7 @@ ACTING_PLACES = (
     *(b".github/hooks/", b".github/skills/", b".github/copilot/"),
 )
 
+DUMPED = "content that --state would give to your own command"
 REMEMBERED = "memory that your agent reads in every session"
 
 
@@ -90,11 +91,15 @@ def acting(store: Store, checkpoint: Checkpoint) -> list[tuple[bytes, str]]:
 
 
 def _remembered(store: Store, checkpoint: Checkpoint) -> list[tuple[bytes, str]]:
-    """Return the files of agents' memories: a restore of the conversation writes them."""
+    """Return the files of agents' memories, which a restore of the conversation writes, and the
+    states that a restore may give to a command.
+    """
     tree = checkpoint.memory.tree if checkpoint.memory else None
     top = b"/".join((RESERVED, MEMORY, b""))
     walked = trees.walk(store.reader, tree) if tree else ()
-    return [(top + path, REMEMBERED) for path, _ in walked]
+    stored = checkpoint.states.stored if checkpoint.states else ()
+    dumped = (b"/".join((RESERVED, STATES, state.name.encode())) for state in stored)
+    return [*((top + path, REMEMBERED) for path, _ in walked), *((path, DUMPED) for path in dumped)]
 
 
 def _acts(path: bytes) -> str:

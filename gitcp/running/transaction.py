@@ -108,6 +108,7 @@ def begin(store: Store, request: TransactionRequest) -> OpenTransaction:
             choice=request.choice,
             limits=settings.limits(store.repo),
             appends=request.appends,
+            due_states=True,
         ),
     )
     transaction = Transaction(

@@ -30,10 +30,11 @@ from gitcp.model import (
     Source,
     Span,
     State,
+    States,
     StepName,
     Trigger,
 )
-from gitcp.saving import authors, conversation, memory, position, session
+from gitcp.saving import authors, conversation, memory, position, session, states
 from gitcp.saving.conversation import Readable
 from gitcp.saving.live_trees import LiveTrees, live_trees
 from gitcp.saving.session import Choice
@@ -66,7 +67,8 @@ class ChangeScope(StrEnum):
 class Records(Value):
     """What a checkpoint records of the operation that it belongs to: what was restored or reverted;
     the command that was run; the step that ended; the results of steps; `compensated`, the outcomes
-    of compensations by key (existing keys win); and a framework's state.
+    of compensations by key (existing keys win); a framework's state; and the states outside the
+    files that commands saved or restored.
     """
 
     restored_from: CheckpointId | None = None
@@ -76,6 +78,7 @@ class Records(Value):
     results: tuple[StepResult, ...] = ()
     compensated: Mapping[str, str] = EMPTY
     state: State | None = None
+    states: States | None = None
 
 
 class Carried(Value):
@@ -117,6 +120,9 @@ class SaveRequest(Value):
     `look` is a scan that was made before, of the files to save; it is made again if something newer
     was saved since.
 
+    `due_states`: states outside the files that are due are saved by the user's commands, too, and
+    those named in `states` whether they are due or not (gitcp.saving.states).
+
     `at_work`: the session's program made what nobody is known to have done; False if it has just
     begun (gitcp.saving.authors).
     """
@@ -137,6 +143,8 @@ class SaveRequest(Value):
     watched: bool = False
     patience: float = 0.0
     choice: Choice | None = None
+    due_states: bool = False
+    states: tuple[str, ...] = ()
     at_work: bool | None = None
     records: Records = Records()
     carried: Carried = Carried()
@@ -164,6 +172,8 @@ class Saved(Value):
     """The result of a save. `saved` is False if everything was saved already; then `checkpoint` is
     the existing one.
 
+    `missing_states` says which states outside the files are not saved, and why; `allowable` if that
+    is for want of the user's word: their commands are in the repository's own configuration.
     `why` explains the choice of session and conversation, `taken` is the snapshot, `sources` are
     the streams that were read. `damage` describes a damaged session and where its checkpoints are
     now, "" if there was none. `unread` is what could not be read of the conversation: the files are
@@ -184,6 +194,8 @@ class Saved(Value):
     faults: tuple[Fault, ...] = ()
     uncommitted: tuple[Skip, ...] = ()
     unknown: tuple[str, ...] = ()
+    missing_states: tuple[str, ...] = ()
+    allowable: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that `gitcp save --json` prints."""
@@ -196,6 +208,7 @@ class Saved(Value):
             "unread": self.unread and self.unread.what,
             "faults": documents.faults(self.faults),
             "unknown": list(self.unknown),
+            "missing_states": list(self.missing_states),
             "checkpoint": self.checkpoint.to_json(),
         }
 
@@ -213,7 +226,8 @@ class Saved(Value):
         label = self.checkpoint.note.label if self.saved else None
         first = f'{self.reason} "{one_line(label, 200)}"' if label else self.reason
         left_out = humanize.listed([skip_line(skip) for skip in self.skipped], MOST_LISTED)
-        return "\n".join([first, *(f"not saved: {line}" for line in left_out)])
+        missing = (*self.missing_states, *left_out)
+        return "\n".join([first, *(f"not saved: {line}" for line in missing)])
 
 
 def _choose(store: Store, request: SaveRequest) -> Choice:
@@ -242,6 +256,10 @@ def save(store: Store, request: SaveRequest) -> Saved:
         store.repo.look = None  # the writer of a pipe may have changed files until it closed
     is_whole = request.carried.files is None and request.scan.since is None
     try:
+        captured = _states(store, request, choice.session)
+        if captured.states is not None:
+            records = replace(request.records, states=captured.states)
+            request = replace(request, records=records)
         known = request.look or _look(store, request, choice.session, is_whole=is_whole)
         scanned = known.scanned
         side_by_side = _save_side_by_side(store, request, choice, scanned)
@@ -256,7 +274,23 @@ def save(store: Store, request: SaveRequest) -> Saved:
         session.set_current(store, saved.checkpoint.id.session)
         hook_failures.clear(hook_failures.files(store.repo))
     _set_tags(store, request.tags, saved.checkpoint)
+    if captured.troubles:
+        troubles = {"missing_states": captured.troubles, "allowable": captured.allowable}
+        saved = replace(saved, **troubles)
     return replace(saved, faults=store.repo.faults) if store.repo.faults else saved
+
+
+def _states(store: Store, request: SaveRequest, name: str) -> states.Captured:
+    """Save the states outside the files that are due, before any lock is taken: hooks wait for
+    locks, and a command takes as long as it takes.
+    """
+    if not (request.states or request.due_states):
+        return states.Captured()
+    is_tagged = bool(request.tags)
+    commands = states.due(store, request.trigger, request.states, tagged=is_tagged)
+    if commands:
+        store.repo.look = None  # files may change while the commands run
+    return states.capture(store, commands, name)
 
 
 def described(store: Store, saved: Saved) -> Saved:
@@ -611,6 +645,7 @@ def _draft(
         steps=_steps(store, request, parent),
         state=request.records.state,
         memory=_memory(store, request, agent, parent),
+        states=request.records.states,
         compensated=compensated,
         reverted=request.records.reverted,
     )
@@ -655,6 +690,8 @@ def _is_saved(
     intact.
     """
     if store.freshener.damaged and _is_damaged(store, parent):
+        return False
+    if not states.is_same(draft.states, parent.states):
         return False
     if change_scope is ChangeScope.UNSAVED:
         return authors.before(store, parent).tree == draft.snapshot.tree

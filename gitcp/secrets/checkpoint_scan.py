@@ -19,7 +19,7 @@ from gitcp.model import GITLINK, RESERVED, TREE, CheckpointId, Oid
 from gitcp.secrets import scan, scan_cache
 from gitcp.secrets.external_scanner import ExternalFinding, Pieces, pieces
 from gitcp.state import settings
-from gitcp.store import CONVERSATION, MEMORY, OUTPUTS, Store, Summary, parse_summary
+from gitcp.store import CONVERSATION, MEMORY, OUTPUTS, STATES, Store, Summary, parse_summary
 from gitcp.value import Value, replace
 from gitcp.worktree.paths import display
 
@@ -39,13 +39,15 @@ SCANNING = ("scanning for secrets", "checkpoints")
 
 STREAMS = RESERVED + b"/" + CONVERSATION + b"/"
 REMEMBERED = RESERVED + b"/" + MEMORY + b"/"
+DUMPED = RESERVED + b"/" + STATES + b"/"
 GROWING = RESERVED + b"/" + OUTPUTS + b"/"
 
 
 class Finding(Value):
     """A secret: its ID (the same for each occurrence), its rule, a masked excerpt, and where it is.
 
-    `place` is "file", "conversation", "memory" (an agent's), "metadata" (written by gitcp),
+    `place` is "file", "conversation", "memory" (an agent's), "state" (outside
+    the files), "metadata" (written by gitcp),
     "message", "author" (of a commit), "path", or "tag", "session" or "branch" for a name; `path` is
     the path in the checkpoint's tree. `checkpoint` is the oldest scanned one that has it there.
     """
@@ -458,7 +460,7 @@ class _Run:
         if path.startswith(STREAMS):
             leaves = [each.oid for each in level.entries if each.mode not in (TREE, GITLINK)]
             level.clean &= self._boundaries(leaves, path)
-        elif path.startswith(GROWING):
+        elif path.startswith((GROWING, DUMPED)):
             leaves = [entry.oid for _, entry in trees.walk(self.store.reader, level.oid)]
             level.clean &= self._boundaries(leaves, path)
         self._remember(_raw(level.oid), path, clean=level.clean)
@@ -539,4 +541,6 @@ def _kind(path: bytes) -> str:
         return "file"
     if path.startswith(REMEMBERED):
         return "memory"
+    if path.startswith(DUMPED):
+        return "state"
     return "conversation" if path.startswith(STREAMS) else "metadata"

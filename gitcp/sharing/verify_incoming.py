@@ -24,8 +24,10 @@ from gitcp.model import (
     Checkpoint,
     Conversation,
     Oid,
+    States,
     Stream,
 )
+from gitcp.saving import states
 from gitcp.store import Store, Summary
 from gitcp.worktree import paths
 
@@ -100,6 +102,8 @@ class _Validation:
             )
         if checkpoint.conversation is not None:
             self._conversation(checkpoint.conversation)
+        if checkpoint.states is not None:
+            self._states(checkpoint.states)
         self._segments(checkpoint)
 
     def _segments(self, checkpoint: Checkpoint) -> None:
@@ -123,6 +127,11 @@ class _Validation:
                 )
             stored = segments.read_segments(self.store.reader, entry.oid, stream.bytes)
             self.streams.append((stream, stored))
+
+    def _states(self, recorded: States) -> None:
+        for state in recorded.stored:
+            stored = states.stored(self.store.reader, recorded, state)
+            self.streams.append((Stream(f"state {state.name}", state.bytes, state.sha256), stored))
 
     def _count(self, oid: Oid, depth: int, *, top: bool = False) -> int:
         """Return the number of paths in a tree, after checking its entries."""
@@ -205,8 +214,8 @@ class _Validation:
                 stream.sha256,
             ):
                 raise StoreDamaged(
-                    f"stream {stream.name!r} of a remote conversation does not match its "
-                    "checksum; rejected"
+                    f"stream {stream.name!r} of a remote checkpoint does not match its checksum; "
+                    "rejected"
                 )
 
 

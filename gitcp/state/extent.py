@@ -19,7 +19,8 @@ class Extent(Value):
     (gitcp.restoring.permissions). `written` names the list of everything it wrote, `rules` the
     ignore rules in force before it that the state before does not record (both in
     gitcp.restoring.written); "" for none. `memory` is the agent whose memory it changed, "" for
-    none. In the operation log `made` and `bits` are empty if that list contains them.
+    none, `states` are the states outside the files that it restored. In the operation log `made`
+    and `bits` are empty if that list contains them.
     """
 
     files: bool = True
@@ -31,6 +32,7 @@ class Extent(Value):
     bits: tuple[tuple[bytes, int], ...] = ()
     rules: str = ""
     memory: str = ""
+    states: tuple[str, ...] = ()
 
 
 class Restores(Value):

@@ -48,6 +48,11 @@ SWITCH = {
 
 SCANNER_LIMIT = 300
 
+STATE_WHEN, RISKY = re.compile(r"gitcp\.state\..+\.when"), "before-risky-change"
+"""The setting that names the saves which a state outside the files is a part of, and one of them
+(gitcp.state.state_commands).
+"""
+
 Values = dict[str, Any]
 
 
@@ -86,6 +91,9 @@ def policy(repo: Repository, mistakes: list[BadValue] | None = None) -> Settings
         risky=tuple(values.get("risky_commands", ())),
         tests=tuple(values.get("tests", ())),
         large_rewrite=values.get("large_rewrite", default.large_rewrite),
+        risky_states=any(
+            STATE_WHEN.fullmatch(key) and RISKY in value for key, value in repo.config.items()
+        ),
     )
 
 
@@ -144,7 +152,7 @@ def scanner(repo: Repository) -> Scanner | None:
     if not command:
         return None
     given = repo.config.get(f"{name}Timeout".lower())
-    return Scanner(command, _span(given, f"{name}Timeout") if given is not None else SCANNER_LIMIT)
+    return Scanner(command, span(given, f"{name}Timeout") if given is not None else SCANNER_LIMIT)
 
 
 def _values(repo: Repository, section: str, mistakes: list[BadValue] | None = None) -> Values:
@@ -283,7 +291,7 @@ def _refuse_unknown(keys: Sequence[str], known: Sequence[str]) -> None:
         raise BadValue(f"{FILE} has unknown settings: {', '.join(keys)}", hint=hint)
 
 
-def _size(value: object, name: str) -> int:
+def size(value: object, name: str) -> int:
     """Return a size in bytes, given as a number or with git's suffixes k, m, g."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
         return value
@@ -311,7 +319,7 @@ def _number(value: object, name: str) -> int:
     raise BadValue(f"{name} is {value!r}, which is not a number", hint="write it like 100")
 
 
-def _span(value: object, name: str) -> int:
+def span(value: object, name: str) -> int:
     """Return seconds, given as a number or with s, m, h or d."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
         return value
@@ -342,16 +350,16 @@ def _switch(value: object, name: str) -> bool:
 Reader = Callable[[object, str], Any]
 
 SECTIONS: dict[str, dict[str, Reader]] = {
-    "save": {"max_file_size": _size, "max_dependency_files": _size, "include": _patterns},
+    "save": {"max_file_size": size, "max_dependency_files": size, "include": _patterns},
     "secrets": {"allow_secrets": _patterns},
     "hooks": {
-        "interval": _span,
-        "large_rewrite": _size,
+        "interval": span,
+        "large_rewrite": size,
         "risky_commands": _patterns,
         "tests": _patterns,
         "max_checkpoints": _number,
     },
-    "prune": {"max_age": _span, "max_size": _size},
+    "prune": {"max_age": span, "max_size": size},
     "triggers": dict.fromkeys(AUTOMATIC, _switch),
 }
 """Every setting: its section in `.gitcp.toml`, its key, and its parser."""

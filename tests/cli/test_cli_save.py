@@ -21,7 +21,7 @@ CHECKPOINT = (
     "id session number commit tree parent created label phase objective trigger agent tags base "
     "branch conversation "
     "files facts handoff position position_from restored_from forked_from reverted compensations "
-    "run step"
+    "run step states"
 ).split()
 
 
@@ -105,6 +105,8 @@ def test_json(project: Project, talk: Talk) -> None:
         "uncommitted",
         "unread",
         "faults",
+        "unknown",
+        "missing_states",
         "checkpoint",
     ]
     assert (document["schema"], document["saved"]) == ("gitcp.save/1", True)

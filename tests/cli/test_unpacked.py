@@ -42,6 +42,7 @@ TRIED: dict[str, tuple[str, ...]] = {
     "sessions --tokens": ("sessions --tokens",),
     "bisect": ("bisect run --session s -- false",),
     "restore": (
+        "restore s@1 --state --yes --whole-tree",
         "restore s@1 --yes --whole-tree",
         "restore s@1 --to ../out --yes",
         "restore s@1 --index --yes --whole-tree",
@@ -88,6 +89,7 @@ ENDED = {
     "adapters check kimi": 2,  # there is no such file
     "bisect run --session s -- false": 12,
     "revert s@2 --yes": 12,  # it was changed again
+    "restore s@1 --state --yes --whole-tree": 12,  # no command of the user's
     "resume s@1 --print": 1,  # nobody's conversation
     "run --recover": 12,  # there is none
     "run x --rollback -- false": 1,

@@ -106,6 +106,9 @@ def config(marks: Marks, url: str) -> str:
     given["protocol", "ext", "allow"] = given["protocol", "", "allow"] = "always"
     given["fetch", "", "bundleURI"] = "http://127.0.0.1:9/bundle"
     given["gitcp", "", "secretScanner"] = marks.touch("scanner")
+    for key in ("save", "restore"):
+        given["gitcp", "state.db", key] = marks.touch("state-" + key)
+    given["gitcp", "state.db", "when"] = "manual, before-risky-change"
     given["gitcp", "", "pager"] = given["gitcp", "", "editor"] = marks.touch("gitcp")
     for number, event in enumerate(HOOKS):
         given["hook", f"evil{number}", "command"] = marks.touch("config-hook-" + event)

@@ -32,7 +32,8 @@ from gitcp.model import RESERVED, Host
 from gitcp.policy import events
 from gitcp.restoring import placing
 from gitcp.saving import quarantine
-from gitcp.state import journal, push_policy, settings
+from gitcp.saving import session as session_op
+from gitcp.state import journal, push_policy, settings, state_commands
 from gitcp.state.hook_failures import Failing
 from gitcp.store import METADATA, Store
 from gitcp.value import Value
@@ -175,6 +176,8 @@ def _in_store(
     with _listing(problems):
         problems += _all_off(store, agents)
     with _listing(problems):
+        problems += _states(store)
+    with _listing(problems):
         notes += _uncovered(agents, store, store.repo.host)
     with _listing(problems):
         notes += _watched(store)
@@ -242,6 +245,27 @@ def _only_here(store: Store) -> Iterator[str]:
             f"no remote gets checkpoints by itself: what deletes {store.repo.common_dir} deletes "
             "them, too: gitcp remote add NAME --push always"
         )
+
+
+def _states(store: Store) -> Iterator[Problem]:
+    """Yield each state outside the files whose command is not run, is not there, or failed last."""
+    name = session_op.current(store, None)
+    tip = store.tip(name) if name else None
+    last = store.read(tip).states if tip else None
+    failed = {state.name: state.missing for state in (last.each if last else ()) if state.missing}
+    for each in state_commands.listing(store.repo):
+        setting = f"git config gitcp.state.{each.name}.save"
+        if each.refused or not each.save:
+            why = each.refused or "no command saves it"
+            yield Problem(
+                f"state {each.name}: {why}",
+                state_commands.ALLOW if each.allowable else f"{setting} COMMAND",
+            )
+        elif missing := state_commands.missing_program(store.repo, each.save):
+            yield Problem(f"state {each.name} cannot be saved: no program {missing!r}", setting)
+        elif each.name in failed:
+            why = failed[each.name]
+            yield Problem(f"state {each.name} was not saved last: {why}", "gitcp save --state")
 
 
 def _watched(store: Store) -> Iterator[str]:

@@ -1,0 +1,229 @@
+"""Restore states outside the files, such as a database: the user's own command of that name gets
+the content on its standard input. A checkpoint has content alone, and never a command.
+
+The current state is saved first by the same user's command, so that an undo can bring it back.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from tempfile import TemporaryFile
+
+from gitcp.conversation import segments
+from gitcp.conversation.sums import Sums
+from gitcp.errors import GitcpError, Refused, StoreDamaged
+from gitcp.git.fsync import make_own_directory
+from gitcp.model import Checkpoint, CommandState, States
+from gitcp.restoring.plan import Kept
+from gitcp.restoring.request import RestoreRequest
+from gitcp.saving import states
+from gitcp.saving.save import Saved
+from gitcp.state import state_commands
+from gitcp.state.state_commands import StateCommand
+from gitcp.store import Store, Summary
+from gitcp.value import Value, replace
+
+CHUNK = 1 << 20
+
+
+class StateStep(Value):
+    """A state to restore: the content that the target has, and the user's command that gets it.
+    `failure` is why that is not run, or how it failed; "" for neither. `is_current`: the state was
+    as in the target already, and nothing was run.
+    """
+
+    state: CommandState
+    command: str = ""
+    failure: str = ""
+    is_current: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.state.name
+
+
+def plan(store: Store, request: RestoreRequest) -> tuple[StateStep, ...]:
+    """Return what a restore would do to the states that it was asked for. Runs nothing, and writes
+    nothing. Raises Refused if none of them can be restored.
+    """
+    steps = planned(store, request)
+    if request.state and not steps:
+        raise Refused(
+            f"{request.target.id} has no state outside the files: nothing was changed",
+            hint=_nearest(store, request.target),
+        )
+    if steps and all(step.failure for step in steps):
+        step = steps[0]
+        hints = (_hint(store, request.target, step) for step in steps)
+        raise Refused(
+            f"state {step.name} cannot be restored: {step.failure}; nothing was changed",
+            hint=next(filter(None, hints), ""),
+        )
+    return steps
+
+
+def planned(store: Store, request: RestoreRequest) -> tuple[StateStep, ...]:
+    """Return the same, also if none can be restored: an interrupted restore is finished anyhow."""
+    return tuple(_steps(store, request)) if request.state else ()
+
+
+def offered(store: Store, request: RestoreRequest) -> tuple[StateStep, ...]:
+    """Return what a restore of everything would do to the states as well, if it were asked to."""
+    whole = request.files and request.conversation and not (request.paths or request.reverted)
+    is_undo = request.state_names is not None  # which undoes what its restore changed
+    if request.state or request.mine or not (whole or is_undo):
+        return ()
+    return tuple(step for step in _steps(store, request) if not step.failure)
+
+
+def _steps(store: Store, request: RestoreRequest) -> Iterator[StateStep]:
+    recorded = request.target.states
+    commands = {each.name: each for each in state_commands.listing(store.repo)}
+    for state in recorded.each if recorded else ():
+        if request.state_names is None or state.name in request.state_names:
+            command = commands.get(state.name, StateCommand(state.name))
+            yield StateStep(state, command.restore, _obstacle(state, command))
+
+
+def _obstacle(state: CommandState, command: StateCommand) -> str:
+    """Return why a state cannot be restored, "" if it can."""
+    if state.missing:
+        return f"the checkpoint does not have it: {state.missing}"
+    if not command.restore:
+        return "you have no command that restores it"
+    if not command.save:
+        return "you have no command that saves its current content first"
+    return command.refused
+
+
+def _hint(store: Store, target: Checkpoint, step: StateStep) -> str:
+    if step.state.missing:
+        return _nearest(store, target)
+    command = state_commands.named(store.repo, step.name)
+    if command is None or not command.restore:
+        return f"git config gitcp.state.{step.name}.restore COMMAND"
+    if not command.save:
+        return f"git config gitcp.state.{step.name}.save COMMAND"
+    return state_commands.ALLOW if command.allowable else ""
+
+
+def _nearest(store: Store, target: Checkpoint) -> str:
+    """Return the command that restores the last checkpoint before with a state."""
+    earlier: Iterator[Summary] = store.readable(target.parent)
+    last = next((each.id for each in earlier if states.TRAILER in each.trailers), None)
+    return f"gitcp restore {last} --state" if last else "gitcp save --state"
+
+
+def left(steps: tuple[StateStep, ...]) -> tuple[Kept, ...]:
+    """Return the states that are not restored, as paths are listed."""
+    return tuple(
+        Kept(f"state {step.name}".encode(), f"not restored: {step.failure}", missing=True)
+        for step in steps
+        if step.failure
+    )
+
+
+def names(steps: tuple[StateStep, ...]) -> tuple[str, ...]:
+    """Return the states for which a command is run, or was."""
+    return tuple(step.name for step in steps if step.command and not step.failure)
+
+
+def checked(
+    store: Store, request: RestoreRequest, steps: tuple[StateStep, ...], saved: Saved
+) -> tuple[StateStep, ...]:
+    """Return the steps, with those marked whose state the safety checkpoint has the same way.
+
+    Raises Refused if that lacks the current content of one, and StoreDamaged if the content to
+    restore cannot be read: nothing is changed then.
+    """
+    _require_saved(request, steps, saved)
+    steps = against(steps, saved.checkpoint)
+    _require_content(store, request.target, steps)
+    return steps
+
+
+def differ(steps: tuple[StateStep, ...]) -> bool:
+    """Return whether a command has to be run."""
+    return any(_to_run(steps))
+
+
+def _require_saved(request: RestoreRequest, steps: tuple[StateStep, ...], saved: Saved) -> None:
+    """Raise Refused if the safety checkpoint lacks the current content of a state, unless forced:
+    a restore could lose it.
+    """
+    safety = saved.checkpoint.states
+    for name in names(steps):
+        if not request.force and (safety is None or safety.of(name) is None):
+            raise Refused(
+                "the current content cannot be saved first: "
+                f"{'; '.join(saved.missing_states) or f'state {name}'}; nothing was restored",
+                hint=f"gitcp restore {request.target.id} --state --force  (it is lost then)",
+            )
+
+
+def against(steps: tuple[StateStep, ...], safety: Checkpoint) -> tuple[StateStep, ...]:
+    """Return the steps with those marked whose state the safety checkpoint has the same way."""
+
+    def is_current(step: StateStep) -> bool:
+        now = safety.states.of(step.name) if safety.states else None
+        return now is not None and (now.bytes, now.sha256) == (step.state.bytes, step.state.sha256)
+
+    return tuple(replace(step, is_current=is_current(step)) for step in steps)
+
+
+def _require_content(store: Store, target: Checkpoint, steps: tuple[StateStep, ...]) -> None:
+    """Read the content of each state to restore. Raises StoreDamaged: nothing is changed then."""
+    sums = Sums()
+    for step in _to_run(steps):
+        assert target.states is not None
+        state = step.state
+        stored = states.stored(store.reader, target.states, state)
+        if sums.of(store.reader, state.name, stored) != (state.bytes, state.sha256):
+            raise StoreDamaged(
+                f"the content of state {state.name} in {target.id} is damaged: nothing was "
+                "restored",
+                hint="gitcp doctor --store",
+            )
+
+
+def _to_run(steps: tuple[StateStep, ...]) -> Iterator[StateStep]:
+    return (step for step in steps if not (step.failure or step.is_current))
+
+
+def restore(
+    store: Store, target: Checkpoint, steps: tuple[StateStep, ...]
+) -> tuple[StateStep, ...]:
+    """Run the commands, one after another. Return the steps with what failed."""
+    done = {step.name: replace(step, failure=_run(store, target, step)) for step in _to_run(steps)}
+    return tuple(done.get(step.name, step) for step in steps)
+
+
+def _run(store: Store, target: Checkpoint, step: StateStep) -> str:
+    """Run a command with the content on its standard input. Return why it failed, or ""."""
+    assert target.states is not None
+    directory = store.repo.store_dir
+    try:
+        make_own_directory(directory)
+        with ExitStack() as files:
+            given, output, errors = (
+                files.enter_context(TemporaryFile(dir=directory)) for _ in range(3)
+            )
+            for data in segments.content(
+                store.reader, states.stored(store.reader, target.states, step.state)
+            ):
+                given.write(data)
+            given.flush()
+            given.seek(0, os.SEEK_SET)
+            ended = state_commands.run(store.repo, step.command, (given, output, errors))
+    except (GitcpError, OSError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return str(ended)
+
+
+def restored(store: Store, target: Checkpoint, steps: tuple[StateStep, ...]) -> States | None:
+    """Return what is known of the states after a restore: those that it put back."""
+    if target.states is None:
+        return None
+    return states.only(store, target.states, names(steps))

@@ -1,0 +1,183 @@
+"""States outside the files, such as a database, as a part of checkpoints: what the user's command
+writes to its standard output (gitcp.state.state_commands).
+
+The content is at `.gitcp/states/<name>/`, in segments as a stream of a conversation is: what is the
+same at the beginning and at the end of the last one is stored once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable
+from itertools import islice
+from typing import IO, NamedTuple
+
+from gitcp import humanize
+from gitcp.conversation import segments
+from gitcp.conversation.segments import Segment
+from gitcp.errors import GitcpError, StoreDamaged
+from gitcp.git import trees
+from gitcp.git.fsync import make_own_directory
+from gitcp.git.reader import ObjectReader
+from gitcp.model import TREE, CommandState, Entry, Oid, States, Trigger
+from gitcp.state import state_commands
+from gitcp.state.state_commands import StateCommand
+from gitcp.store import Store
+from gitcp.value import replace
+
+TRAILER = "Gitcp-States"
+
+FAR = 1000
+"""Checkpoints among which the last one with a state is searched."""
+
+
+class Captured(NamedTuple):
+    """The states of a save, None if it has none, and why some are missing, in words for the screen:
+    the end of what a command said is not for a checkpoint. `allowable`: some were not run for want
+    of the user's word.
+    """
+
+    states: States | None = None
+    troubles: tuple[str, ...] = ()
+    allowable: bool = False
+
+
+def due(
+    store: Store, trigger: Trigger, names: Collection[str] = (), *, tagged: bool = False
+) -> tuple[StateCommand, ...]:
+    """Return the commands of the states that a save has: those `names`, or those that are due."""
+    commands = state_commands.listing(store.repo)
+    if names:
+        return tuple(each for each in commands if each.name in names)
+    return tuple(each for each in commands if each.save and each.is_due(trigger, tagged=tagged))
+
+
+def capture(store: Store, commands: Iterable[StateCommand], session: str) -> Captured:
+    """Run the commands, and store what they write. Takes no lock: a command may take its time.
+
+    Writes objects only. One that fails, or takes too long, is recorded as missing.
+    """
+    each: list[CommandState] = []
+    stored: dict[bytes, Entry] = {}
+    troubles: list[str] = []
+    commands = tuple(commands)
+    before = _last(store, session) if commands else None
+    for command in commands:
+        state, tree, trouble = _captured(store, command, before)
+        each.append(state)
+        if tree is not None:
+            stored[command.name.encode("ascii")] = Entry(TREE, tree)
+        if trouble:
+            troubles.append(f"state {command.name}: {trouble}")
+    if not each:
+        return Captured()
+    tree = trees.build(store.writer, trees.nest(stored)) if stored else None
+    is_allowable = any(command.allowable for command in commands)
+    return Captured(States(tuple(each), tree), tuple(troubles), is_allowable)
+
+
+def _captured(
+    store: Store, command: StateCommand, before: States | None
+) -> tuple[CommandState, Oid | None, str]:
+    """Return a state, the tree of its segments, and why it is missing, with what was said."""
+    refused = command.refused or ("" if command.save else "no command saves it")
+    if refused:
+        return CommandState(command.name, missing=refused), None, refused
+    make_own_directory(store.repo.store_dir)
+    try:
+        # Nameless files: whatever happens, nothing is left of them.
+        with _scratch(store) as output, _scratch(store) as errors, _scratch(store) as nothing:
+            over = _limits(command, output)
+            ended = state_commands.run(store.repo, command.save, (nothing, output, errors), over)
+            if ended.failure or (late := over(0.0)):
+                failure = ended.failure or late
+                state = CommandState(command.name, 0, "", ended.milliseconds, ended.code, failure)
+                return state, None, str(ended) if ended.failure else late
+            parent = _segments(store.reader, before, command.name)
+            cut = segments.cut_file(store.objects, output.fileno(), command.name, parent)
+    except OSError as error:
+        failure = f"it cannot be stored ({error.strerror})"
+        return CommandState(command.name, missing=failure), None, failure
+    state = CommandState(command.name, cut.bytes, cut.sha256, ended.milliseconds, ended.code)
+    return state, cut.tree, ""
+
+
+def _scratch(store: Store) -> IO[bytes]:
+    from tempfile import TemporaryFile  # few repositories have such a command
+
+    return TemporaryFile(dir=store.repo.store_dir)
+
+
+def _limits(command: StateCommand, output: IO[bytes]) -> Callable[[float], str]:
+    """Return what says why a command must end."""
+
+    def over(seconds: float) -> str:
+        if seconds > command.timeout:
+            return f"its command did not end within {command.timeout} seconds"
+        if os.fstat(output.fileno()).st_size > command.largest:
+            return f"it is larger than {humanize.size(command.largest)}"
+        return ""
+
+    return over
+
+
+def _last(store: Store, session: str) -> States | None:
+    """Return the states of the last checkpoint of a session that has some."""
+    tip = store.tip(session)
+    for summary in islice(store.readable(tip), FAR):
+        if TRAILER in summary.trailers:
+            try:
+                return store.read(summary.commit).states
+            except GitcpError:
+                return None
+    return None
+
+
+def _segments(reader: ObjectReader, states: States | None, name: str) -> tuple[Segment, ...]:
+    """Return the segments of an earlier state, none if they are damaged: it is stored anew."""
+    state = states.of(name) if states else None
+    if states is None or state is None:
+        return ()
+    try:
+        return stored(reader, states, state)
+    except StoreDamaged:
+        return ()
+
+
+def stored(reader: ObjectReader, states: States, state: CommandState) -> tuple[Segment, ...]:
+    """Return the segments of a stored state. Raises StoreDamaged."""
+    name = state.name.encode("ascii")
+    entry = trees.lookup(reader, states.tree, name) if states.tree else None
+    if entry is None or entry.mode != TREE:
+        raise StoreDamaged(f"state {state.name} has no content", hint="gitcp doctor --store")
+    return segments.read_segments(reader, entry.oid, state.bytes)
+
+
+def parts(reader: ObjectReader, states: States) -> dict[str, Oid]:
+    """Return the tree of each stored state, by name."""
+    entries = reader.read_tree(states.tree) if states.tree else []
+    names = {state.name for state in states.stored}
+    by_name = {entry.name.decode("ascii", "replace"): entry.oid for entry in entries}
+    return {name: oid for name, oid in by_name.items() if name in names}
+
+
+def only(store: Store, states: States, names: Collection[str]) -> States | None:
+    """Return the stored states of these names alone; None if there are none. Writes a tree."""
+    each = tuple(state for state in states.stored if state.name in names)
+    listed = parts(store.reader, states).items()
+    entries = {name.encode("ascii"): Entry(TREE, oid) for name, oid in listed if name in names}
+    if not each or not entries:
+        return None
+    return replace(states, each=each, tree=trees.build(store.writer, trees.nest(entries)))
+
+
+def is_same(now: States | None, before: States | None) -> bool:
+    """Return whether an earlier checkpoint has the same content of each state, or lacks it as well:
+    one that has what cannot be saved now would be taken for the current state.
+    """
+    for state in now.each if now else ():
+        old = before.of(state.name) if before else None
+        was = (old.bytes, old.sha256) if old else None
+        if was != (None if state.missing else (state.bytes, state.sha256)):
+            return False
+    return True

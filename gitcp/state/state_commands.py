@@ -1,0 +1,256 @@
+"""The commands by which the user saves and restores a state outside the files, such as a database:
+git config `gitcp.state.NAME.save`, `.restore`, `.when`, `.timeout` and `.maxSize`.
+
+They are followed where the user's own configuration sets them. An archive can bring the
+configuration of a repository, so commands in that are run only after the user allowed them, once
+for each repository (gitcp.git.records). No checkpoint has a command, nor has `.gitcp.toml`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import IO, Any, NamedTuple
+
+from gitcp import wire
+from gitcp.errors import BadValue, GitcpError
+from gitcp.git import process, records
+from gitcp.git.repo import Repository
+from gitcp.model import Trigger
+from gitcp.state import masking, settings
+from gitcp.value import Value
+
+PREFIX = "gitcp.state."
+NAME = "state-commands"
+"""The record of the commands that the user allowed."""
+
+TIMEOUT = 60
+LARGEST = 1 << 30
+MANUAL, RISKY, NEVER = Trigger.MANUAL.value, Trigger.BEFORE_RISKY_CHANGE.value, "never"
+ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+POLL = 0.02
+LONGEST_WAIT = 0.2
+UNSAID = (
+    "its command is set in this repository's own configuration, which may be a stranger's, and "
+    "was not run"
+)
+ALLOW = "gitcp save --state"
+"""Allows the commands that this repository's own configuration sets, and runs them."""
+
+
+class StateCommand(Value):
+    """How the user saves and restores a state: shell commands, "" for none.
+
+    `when` are the saves that it is a part of, `timeout` the seconds that `save` may take, `largest`
+    the bytes that it may write. `refused` is why no command is run, "" if they are; `allowable` if
+    that is for want of the user's word alone.
+    """
+
+    name: str
+    save: str = ""
+    restore: str = ""
+    when: tuple[str, ...] = (MANUAL,)
+    timeout: int = TIMEOUT
+    largest: int = LARGEST
+    refused: str = ""
+    allowable: bool = False
+
+    @property
+    def digest(self) -> str:
+        """What the user allows: these commands under this name."""
+        text = f"{self.name}\0{self.save}\0{self.restore}"
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+    def is_due(self, trigger: Trigger, *, tagged: bool = False) -> bool:
+        """Return whether a save has this state: a tag makes every save a milestone."""
+        return trigger.value in self.when or (tagged and MANUAL in self.when)
+
+
+def listing(repo: Repository) -> tuple[StateCommand, ...]:
+    """Return what is configured, by name. A mistake in it is the reason why it is not run."""
+    given: dict[str, dict[str, str]] = {}
+    for key, value in repo.config.items():
+        name, dot, field = key.removeprefix(PREFIX).rpartition(".")
+        if key.startswith(PREFIX) and dot:
+            given.setdefault(name, {})[field] = value
+    if not given:
+        return ()
+    allowed = _allowed(repo)
+    return tuple(_command(repo, name, given[name], allowed) for name in sorted(given))
+
+
+def may_be_due(repo: Repository, trigger: Trigger) -> bool:
+    """Return whether a save for this reason may have a state. Runs nothing, asks git nothing."""
+    return any(key.startswith(PREFIX) for key in repo.config) and any(
+        each.is_due(trigger) for each in listing(repo)
+    )
+
+
+def named(repo: Repository, name: str) -> StateCommand | None:
+    """Return the commands of a state, None if none are configured."""
+    return next((each for each in listing(repo) if each.name == name), None)
+
+
+def allow(repo: Repository, commands: Iterable[StateCommand]) -> None:
+    """Record that these commands may run in this repository. Raises GitcpError."""
+    known = _allowed(repo)
+    new = {each.digest for each in commands} - known
+    if not new:
+        return
+    fields = {"schema": "gitcp.state-commands/1", "allowed": sorted(known | new)}
+    try:
+        records.write(repo.common_dir, repo.host, NAME, wire.dumps(fields, small=True))
+    except OSError as error:
+        left = f"{error.strerror}; the commands were not allowed"
+        raise records.unwritable(repo.host, left) from None
+
+
+def _allowed(repo: Repository) -> set[str]:
+    """Return the digests of the commands that may run. A damaged record allows none."""
+    try:
+        data = records.read(repo.common_dir, repo.host, NAME)
+        answers: Any = wire.loads(data)["allowed"] if data is not None else ()
+        return {each for each in answers if isinstance(each, str)}
+    except (OSError, GitcpError, KeyError, TypeError, ValueError):
+        return set()
+
+
+def _command(
+    repo: Repository, name: str, fields: Mapping[str, str], allowed: set[str]
+) -> StateCommand:
+    save, restore = fields.get("save", ""), fields.get("restore", "")
+    refused = ""
+    values: dict[str, Any] = {}
+    try:
+        values = _values(name, fields)
+    except BadValue as error:
+        refused = f"{error}"
+    command = StateCommand(name, save, restore, refused=refused, **values)
+    if refused or command.digest in allowed or _is_personal(repo, name, fields):
+        return command
+    return StateCommand(name, save, restore, refused=UNSAID, allowable=True, **values)
+
+
+def _is_personal(repo: Repository, name: str, fields: Mapping[str, str]) -> bool:
+    """Return whether the user's own configuration says all that would be run."""
+    return all(
+        repo.personal(f"{PREFIX}{name}.{field}") == fields[field]
+        for field in ("save", "restore")
+        if fields.get(field)
+    )
+
+
+def _values(name: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings beside the commands. Raises BadValue."""
+    if not wire.STATE.fullmatch(name):
+        raise BadValue(f"{name!r} is not a name of a state: letters, digits, - and _")
+    values: dict[str, Any] = {}
+    if "when" in fields:
+        when = tuple(word.strip() for word in fields["when"].split(",") if word.strip())
+        unknown = [word for word in when if word not in (MANUAL, RISKY, NEVER)]
+        if unknown:
+            raise BadValue(
+                f"{PREFIX}{name}.when is {unknown[0]!r}, which is none of {MANUAL}, {RISKY}, "
+                f"{NEVER}"
+            )
+        values["when"] = when
+    if "timeout" in fields:
+        values["timeout"] = settings.span(fields["timeout"], f"{PREFIX}{name}.timeout")
+    if "maxsize" in fields:
+        values["largest"] = settings.size(fields["maxsize"], f"{PREFIX}{name}.maxSize")
+    return values
+
+
+# ---------------------------------------------------------------- running
+
+
+class Ended(NamedTuple):
+    """How a command ended: its exit code (None: it was killed at a limit, or not started), the time
+    it took, and why it failed, "" if it did not. `said` is the last line it wrote to stderr: for
+    the screen, never for a checkpoint.
+    """
+
+    code: int | None
+    milliseconds: int
+    failure: str
+    said: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.failure}: {self.said}" if self.said else self.failure
+
+
+def run(
+    repo: Repository,
+    command: str,
+    files: tuple[IO[bytes], IO[bytes], IO[bytes]],
+    over: Callable[[float], str] = lambda _: "",
+) -> Ended:
+    """Run a shell command at the root of the working tree; `files` are its standard input, output
+    and error. `over` returns why it must end after this many seconds, "" if it may go on.
+    """
+    import subprocess  # 4 ms, and few repositories have such a command
+
+    began = time.monotonic()
+    try:
+        child = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            cwd=repo.root,
+            env=_environment(repo.host.env),
+            stdin=files[0],
+            stdout=files[1],
+            stderr=files[2],
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        return Ended(None, 0, f"its command cannot be run ({error})")
+    failure, pause = "", POLL
+    try:
+        while child.poll() is None and not failure:
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(pause)
+            pause = min(2 * pause, LONGEST_WAIT)
+            failure = over(time.monotonic() - began)
+    finally:
+        if child.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):  # includes its child processes
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    taken = round((time.monotonic() - began) * 1000)
+    if failure:
+        return Ended(None, taken, failure, _last_line(repo, files[2]))
+    code = child.returncode
+    failure = f"its command ended with exit code {code}" if code else ""
+    return Ended(code, taken, failure, _last_line(repo, files[2]) if code else "")
+
+
+def missing_program(repo: Repository, command: str) -> str:
+    """Return the program that a command begins with, if the shell does not find it; else ""."""
+    import shlex  # for doctor
+    import subprocess
+
+    try:
+        words = [word for word in shlex.split(command) if not ASSIGNMENT.match(word)]
+    except ValueError:
+        return ""
+    look = ["/bin/sh", "-c", 'command -v -- "$1"', "sh", *words[:1]]
+    done = subprocess.run(
+        look, cwd=repo.root, env=_environment(repo.host.env), capture_output=True, check=False
+    )
+    return words[0] if words and done.returncode else ""
+
+
+def _environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the user's environment, without what would point git elsewhere in a hook of git's."""
+    kept = process.scrubbed(env)
+    return {name: value for name, value in env.items() if name in kept}
+
+
+def _last_line(repo: Repository, errors: IO[bytes]) -> str:
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - 4096))
+    lines = masking.tail(errors.read(), repo.host.env).strip().splitlines()
+    return lines[-1].strip()[:200] if lines else ""

@@ -1,0 +1,168 @@
+"""States outside the files in what commands print, ask, send and remove."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from terminal import SGR, on_terminal
+
+import gitcp
+from gitcp.errors import BadValue
+from gitcp.model import Oid
+from gitcp.secrets import checkpoint_scan
+
+from driver import Project
+from samples import open_store
+
+TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z5A"
+PLACE = ".gitcp/states/db"
+
+
+@pytest.fixture
+def rows(project: Project) -> Path:
+    """What a database keeps, with commands that save and restore it."""
+    project.write("a", "1\n")
+    path = Path(os.environ["HOME"]) / "rows"
+    path.write_text("row 1\n")
+    project.git("config", "--global", "gitcp.state.db.save", "cat ~/rows")
+    project.git("config", "--global", "gitcp.state.db.restore", "cat > ~/rows")
+    return path
+
+
+def tip(project: Project) -> Oid:
+    (commit,) = open_store(project).sessions().values()
+    return commit
+
+
+def test_shown(project: Project, rows: Path) -> None:
+    """`save`, `log`, `show`, `status` and their JSON say what is saved, and what is not and why."""
+    said = project.gitcp("save", "one", "--session", "s", check=0).out
+    assert "state: db  6 bytes\n" in said
+    assert ", state db\n" in project.gitcp("log", check=0).out
+    assert "State (1)\n  db  6 bytes, saved in " in project.gitcp("show", check=0).out
+    (state,) = project.json("show")["states"]
+    assert (state["name"], state["bytes"], state["exit_code"]) == ("db", 6, 0)
+    assert "State         db: last saved in s@1\n" in project.gitcp("status", check=0).out
+    (listed,) = project.json("status")["states"]
+    assert (listed["save"], listed["when"], listed["last"]) == ("cat ~/rows", ["manual"], "s@1")
+    (known,) = gitcp.open(project.root).states()
+    assert (known.name, str(known.last), known.problem) == ("db", "s@1", "")
+
+    rows.unlink()
+    said = project.gitcp("save", "two", check=0).out
+    assert "not saved: state db: its command ended with exit code 1: cat: " in said
+    assert "db  not saved: its command ended with exit code 1\n" in project.gitcp("show").out
+    assert ", state db" not in project.gitcp("log", "-n", "1", check=0).out
+    assert "state db was not saved last: its command ended with" in project.gitcp("doctor").out
+    project.git("config", "--global", "gitcp.state.db.save", "PGUSER=a no-such-program | cat")
+    assert "state db cannot be saved: no program 'no-such-program'" in project.gitcp("doctor").out
+
+
+def test_unchanged_is_no_answer(project: Project, rows: Path) -> None:
+    """No save answers that nothing changed without running the command."""
+    project.git("config", "--global", "gitcp.interval", "1h")
+    for _ in range(3):
+        project.gitcp("save", "--session", "s", check=0)
+    rows.write_text("row 2\n")
+    assert project.gitcp("save", "--session", "s", check=0).out.startswith("saved s@2")
+
+
+def test_asked(project: Project, rows: Path) -> None:
+    """On a terminal, a restore and its undo ask for the state by itself; --yes does not answer."""
+    project.gitcp("save", "one", "--session", "s", check=0)
+    project.write("a", "2\n")
+    rows.write_text("row 2\n")
+    refused = on_terminal(project, "restore", "1", typed="n\ny\n")
+    text = SGR.sub("", refused.out)
+    assert (
+        "state db of the checkpoint (6 bytes) would be given to your command: cat > ~/rows" in text
+    )
+    assert (refused.code, rows.read_text(), project.read("a")) == (0, "row 2\n", b"1\n")
+    assert "undo with: gitcp undo\n" in text
+    project.gitcp("undo", "--yes", check=0)
+    said = project.gitcp("restore", "1", "--yes", check=0).out
+    assert "state db stays as it is; it is restored by: gitcp restore s@1 --state" in said
+    project.gitcp("undo", "--yes", check=0)
+    done = on_terminal(project, "restore", "1", typed="y\ny\n")
+    assert (done.code, rows.read_text()) == (0, "row 1\n")
+    assert "undo with: gitcp undo --state" in SGR.sub("", done.out)
+    plan = project.json("undo", "--dry-run", "--state")["states"]
+    assert [(each["name"], each["command"], each["bytes"]) for each in plan] == [
+        ("db", "cat > ~/rows", 6)
+    ]
+    project.gitcp("undo", "--yes", "--state", check=0)
+    assert (rows.read_text(), project.read("a")) == ("row 2\n", b"2\n")
+
+
+def test_excludes(project: Project, rows: Path) -> None:
+    """What restores a part, or elsewhere, restores no state."""
+    project.gitcp("save", "one", "--session", "s", check=0)
+    for words in (("a",), ("--mine",), ("--to", "../x"), ("--worktree", "../x")):
+        refused = project.gitcp("restore", "1", "--state", "--yes", *words, check=2)
+        assert "--state and " in refused.err
+    checkpoints = gitcp.open(project.root)
+    with pytest.raises(BadValue, match="state="):
+        checkpoints.restore("1", state=True, to="../x")
+    with pytest.raises(BadValue, match="state="):
+        checkpoints.restore("1", state=True, paths="a")
+    report = checkpoints.restore("1", state=True)
+    assert [each.is_current for each in report.states] == [True]
+
+
+def test_own_configuration(project: Project, rows: Path) -> None:
+    """Commands of the repository's own configuration are shown once, and allowed by name."""
+    project.git("config", "--global", "--remove-section", "gitcp.state.db")
+    project.git("config", "gitcp.state.db.save", "cat ~/rows")
+    said = project.gitcp("save", "one", check=0).out
+    assert "is set in this repository's own configuration" in said
+    assert said.endswith("if they are yours, run them with: gitcp save --state\n")
+    assert "gitcp save --state" in project.gitcp("doctor", check=1).out
+    allowed = project.gitcp("save", "two", "--state", check=0)
+    assert allowed.err == "allowed in this repository, state db: cat ~/rows\n"
+    assert "state: db  6 bytes" in allowed.out
+    assert project.gitcp("save", "three", "--state", check=0).err == ""
+    project.git("config", "--unset", "gitcp.state.db.save")
+    assert "no command saves a state" in project.gitcp("save", "--state", check=2).err
+
+
+def test_leaves_only_when_clean(project: Project, rows: Path) -> None:
+    """A secret in it is found before anything leaves; purge and a redaction drop the whole state,
+    also one that is cut into pieces.
+    """
+    lines = [os.urandom(40).hex() for _ in range(8000)]
+    rows.write_text("\n".join([*lines, f"token {TOKEN}", *lines]))
+    project.gitcp("save", "one", "--session", "s", check=0)
+    found = checkpoint_scan.findings(open_store(project), [tip(project)])
+    assert {(each.place, each.path.startswith(PLACE.encode())) for each in found} == {
+        ("state", True)
+    }
+    bundle = project.root.parent / "x.bundle"
+    project.gitcp("export", "--format", "bundle", "-o", str(bundle), check=15)
+    project.gitcp("doctor", "--store", check=0)
+    project.gitcp("purge", "--text", "-", "--yes", input=TOKEN, check=0)
+    (state,) = project.json("show")["states"]
+    assert state["missing"] == "it contained text that was purged or redacted"
+    assert not project.git("ls-tree", "-r", tip(project), PLACE)
+    project.gitcp("doctor", "--store", check=0)
+    project.gitcp("export", "--format", "bundle", "-o", str(bundle), check=0)
+
+
+def test_from_elsewhere(project: Project, rows: Path, tmp_path: Path) -> None:
+    """A fetched state is verified, and given to no command before it is trusted."""
+    project.gitcp("save", "one", "--session", "s", check=0)
+    bundle = tmp_path / "x.bundle"
+    project.gitcp("export", "--format", "bundle", "-o", str(bundle), check=0)
+    other = Project(tmp_path / "other")
+    other.write("a", "1\n")
+    other.commit()
+    other.gitcp("import", str(bundle), check=0)
+    rows.write_text("row 2\n")
+    revision = "imported/s@1"
+    refused = other.gitcp("restore", revision, "--state", "--yes")
+    assert refused.code != 0
+    assert f"{PLACE}  content that --state would give to your own command" in refused.err
+    assert rows.read_text() == "row 2\n"
+    other.gitcp("restore", revision, "--state", "--yes", "--trust", check=0)
+    assert rows.read_text() == "row 1\n"
