@@ -389,11 +389,14 @@ class Memory(Value):
     """The memory that agents keep of a project: what they read again in each of its sessions.
 
     `agents` are those whose memory was captured. `tree` has a directory with the files of each one
-    that has any; None if none has.
+    that has any; None if none has. `skipped` are files that could not be read, or
+    are too large, each after its agent's name and a slash; an empty name stands for all that is not
+    in the tree.
     """
 
     agents: tuple[str, ...]
     tree: Oid | None = None
+    skipped: tuple[bytes, ...] = ()
 
 
 class CommandState(Value):

@@ -991,7 +991,7 @@ def everything() -> Any:
         run=Run(("make",), 2, 1500, "no rule"),
         step=StepName("load", "ada"),
         state=State(Oid("f" * 40), "put/t//1//"),
-        memory=Memory(("claude-code",), oid),
+        memory=Memory(("claude-code",), oid, (b"claude-code/big.md",)),
         states=States((CommandState("db", 1, "3" * 64, 4, 0), CommandState("q", missing="m")), oid),
         compensated={"alpha@1:0": "done"},
         reverted=Span(CheckpointId("alpha", 1), CheckpointId("alpha", 2)),

@@ -121,6 +121,10 @@ def _tables(database: DatabaseChange | None) -> list[Json] | None:
 def _print_memory(context: Context, changes: Sequence[MemoryChange], *, stat: bool) -> None:
     """Print what differs in agents' memories. It is in no patch: git has no such file."""
     for change in changes:
+        if change.problem:
+            what = f"memory {change.agent}/{change.path}: {change.problem}"
+            context.output.line(Styled(what, RED))
+            continue
         before, after = (
             (text or b"").decode("utf-8", "replace").splitlines()
             for text in (change.old, change.new)

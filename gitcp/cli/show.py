@@ -228,7 +228,7 @@ def _print_whole(context: Context, checkpoint: Checkpoint, given: Options) -> No
         rendering.changed(output, changes, MOST, by)
     _print_peculiar(context, checkpoint)
     remembered = [
-        f"{each.agent}/{each.path}  {humanize.size(each.bytes)}"
+        f"{each.agent}/{each.path}  {each.problem or humanize.size(each.bytes)}"
         for each in memory.listed(store, checkpoint)
     ]
     rendering.items(output, f"Memory ({len(remembered):,})", humanize.listed(remembered, MOST))

@@ -6,48 +6,87 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gitcp.model import FILE, RESERVED, Checkpoint, Entry, FileChange
+from gitcp.errors import StoreDamaged
+from gitcp.model import FILE, RESERVED, Checkpoint, Entry, FileChange, Oid
 from gitcp.saving import memory
 from gitcp.store import MEMORY, Store
 
+DAMAGED = "its stored copy is damaged"
+SKIPPED = "not saved: it could not be read, or is too large"
+MORE = "not saved: there are too many"
+
 
 class Remembered(NamedTuple):
-    """A file of an agent's memory in a checkpoint, with its size in bytes."""
+    """A file of an agent's memory in a checkpoint, with its size in bytes. `problem` is why it is
+    not there, "" if it is; without a path it is about all that is not listed.
+    """
 
     agent: str
     path: str
     bytes: int
+    problem: str = ""
 
 
 class MemoryChange(NamedTuple):
-    """A file of an agent's memory that differs; `old` and `new` are None if it does not exist."""
+    """A file of an agent's memory that differs; `old` and `new` are None if it does not exist.
+    `problem` is why it cannot be compared, "" if it can; then `blobs` are what there is of it.
+    """
 
     agent: str
     path: str
     old: bytes | None
     new: bytes | None
+    problem: str = ""
+    blobs: tuple[Oid | bytes | None, Oid | bytes | None] | None = None
 
     def as_file(self, store: Store) -> FileChange:
         """Return the change as one of the path at which a checkpoint has the file."""
         path = b"/".join((RESERVED, MEMORY, os.fsencode(f"{self.agent}/{self.path}")))
         sides = (
-            None if data is None else Entry(FILE, store.repo.object_format.oid_of("blob", data))
-            for data in (self.old, self.new)
+            None if each is None else Entry(FILE, _oid(store, each))
+            for each in self.blobs or (self.old, self.new)
         )
         return FileChange(path, *sides)
 
 
+def _oid(store: Store, content: Oid | bytes) -> Oid:
+    if isinstance(content, str):
+        return content
+    return store.repo.object_format.oid_of("blob", content)
+
+
 def listed(store: Store, checkpoint: Checkpoint) -> list[Remembered]:
-    """Return the files of the memories in a checkpoint."""
+    """Return the files of the memories in a checkpoint, and those that it lacks."""
     return [
-        Remembered(agent, path, len(data))
+        each
         for agent in (checkpoint.memory.agents if checkpoint.memory else ())
-        for path, data in stored(store, checkpoint, agent).items()
+        for each in _listed(store, checkpoint, agent)
     ]
 
 
+def _listed(store: Store, checkpoint: Checkpoint, agent: str) -> Iterator[Remembered]:
+    try:
+        blobs = memory.files(store.reader, checkpoint.memory, agent)
+    except StoreDamaged:
+        yield Remembered(agent, "", 0, DAMAGED)
+        return
+    for path, oid in blobs.items():
+        data = _content(store, oid)
+        yield Remembered(agent, path, len(data or b""), DAMAGED if data is None else "")
+    for path in memory.skipped(checkpoint.memory, agent):
+        yield Remembered(agent, path, 0, SKIPPED if path else MORE)
+
+
+def _content(store: Store, oid: Oid) -> bytes | None:
+    """Return a blob's content, None if it is damaged."""
+    try:
+        return store.reader.read_blob(oid)
+    except StoreDamaged:
+        return None
+
+
 def stored(store: Store, checkpoint: Checkpoint, agent: str) -> dict[str, bytes]:
-    """Return the files of an agent's memory in a checkpoint, by path."""
+    """Return the files of an agent's memory in a checkpoint, by path. Raises StoreDamaged."""
     blobs = memory.files(store.reader, checkpoint.memory, agent)
     return {path: store.reader.read_blob(oid) for path, oid in blobs.items()}
 
@@ -57,13 +96,35 @@ def compare(store: Store, old: Checkpoint, new: Checkpoint | None) -> Iterator[M
     and the agents have now (None).
     """
     for agent in old.memory.agents if old.memory else ():
-        if new is None:
-            after = memory.current(store, agent)
-        elif memory.is_known(new.memory, agent):
-            after = stored(store, new, agent)
-        else:
+        if new is not None and not memory.is_known(new.memory, agent):
             continue
-        before = stored(store, old, agent)
-        for path in sorted(before | after):
-            if before.get(path) != after.get(path):
-                yield MemoryChange(agent, path, before.get(path), after.get(path))
+        try:
+            yield from _changes(store, agent, old, new)
+        except StoreDamaged:
+            yield MemoryChange(agent, "", None, None, DAMAGED)
+
+
+def _changes(
+    store: Store, agent: str, old: Checkpoint, new: Checkpoint | None
+) -> Iterator[MemoryChange]:
+    """Yield what differs of one agent's memory. Raises StoreDamaged for a tree."""
+    before: dict[str, Oid | bytes] = {**memory.files(store.reader, old.memory, agent)}
+    after: dict[str, Oid | bytes] = {
+        **(
+            memory.current(store, agent)
+            if new is None
+            else memory.files(store.reader, new.memory, agent)
+        )
+    }
+    for path in sorted(before | after):
+        sides = before.get(path), after.get(path)
+        if sides[0] == sides[1]:
+            continue
+        contents = [_content(store, side) if isinstance(side, str) else side for side in sides]
+        lost = any(
+            side is not None and data is None for side, data in zip(sides, contents, strict=True)
+        )
+        if lost or contents[0] != contents[1]:
+            problem = DAMAGED if lost else ""
+            blobs = (sides[0], sides[1]) if lost else None
+            yield MemoryChange(agent, path, contents[0], contents[1], problem, blobs)

@@ -169,7 +169,8 @@ class Editor:
         )
 
     def _memory(self, before: Memory) -> Memory:
-        return replace(before, tree=self._tree(before.tree)) if before.tree else before
+        skipped = tuple(map(self.edit.text, before.skipped))
+        return replace(before, tree=before.tree and self._tree(before.tree), skipped=skipped)
 
     def _states(self, before: States) -> States | None:
         """Return the states without those that contain text to edit: an edited dump is none."""

@@ -36,6 +36,7 @@ REPLACED = "old"
 """Begins the names of arguments with the text that an edit replaces."""
 
 
+UNKNOWN = "the checkpoint could not save it"
 MANY = 2000
 """Lines of a file from which those that are frequent are not matched one by one: a file of 1 MiB
 with few different lines took 40 seconds.
@@ -109,13 +110,19 @@ def plan(store: Store, request: RestoreRequest) -> MemoryPlan | None:
     now = memory.current(store, agent)
     wanted, damaged = _contents(store, blobs, now)
     differing = sorted(path for path in wanted | now if wanted.get(path) != now.get(path))
+    unknown = {
+        path
+        for path in differing
+        if path not in wanted and memory.is_skipped(target.memory, agent, path)
+    }
     writers = _Writers(store, agent, directory, target)
     steps = (
         _step(path, wanted.get(path), now.get(path), writers)
         for path in differing
-        if path not in damaged
+        if path not in damaged and path not in unknown
     )
-    left = (_damaged(directory / path) for path in damaged)
+    left = [_damaged(directory / path) for path in damaged]
+    left += (Kept(os.fsencode(directory / path), UNKNOWN) for path in sorted(unknown))
     return MemoryPlan(agent, directory, tuple(steps), tuple(left))
 
 

@@ -45,20 +45,24 @@ def capture(
     agents = tuple(sorted(name for name, each in paths.items() if each is not None))
     if not agents:
         return None
-    now = {
-        f"{name}/{path}": oid
-        for name in agents
-        for path, oid in _files(store, paths[name], files(store.reader, parent, name)).items()
-    }
+    now: dict[str, Oid] = {}
+    skipped: list[bytes] = []
+    is_checked = trigger in COMPLETE
+    for name in agents:
+        earlier = files(store.reader, parent, name)
+        stored, left = _files(store, paths[name], earlier, is_checked=is_checked)
+        now |= {f"{name}/{path}": oid for path, oid in stored.items()}
+        skipped += (os.fsencode(f"{name}/{path}") for path in left)
     before = {
         f"{name}/{path}": oid
         for name in agents
         for path, oid in files(store.reader, parent, name).items()
     }
-    if parent is not None and parent.agents == agents and now == before:
+    known = (parent.agents, parent.skipped) if parent else None
+    if known == (agents, tuple(skipped)) and now == before:
         return parent
     nested = trees.nest({path.encode(): Entry(FILE, oid) for path, oid in now.items()})
-    return Memory(agents, trees.build(store.writer, nested) if now else None)
+    return Memory(agents, trees.build(store.writer, nested) if now else None, tuple(skipped))
 
 
 def _found(directory: Path | None, *, is_known: bool) -> dict[str, Path] | OSError | None:
@@ -74,25 +78,37 @@ def _found(directory: Path | None, *, is_known: bool) -> dict[str, Path] | OSErr
 
 
 def _files(
-    store: Store, paths: dict[str, Path] | OSError | None, before: Mapping[str, Oid]
-) -> dict[str, Oid]:
-    """Store the files of a memory, and return their blobs by path. One that cannot be read is that
-    of the parent, and so are all if they cannot be listed.
+    store: Store,
+    paths: dict[str, Path] | OSError | None,
+    before: Mapping[str, Oid],
+    *,
+    is_checked: bool,
+) -> tuple[dict[str, Oid], list[str]]:
+    """Store the files of a memory. Return their blobs by path, and the files that are not stored.
+    One that cannot be read is that of the parent, and so are all if they cannot be listed.
+
+    Raises StoreDamaged if a blob of the parent is to be used again and, if `is_checked`, cannot be
+    read: a restore is about to overwrite the file.
     """
     if isinstance(paths, OSError):
-        return dict(before)
-    stored = {}
+        return dict(before), []
+    stored, skipped = {}, []
     for path, file in (paths or {}).items():
         try:
             data = regular.content(file, LARGEST)
         except OSError:
             if path in before:
                 stored[path] = before[path]
+            else:
+                skipped.append(path)
             continue
         oid = store.repo.object_format.oid_of("blob", data)
         is_held = oid == before.get(path) and not store.freshener.damaged
+        if is_held and is_checked:
+            store.reader.read_blob(oid)
         stored[path] = oid if is_held else store.writer.write_blob(data)
-    return stored
+    is_cut = paths is not None and len(paths) >= adapters.MOST_REMEMBERED
+    return stored, [*skipped, *([""] if is_cut else [])]
 
 
 def files(reader: ObjectReader, memory: Memory | None, agent: str) -> dict[str, Oid]:
@@ -121,12 +137,29 @@ def is_known(memory: Memory | None, agent: str) -> bool:
     return memory is not None and agent in memory.agents
 
 
+def is_skipped(memory: Memory | None, agent: str, path: str) -> bool:
+    """Return whether a checkpoint could not save a file of an agent's memory."""
+    skipped = memory.skipped if memory else ()
+    return os.fsencode(f"{agent}/{path}") in skipped or f"{agent}/".encode() in skipped
+
+
+def skipped(memory: Memory | None, agent: str) -> tuple[str, ...]:
+    """Return the files of an agent's memory that are not saved."""
+    start = f"{agent}/".encode()
+    each = memory.skipped if memory else ()
+    return tuple(os.fsdecode(path[len(start) :]) for path in each if path.startswith(start))
+
+
 def is_same(reader: ObjectReader, now: Memory | None, before: Memory | None) -> bool:
     """Return whether the memory of each agent in `now` is the one in `before`."""
     if now == before or now is None:
         return True
     before = _readable(reader, before)
-    return all(files(reader, now, agent) == files(reader, before, agent) for agent in now.agents)
+    return all(
+        files(reader, now, agent) == files(reader, before, agent)
+        and skipped(now, agent) == skipped(before, agent)
+        for agent in now.agents
+    )
 
 
 def current(store: Store, agent: str) -> dict[str, bytes]:

@@ -41,7 +41,7 @@ def test_shown_and_restored(project: Project, notes: Path) -> None:
     notes.with_name("new.md").write_text("new\n")
 
     assert "Memory (1)\n  claude-code/MEMORY.md  19 bytes\n" in project.gitcp("show", check=0).out
-    listed = {"agent": "claude-code", "path": "MEMORY.md", "bytes": 19}
+    listed = {"agent": "claude-code", "path": "MEMORY.md", "bytes": 19, "problem": ""}
     assert project.json("show")["memory"] == [listed]
     assert project.gitcp("diff", check=0).out == (
         "memory claude-code/MEMORY.md\n+ - the tests fail\nmemory claude-code/new.md\n+ new\n"

@@ -12,11 +12,13 @@ import pytest
 from back import finish, kept, last, redo, restore, save, undo
 from talk import SESSION, Talk
 
+from gitcp import adapters
 from gitcp.adapters import claude_code, gemini, qwen
 from gitcp.adapters.base import project_root
 from gitcp.errors import Refused
+from gitcp.history import memory as history_memory
 from gitcp.history.memory import MemoryChange
-from gitcp.model import Checkpoint, Memory
+from gitcp.model import Checkpoint, Kind, Memory
 from gitcp.restoring import memory as op
 from gitcp.restoring import placing
 from gitcp.restoring import restore as restore_op
@@ -419,3 +421,74 @@ def test_names_of_changes(project: Project, path: str) -> None:
     """A change of any name is one of a path in the checkpoint."""
     change = MemoryChange("claude-code", path, b"old", None).as_file(open_store(project))
     assert change.path == b".gitcp/memory/claude-code/" + os.fsencode(path)
+
+
+def test_what_is_not_saved_is_not_removed(project: Project, remembered: Remembered) -> None:
+    """A new file that a save cannot read, or that is too large, is recorded, and no restore to
+    there removes what it is later. Nor does one to a checkpoint that could not have all files.
+    """
+    remembered.put("large.md", "x" * (memory.LARGEST + 1))
+    target = save(project, None)
+    assert target.memory is not None
+    assert target.memory.skipped == (b"claude-code/large.md",)
+    remembered.put("large.md", "small now\n")
+    remembered.put("new.md", "later\n")
+    report = restore(project, target)
+    assert not report.failed
+    place = os.fsencode(remembered.directory / "large.md")
+    assert kept(report) == {place: "the checkpoint could not save it"}
+    assert remembered.all() == {"MEMORY.md": "- tabs, not spaces\n", "large.md": "small now\n"}
+    listed = history_memory.listed(open_store(project), target)
+    assert [(each.path, each.problem) for each in listed] == [
+        ("MEMORY.md", ""),
+        ("large.md", history_memory.SKIPPED),
+    ]
+
+
+def test_more_than_are_saved(
+    project: Project, remembered: Remembered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there are too many files, those that were not saved stay."""
+    monkeypatch.setattr(adapters, "MOST_REMEMBERED", 2)
+    for name in ("a.md", "b.md"):
+        remembered.put(name, name)
+    target = save(project, None)
+    (remembered.directory / "a.md").unlink()
+    report = restore(project, target)
+    assert not report.failed
+    assert remembered.all().keys() == {"MEMORY.md", "a.md", "b.md"}
+
+
+def test_damaged_copy_is_shown(project: Project, remembered: Remembered) -> None:
+    """A damaged copy is named where the memory is listed and compared, and nothing else is lost."""
+    remembered.put("damaged.md", "then\n", remembered.own)
+    target = save(project, None)
+    blobs = memory.files(store_of(project).reader, target.memory, "claude-code")
+    remove_object(project, blobs["damaged.md"])
+    remembered.put("damaged.md", "now\n", remembered.own)
+    remembered.put("MEMORY.md", "new\n", remembered.own)
+    store = store_of(project)
+    listed = {each.path: each.problem for each in history_memory.listed(store, target)}
+    assert listed == {"MEMORY.md": "", "damaged.md": history_memory.DAMAGED}
+    changes = {each.path: each for each in history_memory.compare(store, target, None)}
+    assert changes["MEMORY.md"].new == b"new\n"
+    assert changes["damaged.md"].problem == history_memory.DAMAGED
+    assert changes["damaged.md"].as_file(store).kind is Kind.MODIFIED
+
+
+def test_safety_checkpoint_has_what_is_overwritten(
+    project: Project, remembered: Remembered
+) -> None:
+    """A blob that is damaged, and of which nobody knows yet, is written again before a restore
+    overwrites the file that it should hold.
+    """
+    target = save(project, None)
+    remembered.put("MEMORY.md", "precious\n", remembered.own)
+    latest = save(project, None)
+    blobs = memory.files(store_of(project).reader, latest.memory, "claude-code")
+    remove_object(project, blobs["MEMORY.md"])
+    report = restore(project, target)
+    assert remembered.all() == {"MEMORY.md": "- tabs, not spaces\n"}
+    assert not report.failed
+    assert not undo(project).failed
+    assert remembered.all() == {"MEMORY.md": "precious\n"}
