@@ -401,6 +401,7 @@ KNOWN = (
         transcripts=Transcripts(
             "gitcp.adapters.copilot",
             session_variables=("COPILOT_AGENT_SESSION_ID",),
+            tokens="gitcp.adapters.copilot.usage",
         ),
         hooks=Hooks(
             {

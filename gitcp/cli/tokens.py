@@ -45,8 +45,8 @@ class Options(Value):
 def command(context: Context, /, **values: Any) -> None:
     """Show the tokens that conversations used
 
-    Counts each request to a model once, also those of sub-agents, as the agents recorded them;
-    Copilot CLI records none. `abandoned` are the tokens of turns that a restore took back. Counts
+    Counts each request to a model once, also those of sub-agents, as the agents recorded them.
+    `abandoned` are the tokens of turns that a restore took back. Counts
     all sessions of this repository, or the one given with --session. Costs are those that an agent
     reported, else by your prices in ~/.config/gitcp/prices.toml; there are no others.
 

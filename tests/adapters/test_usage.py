@@ -137,7 +137,29 @@ def test_qwen(thoughts: int, total: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("format", ["copilot", "generic", "json", "of-an-installed-adapter"])
+def test_copilot() -> None:
+    """A record keeps its identity in a copy; what the cache gave and took is a part of the input.
+    Its `cost` is no money.
+    """
+    numbers = {"inputTokens": 1023, "cacheReadTokens": 1000, "cacheWriteTokens": 20}
+    spent = {"model": "sonnet", "outputTokens": 10, "cost": 1.0, **numbers}
+    identity = {"accounting": {"sourceSessionId": "s", "sequence": 4}}
+    record = {"type": "session.usage_record", "timestamp": "T"}
+    made = usages(
+        "copilot",
+        {"type": "assistant.message", "id": "m", "data": {"content": '"session.usage_record"'}},
+        {**record, "id": "a", "data": {"usage": {**spent, **identity}}},
+        {**record, "id": "copy", "data": {"usage": {**spent, **identity}}},
+        {**record, "id": "b", "data": {"usage": {**spent, "accounting": None}}},
+        {**record, "id": "c", "data": {"usage": "none"}},
+    )
+    assert made == [
+        Usage("s 4", "sonnet", 3, 10, 1000, 20, "T"),
+        Usage("b", "sonnet", 3, 10, 1000, 20, "T"),
+    ]
+
+
+@pytest.mark.parametrize("format", ["generic", "json", "of-an-installed-adapter"])
 def test_none(format: str) -> None:
     """Where nothing is recorded, nothing is guessed."""
     assert usages(format, claude("a", 1)) == []

@@ -67,6 +67,26 @@ def heard_after(project: Project, home: Path, report: Any, prompt: str) -> list[
     return said(model.requests[0])
 
 
+def used(project: Project, checkpoint: str) -> dict[str, int]:
+    """The tokens of a checkpoint's conversation."""
+    tokens = project.json("show", checkpoint)["tokens"]
+    return {name: tokens[name] for name in ("requests", "input", "output")}
+
+
+def reported(path: Path) -> dict[str, int]:
+    """The totals that the agent recorded when it ended last."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    ends = [each["data"]["modelMetrics"] for each in lines if each["type"] == "session.shutdown"]
+    (model,) = ends[-1].values()
+    usage = model["usage"]
+    assert usage["cacheReadTokens"] == 0
+    return {
+        "requests": model["requests"]["count"],
+        "input": usage["inputTokens"],
+        "output": usage["outputTokens"],
+    }
+
+
 def test_it_continues_in_an_empty_home_at_another_path(
     project: Project, session: tuple[str, Path], tmp_path: Path
 ) -> None:
@@ -77,6 +97,7 @@ def test_it_continues_in_an_empty_home_at_another_path(
     session_id, home = session
     before = project.files()
     checkpoint = save(project, home, "both turns")
+    assert used(project, checkpoint["id"]) == reported(events(home, session_id))
     assert checkpoint["agent"]["session_id"] == session_id
     assert checkpoint["agent"]["version"]
     assert before.keys() >= {b"by_tool.txt", b"by_shell.txt"}
