@@ -9,7 +9,7 @@ import click
 
 from gitcp import documents, humanize
 from gitcp.adapters import CONVERTIBLE
-from gitcp.cli import allowing, conversion_view
+from gitcp.cli import allowing, attribution, conversion_view
 from gitcp.cli.agent_names import OneRecorded
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
@@ -47,12 +47,13 @@ class Options(Value):
     allow: tuple[str, ...]
     unfiltered: bool
     force: bool
+    dry_run: bool
     session: str | None
     as_json: bool
 
 
 @click.command(cls=Command)
-@click.argument("revision", type=REVISION, metavar="[REV]", default="@")
+@click.argument("revision", type=REVISION, metavar="[REV|A..B]", default="@")
 @click.option(
     "--format",
     "-f",
@@ -64,9 +65,9 @@ class Options(Value):
 @click.option(
     "--as",
     "agent",
-    type=OneRecorded(CONVERTIBLE),
-    metavar="AGENT",
-    help="convert the transcript for another agent",
+    type=OneRecorded((*CONVERTIBLE, *attribution.FORMATS)),
+    metavar="NAME",
+    help="convert for an agent; or git-ai, agent-trace",
 )
 @click.option(
     "--output",
@@ -87,6 +88,7 @@ class Options(Value):
 @rare(click.option("--redact", is_flag=True, help="replace secrets with [REDACTED:…]"))
 @rare(allow_option)
 @rare(allow_filtered_option)
+@rare(click.option("--dry-run", "-n", is_flag=True, help="with --as git-ai: write nothing"))
 @replace_option
 @session_option
 @json_option
@@ -95,8 +97,8 @@ def command(context: Context, /, **values: Any) -> None:
     """Write a session or a conversation to a file
 
     A bundle contains the session up to REV: files, conversation, tags. Other formats contain the
-    conversation: json and atif for programs, transcript as the agent wrote it, markdown for people;
-    --as converts it, and lists what could not be. If a secret is found, nothing is written.
+    conversation; --as converts it, and lists what could not be. If a secret is found, nothing is
+    written. --as git-ai adds notes to commits, --as agent-trace writes JSON: who wrote which lines.
 
       gitcp export -o session.bundle
       gitcp export 12 -o talk.md
@@ -104,6 +106,11 @@ def command(context: Context, /, **values: Any) -> None:
       gitcp export --as codex -o rollout.jsonl
     """
     given = Options(**values)
+    if given.agent in attribution.FORMATS:
+        attribution.export(context, _attribution(given))
+        return
+    if given.dry_run:
+        raise BadValue("--dry-run needs --as git-ai", hint="gitcp export -h")
     path = None if given.output == "-" else context.cwd / given.output
     if given.as_json and path is None:
         raise BadValue("--json needs -o FILE: nothing was written", hint="gitcp export -h")
@@ -133,6 +140,25 @@ def command(context: Context, /, **values: Any) -> None:
         context.output.document(documents.document("exported", written.to_json()))
     else:
         _print(context, checkpoint, given.output, made, written.bytes)
+
+
+def _attribution(given: Options) -> attribution.Options:
+    assert given.agent is not None
+    return attribution.Options(
+        range=None if given.revision == "@" else given.revision,
+        format=given.agent,
+        output=given.output,
+        force=given.force,
+        allow=given.allow,
+        dry_run=given.dry_run,
+        session=given.session,
+        unused={
+            "-f": given.form,
+            "--redact": given.redact,
+            "--json": given.as_json,
+            "--stream": given.stream != "main",
+        },
+    )
 
 
 def _format(given: Options, path: Path | None, *, terminal: bool) -> Format:

@@ -55,7 +55,7 @@ def diffs(
     return [
         SourcedDiff()
         if pair is None
-        else _sourced(commit, next(shown), _writers(linked.get(commit.oid), chains), lines)
+        else _sourced(commit, next(shown), writers_of(linked.get(commit.oid), chains), lines)
         for commit, pair in zip(commits, pairs, strict=True)
     ]
 
@@ -68,30 +68,31 @@ def _trees(store: Store, commit: Commit) -> tuple[Oid | None, Oid] | None:
     return old, new
 
 
-class _Writers(Value):
+class Writers(Value):
     """The linked checkpoints of a commit in one chain, by their index in it."""
 
     chain: Chain
     indexes: frozenset[int]
 
 
-def _writers(link: Link | None, chains: Sequence[Chain]) -> tuple[_Writers, ...]:
+def writers_of(link: Link | None, chains: Sequence[Chain]) -> tuple[Writers, ...]:
+    """Return where the checkpoints that a commit came from are in their chains."""
     oids = set(link.checkpoints) if link else set()
     return tuple(
-        _Writers(chain, frozenset(indexes))
+        Writers(chain, frozenset(indexes))
         for chain in chains
         if (indexes := [n for n, each in enumerate(chain.summaries) if each.commit in oids])
     )
 
 
 def _sourced(
-    commit: Commit, page_diff: PageDiff, writers: Sequence[_Writers], lines: ChainLines
+    commit: Commit, page_diff: PageDiff, writers: Sequence[Writers], lines: ChainLines
 ) -> SourcedDiff:
     paths = {display(change.path): change.path for change in commit.changes}
     files = []
     for patch in page_diff.files:
         path = paths.get(patch.path)
-        origins = _origins(path, writers, lines) if path is not None else {}
+        origins = origins_of(path, writers, lines) if path is not None else {}
         files.append(SourcedFile(patch, tuple(_of_hunk(hunk, origins) for hunk in patch.hunks)))
     return SourcedDiff(tuple(files), page_diff.others)
 
@@ -100,7 +101,8 @@ Origins = dict[tuple[str, str], str]
 """The id of the last checkpoint that added ("+") or removed ("-") a line."""
 
 
-def _origins(path: bytes, writers: Sequence[_Writers], lines: ChainLines) -> Origins:
+def origins_of(path: bytes, writers: Sequence[Writers], lines: ChainLines) -> Origins:
+    """Return which of these checkpoints wrote each line of a path, and which removed it."""
     origins: Origins = {}
     for each in writers:
         for before, version in pairwise(each.chain.versions.get(path, [])):

@@ -1,0 +1,135 @@
+"""`gitcp export --as git-ai` and `--as agent-trace`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gitcp import __version__, humanize, wire
+from gitcp.cli import allowing
+from gitcp.cli.context import Context
+from gitcp.cli.output import BOLD, DIM, GREEN, Styled
+from gitcp.errors import BadValue
+from gitcp.review import agent_trace, attribution, git_ai, links
+from gitcp.review.attribution import AttributedCommit
+from gitcp.secrets import checkpoint_scan
+from gitcp.sharing import output_file
+from gitcp.value import Value
+from gitcp.worktree.paths import display
+
+GIT_AI, AGENT_TRACE = "git-ai", "agent-trace"
+FORMATS = (GIT_AI, AGENT_TRACE)
+MOST = 20
+
+
+class Options(Value):
+    """What was typed. `unused` has the options that mean nothing here, with their values."""
+
+    range: str | None
+    format: str
+    output: str
+    force: bool
+    allow: tuple[str, ...]
+    dry_run: bool
+    session: str | None
+    unused: Mapping[str, object]
+
+
+def export(context: Context, given: Options) -> None:
+    """Write which lines of commits agents wrote, as notes or as lines of JSON."""
+    _check(given)
+    commits = _commits(context, given)
+    if given.format == GIT_AI:
+        _write_notes(context, commits, given)
+    else:
+        _write_records(context, commits, given)
+
+
+def _check(given: Options) -> None:
+    to_file = {"-o": given.output != "-"} if given.format == GIT_AI else {}
+    for option, value in {**given.unused, **to_file}.items():
+        if value:
+            raise BadValue(
+                f"{option} and --as {given.format} cannot be used together: nothing was written",
+                hint="gitcp export -h",
+            )
+
+
+def _commits(context: Context, given: Options) -> list[AttributedCommit]:
+    """Return the commits of the range of which agents wrote lines, as far as that is recorded."""
+    ends = links.between(context.store.repo, given.range)
+    if given.range is None and ends.base in (None, ends.head):
+        raise BadValue(
+            "no commits here that the default branch lacks: nothing was written",
+            hint=f"gitcp export --as {given.format} HEAD~10..",
+        )
+    session = given.session and context.viewed_session(given.session)
+    every = attribution.attributed(context.store, ends.base, ends.head, session)
+    commits = [each for each in every if each.files]
+    lacking = len(every) - len(commits)
+    if lacking:
+        context.output.say(
+            f"note: {lacking:,} of {humanize.count(len(every), 'commit')} have no lines of which "
+            "it is recorded that one agent's session wrote them"
+        )
+    return commits
+
+
+def _require_clean(context: Context, texts: Sequence[str], given: Options) -> None:
+    """Raise SecretsFound where a path or a name is one."""
+    allowed = allowing.answered(context, given.allow, dry_run=given.dry_run)
+    text = "\n".join(texts).encode("utf-8", "replace")
+    sieve = checkpoint_scan.sieve(context.store, (), allowed, [text])
+    if secrets := checkpoint_scan.in_text(text, "export", sieve=sieve):
+        raise checkpoint_scan.refused(secrets)
+
+
+def _write_notes(context: Context, commits: list[AttributedCommit], given: Options) -> None:
+    store, output = context.store, context.output
+    known = git_ai.noted(store)
+    new = [each for each in commits if each.commit.oid not in known]
+    notes = {each.commit.oid: git_ai.note(each) for each in new}
+    _require_clean(context, [*notes.values()], given)
+    if kept := len(commits) - len(new):
+        output.say(f"note: kept the notes that {humanize.count(kept, 'commit')} already had")
+    _say_unnamed(context, [path for each in new for path in each.files if not git_ai.name_of(path)])
+    before = git_ai.tip(store)
+    if notes and not given.dry_run:
+        git_ai.write(store, notes, context.host.now())
+    done = Styled("would write" if given.dry_run else "wrote", BOLD if given.dry_run else GREEN)
+    output.line(done, f" {humanize.count(len(notes), 'note')} to {git_ai.REF}")
+    for each in new[:MOST]:
+        output.line(f"  {each.commit.oid[:10]} {each.commit.subject}", Styled(_extent(each), DIM))
+    if len(new) > MOST:
+        output.line(f"  and {len(new) - MOST:,} more")
+    if notes and not given.dry_run:
+        former = f"{git_ai.REF} {before}" if before else f"-d {git_ai.REF}"
+        output.line(f"undo with: git update-ref {former}")
+        output.line(f"share with: git push REMOTE {git_ai.REF}")
+
+
+def _extent(commit: AttributedCommit) -> str:
+    lines = humanize.count(sum(part.lines for part in commit.parts), "line")
+    agents = ", ".join(sorted({part.writer.agent.name for part in commit.parts}))
+    return f"  {lines} in {humanize.count(len(commit.files), 'file')}, {agents}"
+
+
+def _write_records(context: Context, commits: list[AttributedCommit], given: Options) -> None:
+    unnamed = [path for each in commits for path in each.files if not agent_trace.is_text(path)]
+    records = [wire.dumps(agent_trace.record(each, __version__)) + b"\n" for each in commits]
+    _require_clean(context, [each.decode("utf-8", "replace") for each in records], given)
+    _say_unnamed(context, unnamed)
+    count = humanize.count(len(records), "record")
+    if given.dry_run:
+        context.output.line(f"would write {count}")
+    elif given.output == "-":
+        for each in records:
+            context.output.data(each)
+    else:
+        output_file.write(context.cwd / given.output, records, force=given.force)
+        context.output.line(Styled("wrote", GREEN), f" {count} to {given.output}")
+
+
+def _say_unnamed(context: Context, paths: Sequence[bytes]) -> None:
+    if paths:
+        names = humanize.listed([display(path) for path in paths], MOST)
+        context.output.say(f"note: the format cannot name these paths: {', '.join(names)}")
