@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from tempfile import TemporaryFile
 
+from gitcp import progress
 from gitcp.conversation import segments
 from gitcp.conversation.sums import Sums
 from gitcp.errors import GitcpError, Refused, StoreDamaged
@@ -216,7 +217,8 @@ def _run(store: Store, target: Checkpoint, step: StateStep) -> str:
                 given.write(data)
             given.flush()
             given.seek(0, os.SEEK_SET)
-            ended = state_commands.run(store.repo, step.command, (given, output, errors))
+            with progress.task(f"restoring state {step.name}", progress.BYTES):
+                ended = state_commands.run(store.repo, step.command, (given, output, errors))
     except (GitcpError, OSError) as error:
         return getattr(error, "strerror", None) or str(error)
     return str(ended)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import IO, NamedTuple
 
-from gitcp import humanize
+from gitcp import humanize, progress
 from gitcp.conversation import segments
 from gitcp.conversation.segments import Segment
 from gitcp.errors import GitcpError, StoreDamaged
@@ -20,6 +20,7 @@ from gitcp.git import trees
 from gitcp.git.fsync import make_own_directory
 from gitcp.git.reader import ObjectReader
 from gitcp.model import TREE, CommandState, Entry, Oid, States, Trigger
+from gitcp.progress import Advance
 from gitcp.state import state_commands
 from gitcp.state.state_commands import StateCommand
 from gitcp.store import Store
@@ -63,7 +64,8 @@ def capture(store: Store, commands: Iterable[StateCommand], session: str) -> Cap
     commands = tuple(commands)
     before = _last(store, session) if commands else None
     for command in commands:
-        state, tree, trouble = _captured(store, command, before)
+        with progress.task(f"saving state {command.name}", progress.BYTES) as advance:
+            state, tree, trouble = _captured(store, command, before, advance)
         each.append(state)
         if tree is not None:
             stored[command.name.encode("ascii")] = Entry(TREE, tree)
@@ -77,7 +79,7 @@ def capture(store: Store, commands: Iterable[StateCommand], session: str) -> Cap
 
 
 def _captured(
-    store: Store, command: StateCommand, before: States | None
+    store: Store, command: StateCommand, before: States | None, advance: Advance
 ) -> tuple[CommandState, Oid | None, str]:
     """Return a state, the tree of its segments, and why it is missing, with what was said."""
     refused = command.refused or ("" if command.save else "no command saves it")
@@ -87,7 +89,7 @@ def _captured(
     try:
         # Nameless files: whatever happens, nothing is left of them.
         with _scratch(store) as output, _scratch(store) as errors, _scratch(store) as nothing:
-            over = _limits(command, output)
+            over = _limits(command, output, advance)
             ended = state_commands.run(store.repo, command.save, (nothing, output, errors), over)
             if ended.failure or (late := over(0.0)):
                 failure = ended.failure or late
@@ -108,13 +110,17 @@ def _scratch(store: Store) -> IO[bytes]:
     return TemporaryFile(dir=store.repo.store_dir)
 
 
-def _limits(command: StateCommand, output: IO[bytes]) -> Callable[[float], str]:
-    """Return what says why a command must end."""
+def _limits(command: StateCommand, output: IO[bytes], advance: Advance) -> Callable[[float], str]:
+    """Return what says why a command must end; it reports how much that has written."""
+    seen = 0
 
     def over(seconds: float) -> str:
+        nonlocal seen
+        before, seen = seen, os.fstat(output.fileno()).st_size
+        advance(seen - before)
         if seconds > command.timeout:
             return f"its command did not end within {command.timeout} seconds"
-        if os.fstat(output.fileno()).st_size > command.largest:
+        if seen > command.largest:
             return f"it is larger than {humanize.size(command.largest)}"
         return ""
 

@@ -205,6 +205,28 @@ def test_risky_changes_and_failed_tests(ready: Project) -> None:
     ]
 
 
+def test_state_before_risky_changes(ready: Project) -> None:
+    """What the user's command saves before a risky change is saved also where no file changed, and
+    before nothing else. A command that fails is in the log.
+    """
+    rows = Path(os.environ["HOME"]) / "rows"
+    ready.git("config", "--global", "gitcp.state.db.save", "cat ~/rows")
+    ready.git("config", "--global", "gitcp.state.db.when", "before-risky-change")
+    agent = Claude(ready)
+    agent.calls("UserPromptSubmit", prompt="x")
+    agent.says("user", "x")
+    bash: dict[str, Any] = {"tool_name": "Bash", "tool_use_id": "toolu_1"}
+    for content in ("1\n", "2\n", "2\n"):
+        rows.write_text(content)
+        agent.calls("PreToolUse", **bash, tool_input={"command": "ls"})
+        agent.calls("PreToolUse", **bash, tool_input={"command": "git reset --hard"})
+    assert triggers(ready) == ["prompt", "before-risky-change", "before-risky-change"]
+    assert [each["bytes"] for each in ready.json("show")["states"]] == [2]
+    rows.unlink()
+    agent.calls("PreToolUse", check=False, **bash, tool_input={"command": "git reset --hard"})
+    assert "lacks state db: its command ended with exit code 1" in log_of(ready)
+
+
 def test_tools_that_changed_no_file(ready: Project) -> None:
     """A conversation that went on is no reason after tools; a changed file is."""
     agent = Claude(ready)
