@@ -31,7 +31,8 @@ class Piece:
     "merge": its hooks are added to the agent's settings. "copy": the files are gitcp's own.
     "section": a marked section of a text. "script": a marked block of an executable shell script.
     `form` is the format that the files are converted to. `shared`: other people's files are in the
-    target too, and one with the same name is kept. `without` files are not installed.
+    target too, and one with the same name is kept. `without` files are not installed. A `local` one
+    is installed in projects alone.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Piece:
         form: Form = "",
         shared: bool = False,
         without: tuple[str, ...] = (),
+        local: bool = False,
     ) -> None:
         self.source = source
         self.target = target
@@ -50,6 +52,7 @@ class Piece:
         self.form: Form = form
         self.shared = shared
         self.without = without
+        self.local = local
 
 
 class Hooks:
@@ -63,8 +66,9 @@ class Hooks:
     Claude Code's hooks as well. `start_variable` names where it was started. `settings` is the
     module that knows where its hooks are turned off, `settings_variable` names an administrator's
     file that it asks for. `shows`: it shows the user a hook's
-    `systemMessage`. `is_plain`: it takes what a hook prints without `hookSpecificOutput`.
-    `hears_at_start`: a notice at the start of a session reaches it.
+    `systemMessage`. `answer` is the field in which it takes what a hook tells it, "" for that of
+    Claude Code. `hears_at_start`: a notice at the start of a session reaches it;
+    `hears_at_prompts`: one at a prompt does.
     """
 
     def __init__(
@@ -81,8 +85,9 @@ class Hooks:
         settings: str = "",
         settings_variable: str = "",
         shows: bool = False,
-        is_plain: bool = False,
+        answer: str = "",
         hears_at_start: bool = True,
+        hears_at_prompts: bool = True,
     ) -> None:
         self.events = events
         self.delay = delay
@@ -95,8 +100,9 @@ class Hooks:
         self.settings = settings
         self.settings_variable = settings_variable
         self.shows = shows
-        self.is_plain = is_plain
+        self.answer = answer
         self.hears_at_start = hears_at_start
+        self.hears_at_prompts = hears_at_prompts
 
 
 NO_HOOKS = Hooks({})
@@ -108,8 +114,9 @@ class Transcripts:
     They are below the agent's home, or if it says so in `data`, below the home directory; one of
     `data_variables` moves them. `session_variables` pass the session's id to its commands.
     `line_by_line`: the texts of a line's messages do not depend on other lines. `converts`: its
-    conversations can be read as dialogues, and written (`converting` in its package). `tokens` is
-    the module that reads the tokens of requests, "" if its transcripts record none.
+    conversations can be read as dialogues, and written (`converting` in its package). `resumes`: it
+    takes conversations that others wrote; else none is placed for it or written. `tokens` is the
+    module that reads the tokens of requests, "" if its transcripts record none.
     """
 
     def __init__(
@@ -121,6 +128,7 @@ class Transcripts:
         session_variables: tuple[str, ...] = (),
         line_by_line: bool = True,
         converts: bool = True,
+        resumes: bool = True,
         tokens: str = "",
     ) -> None:
         self.package = package
@@ -129,6 +137,7 @@ class Transcripts:
         self.session_variables = session_variables
         self.line_by_line = line_by_line
         self.converts = converts
+        self.resumes = resumes
         self.tokens = tokens
 
 
@@ -202,7 +211,8 @@ class KnownAgent:
         conversations.
         """
         own = self.transcripts
-        return (*own.session_variables, *(own.data_variables or (self.home_variable,)))
+        moved = own.data_variables or (self.home_variable,)
+        return tuple(filter(None, (*own.session_variables, *moved)))
 
 
 SKILL = Piece("claude/skills/gitcp", "skills/gitcp")
@@ -419,7 +429,7 @@ KNOWN = (
             is_logged=True,
             runs_others=True,
             settings="gitcp.adapters.copilot.hooks",
-            is_plain=True,
+            answer="additionalContext",
         ),
     ),
     KnownAgent(
@@ -499,8 +509,30 @@ KNOWN = (
         aliases=("cursor-agent",),
         program="cursor",
         project=".cursor",
-        note=FILES_ALONE,
-        pieces=(Piece("snippets/cursor.mdc", "rules/gitcp.mdc"),),
+        home=".cursor",
+        pieces=(
+            Piece("cursor/hooks.json", "hooks.json", "merge"),
+            Piece("snippets/cursor.mdc", "rules/gitcp.mdc", local=True),
+        ),
+        note=TRUST,
+        transcripts=Transcripts("gitcp.adapters.cursor:ADAPTER", resumes=False),
+        hooks=Hooks(
+            {
+                "sessionStart": START,
+                "beforeSubmitPrompt": PROMPT,
+                "preToolUse": BEFORE_TOOL,
+                "postToolUse": AFTER_TOOLS,
+                "postToolUseFailure": AFTER_TOOLS,
+                "subagentStop": AFTER_TOOLS,
+                "stop": TURN,
+                "preCompact": COMPACTION,
+                "sessionEnd": END,
+            },
+            runs_others=True,
+            start_variable="CURSOR_PROJECT_DIR",
+            answer="additional_context",
+            hears_at_prompts=False,
+        ),
     ),
     KnownAgent(
         "openclaw",

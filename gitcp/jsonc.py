@@ -83,6 +83,11 @@ def append(text: str, path: tuple[str, ...], value: Json) -> str:
     return _insert(text, node, value)
 
 
+def add(text: str, key: str, value: Json) -> str:
+    """Return `text` with a new last entry in the document, which is an object without this key."""
+    return _insert(text, parse(text), value, key)
+
+
 def remove(text: str, path: tuple[str | int, ...]) -> str:
     """Return `text` without the entry at `path`, and without what `append` created
     around it; "" if nothing is left.

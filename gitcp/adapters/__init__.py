@@ -33,7 +33,7 @@ from gitcp.model import MAIN, Agent, Host, Source
 from gitcp.value import Value
 
 if TYPE_CHECKING:
-    from gitcp.adapters.conversion import Converter
+    from gitcp.adapters.conversion import Converter, DialogueReader
 
 
 MODULES = {known.name: known.transcripts.package for known in SAVED.values()} | {
@@ -41,8 +41,11 @@ MODULES = {known.name: known.transcripts.package for known in SAVED.values()} | 
 }
 """All built-in adapters by name, each as "module" or "module:attribute"."""
 
-CONVERTIBLE = tuple(name for name, known in SAVED.items() if known.transcripts.converts)
-"""The agents whose conversations can be read as dialogues, and written."""
+READABLE = tuple(name for name, known in SAVED.items() if known.transcripts.converts)
+"""The agents whose conversations can be read as dialogues."""
+
+CONVERTIBLE = tuple(name for name in READABLE if SAVED[name].transcripts.resumes)
+"""Those of them whose conversations can be written as well."""
 
 MOST_REMEMBERED = 1000
 """Files of one memory."""
@@ -64,6 +67,7 @@ class Known(Value):
 
 
 SAVES = ("save", "place", "resume")
+SAVES_ALONE = ("save",)
 
 
 def known() -> list[Known]:
@@ -72,7 +76,8 @@ def known() -> list[Known]:
     for agent in SAVED.values():
         more = {"hooks": bool(agent.hooks.events), "tokens": bool(agent.transcripts.tokens)}
         more["convert"] = agent.transcripts.converts
-        can = (*SAVES, *(ability for ability, is_there in more.items() if is_there))
+        saves = SAVES if agent.transcripts.resumes else SAVES_ALONE
+        can = (*saves, *(ability for ability, is_there in more.items() if is_there))
         rows.append(Known(agent.name, agent.title, "gitcp", can))
     others = dict.fromkeys(installed.names(), "package")
     others |= {name: described.source(path) for name, path in described.paths().items()}
@@ -133,10 +138,18 @@ def records_tokens(format: str) -> bool:
 
 def converter(name: str) -> Converter:
     """Return the reader and writer of an agent's transcripts. Raises BadValue if there is none."""
-    if name not in CONVERTIBLE:
+    return _converting(name, CONVERTIBLE)
+
+
+def reader(name: str) -> DialogueReader:
+    """Return the reader of an agent's transcripts. Raises BadValue if there is none."""
+    return _converting(name, READABLE)
+
+
+def _converting(name: str, names: tuple[str, ...]) -> Converter:
+    if name not in names:
         raise BadValue(
-            f"{name}'s conversations cannot be converted",
-            hint=f"use one of {', '.join(CONVERTIBLE)}",
+            f"{name}'s conversations cannot be converted", hint=f"use one of {', '.join(names)}"
         )
     return import_module(f"{MODULES[name].partition(':')[0]}.converting")
 

@@ -61,11 +61,15 @@ class WrittenTranscript(NamedTuple):
     omitted: dict[str, int]
 
 
-class Converter(Protocol):
-    """The reader and the writer of an agent's transcripts."""
+class DialogueReader(Protocol):
+    """The reader of an agent's transcripts."""
 
     def read(self, stored: Stored) -> Dialogue:
         """Return a stored conversation as a dialogue. Lines that are not understood are skipped."""
+
+
+class Converter(DialogueReader, Protocol):
+    """The reader and the writer of an agent's transcripts."""
 
     def write(self, dialogue: Dialogue, target: Target) -> WrittenTranscript:
         """Return the transcript of a dialogue. Writes no file."""

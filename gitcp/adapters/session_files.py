@@ -82,6 +82,10 @@ class SessionFiles(ABC):
         """Return the name of a new transcript."""
         return f"{session_id}.jsonl"
 
+    def kind_of(self, fields: dict[str, Any]) -> object:
+        """Return the kind of a line, as `kinds` names it."""
+        return fields.get("type")
+
     def described(self, before: Digest, fields: dict[str, Any]) -> Digest:  # noqa: ARG002
         """Return a digest with the version, model and title that a line names."""
         return before
@@ -103,6 +107,10 @@ class SessionFiles(ABC):
         """Return the working directory of a transcript's session, a real path; None if unknown."""
         return directories.cwd_of(path)
 
+    def is_of(self, path: Path, roots: set[str]) -> bool:
+        """Return whether a transcript that may be of one of these directories is."""
+        return self.cwd_of(path) in roots
+
     # ------------------------------------------------------------ finding
 
     def find(self, cwd: Path, host: Host) -> tuple[Found, ...]:
@@ -111,10 +119,7 @@ class SessionFiles(ABC):
         """
         roots, current = base.roots(cwd), self.running(host)
         paths = {
-            path
-            for root in roots
-            for path in self.files_of(root, host)
-            if self.cwd_of(path) in roots
+            path for root in roots for path in self.files_of(root, host) if self.is_of(path, roots)
         }
         if current is not None:
             paths |= {path for path in self.files(host) if self.session_of(path) == current}
@@ -190,7 +195,7 @@ class SessionFiles(ABC):
             fields = wire.parse_line(line)
             if fields is not None:
                 if self.kinds:
-                    before = base.with_unknown(before, fields.get("type"), self.kinds)
+                    before = base.with_unknown(before, self.kind_of(fields), self.kinds)
                 before = self.described(before, fields)
                 messages = [each for each in self.parts(fields) if each.is_shown()]
                 counted = any(each.role in COUNTED for each in messages)

@@ -25,11 +25,11 @@ def command(context: Context, /, **values: Any) -> None:
 
       gitcp enable
       gitcp enable claude codex --user
-      gitcp enable cursor
+      gitcp enable openclaw
 
-    Agents with hooks: claude, codex, gemini, opencode, kilo, copilot, pi, qwen. Without hooks, by
-    name only: cursor (a rule), openclaw (a skill), agents-md (a section in AGENTS.md), git (a
-    trailer in each commit with its checkpoint).
+    Agents with hooks: claude, codex, gemini, opencode, kilo, copilot, pi, qwen, cursor. Without
+    hooks, by name only: openclaw (a skill), agents-md (a section in AGENTS.md), git (a trailer in
+    each commit with its checkpoint).
     """
     given = enabling.Options(**values)
     enabling.require_program(context)

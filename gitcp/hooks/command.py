@@ -17,9 +17,9 @@ from gitcp.hooks import handler, limits
 def command(_: Context, /, agent: str, event: str, payload: str | None) -> None:
     """Handle an event from an agent (agents call this)
 
-    AGENT is claude, codex, copilot, gemini, kilo, opencode, pi or qwen; EVENT is the agent's name
-    for the event. The event's JSON is read from standard input, or from PAYLOAD. Saves a checkpoint
-    if the event calls for one and something changed.
+    AGENT is claude, codex, copilot, cursor, gemini, kilo, opencode, pi or qwen; EVENT is the
+    agent's name for the event. The event's JSON is read from standard input, or from PAYLOAD. Saves
+    a checkpoint if the event calls for one and something changed.
 
     Always exits with 0. Prints nothing, except notices for the agent: after a restore, and if saves
     failed. Errors are logged in .git/gitcp/hook.log.

@@ -166,9 +166,9 @@ class _Telling:
         self.event = event
         home = os.path.expanduser("~")
         self.files = hook_failures.places(root, git_dir, os.environ, home)
-        self.listens = event.kind == agents.PROMPT or (
-            event.kind == agents.START and event.known.hooks.hears_at_start
-        )
+        hooks = event.known.hooks
+        hears = {agents.PROMPT: hooks.hears_at_prompts, agents.START: hooks.hears_at_start}
+        self.listens = hears.get(event.kind, False)
 
     @property
     def is_due(self) -> bool:
@@ -214,8 +214,9 @@ class _Telling:
         from gitcp import wire
 
         context = f"{text}\nTell the user." if for_user else text
-        answer: wire.Json = {"additionalContext": context}
-        if not self.event.known.hooks.is_plain:
+        field = self.event.known.hooks.answer
+        answer: wire.Json = {field or "additionalContext": context}
+        if not field:
             answer = {"hookSpecificOutput": {"hookEventName": self.event.name, **answer}}
         if for_user and self.event.known.hooks.shows:
             answer["systemMessage"] = "\n".join(for_user)

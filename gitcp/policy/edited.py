@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gitcp.policy.events import EventCall
     from gitcp.policy.payload import Fields
 
-WHOLE = ("content", "file_text")
+WHOLE = ("content", "contents", "file_text")
 OLD = ("old_string", "oldString", "old_str")
 NEW = ("new_string", "newString", "new_str")
 EVERYWHERE = ("replace_all", "replaceAll", "allow_multiple")

@@ -24,9 +24,12 @@ HOOKED = "hooked"
 `<adapter>.<session>`.
 """
 
-SESSION = ("session_id", "sessionId", "sessionID", "thread-id")
+SESSION = ("session_id", "sessionId", "sessionID", "thread-id", "conversation_id")
 TRANSCRIPT = ("transcript_path", "transcriptPath")
 DIRECTORY = ("cwd", "directory")
+ROOTS = "workspace_roots"
+"""Where an editor was opened, for events without a directory."""
+
 LAST_MESSAGE = (
     "last_assistant_message",
     "lastAssistantMessage",
@@ -38,8 +41,11 @@ INPUT = ("tool_input", "toolInput", "toolArgs", "args")
 OUTPUT = ("tool_response", "toolResponse", "toolResult", "tool_output", "output", "error")
 CALL = ("tool_use_id", "toolUseId", "callID", "toolCallId")
 SUBAGENT = ("agent_id", "agentId")
-PARENT = ("parent_id", "parentID")
+PARENT = ("parent_id", "parentID", "parent_conversation_id")
 NAME = ("hook_event_name", "hookEventName", "type")
+
+RUNS_OTHERS = {"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor"}
+"""The variables by which agents say that they run a hook, which may be Claude Code's."""
 
 IDS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 LONGEST_ID = 64
@@ -82,7 +88,9 @@ class Event:
         self.agent, self.name, self.kind = agent, name, kind
         self.session_id = session_id(_text(fields, SESSION))
         self.transcript = _text(fields, TRANSCRIPT)
-        self.cwd = _text(fields, DIRECTORY)
+        roots = fields.get(ROOTS)
+        first = roots[:1] if isinstance(roots, list) else []
+        self.cwd = _text(fields, DIRECTORY) or next((r for r in first if isinstance(r, str)), "")
         self.prompt = _text(fields, ("prompt",))
         self.said = _text(fields, LAST_MESSAGE)
         stamp = fields.get("timestamp")
@@ -156,8 +164,8 @@ def _of_transcript(event: Event, env: Mapping[str, str], home: str) -> str:
 
 def _of_environment(event: Event, env: Mapping[str, str]) -> str:
     """Return the agent that passes this session's id to its commands, else the event's own. Claude
-    Code names its transcript in every event: one without it comes from Copilot, if that says that
-    it runs the hook.
+    Code names its transcript in every event: one without it comes from Copilot or Cursor, if one
+    says that it runs the hook.
     """
     owners = [
         known.name
@@ -167,8 +175,8 @@ def _of_environment(event: Event, env: Mapping[str, str]) -> str:
     ]
     if owners:
         return event.agent if event.agent in owners else owners[0]
-    is_copilots = event.agent == "claude-code" and env.get("COPILOT_CLI")
-    return "copilot" if is_copilots else event.agent
+    others = (agent for variable, agent in RUNS_OTHERS.items() if env.get(variable))
+    return next(others, event.agent) if event.agent == "claude-code" else event.agent
 
 
 def _real(path: str) -> str:

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     """The size of the file at a path, 0 where there is none."""
 
 SHELLS = frozenset(
-    "Bash bash run_shell_command exec_command shell local_shell powershell PowerShell".split()
+    "Bash bash run_shell_command exec_command Shell shell local_shell powershell PowerShell".split()
 )
 WRITERS = frozenset("Write write write_file create create_file".split())
 EDITORS = frozenset(
     "Edit MultiEdit NotebookEdit edit replace multiedit str_replace_editor str_replace".split()
+    + "StrReplace EditNotebook".split()
 )
 PATCHERS = frozenset("apply_patch patch".split())
 DELETING = ("delete", "remove")

@@ -115,7 +115,7 @@ def check(checkpoint: Checkpoint, agent: str) -> Agent:
             f"checkpoint {checkpoint.id} has no conversation of an agent; nothing was converted",
             hint=f"gitcp show {checkpoint.id}",
         )
-    adapters.converter(checkpoint.agent.name)
+    adapters.reader(checkpoint.agent.name)
     if checkpoint.agent.name == agent:
         raise Refused(
             f"the conversation of {checkpoint.id} is {SAVED[agent].title}'s already; "
@@ -142,7 +142,7 @@ def convert(
     source = check(checkpoint, agent)
     assert checkpoint.conversation is not None
     content = placing.content(store, checkpoint.conversation, source)
-    dialogue = adapters.converter(source.name).read(content)
+    dialogue = adapters.reader(source.name).read(content)
     if not dialogue.items:
         raise RevisionNotFound(
             f"the conversation of {checkpoint.id} has no messages; nothing was converted",

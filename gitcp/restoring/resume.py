@@ -8,6 +8,7 @@ from itertools import count, islice
 from pathlib import Path
 
 from gitcp.adapters.base import Placement
+from gitcp.agents import SAVED
 from gitcp.errors import GitcpError, Refused
 from gitcp.git import refs, worktrees
 from gitcp.history.worktrees import Presence, Worktree, of_session
@@ -128,13 +129,14 @@ def directory(store: Store, target: Checkpoint, cwd: Path) -> Path:
 def continuing(placed: Placed | None, target: Checkpoint) -> Placed:
     """Return `placed`. Raises GitcpError if no agent can resume the checkpoint."""
     if placed is None or not placed.command:
-        problem = (
-            "has no conversation"
-            if target.conversation is None
-            else "has a conversation that no agent can resume"
-        )
+        problem, hint = "has no conversation", f"gitcp restore {target.id}"
+        if target.conversation is not None:
+            problem = "has a conversation that no agent can resume"
+        known = SAVED.get(target.agent.name) if target.agent else None
+        if known is not None and not known.transcripts.resumes:
+            problem = f"is of {known.title}, which cannot import a conversation"
+            hint = f"gitcp resume {target.id} --with claude-code"
         raise GitcpError(
-            f"{target.id} {problem}: no agent was started, and nothing was changed",
-            hint=f"gitcp restore {target.id}",
+            f"{target.id} {problem}: no agent was started, and nothing was changed", hint=hint
         )
     return placed

@@ -25,11 +25,12 @@ from gitcp.model import Host
 from driver import SOURCE, File, Project
 
 EVERY = tuple(agent.command for agent in KNOWN)
-HOOKED = ("claude", "codex", "gemini", "opencode", "copilot")
+HOOKED = ("claude", "codex", "gemini", "opencode", "copilot", "cursor")
 SETTINGS = {
     "claude": ".claude/settings.json",
     "codex": ".codex/hooks.json",
     "gemini": ".gemini/settings.json",
+    "cursor": ".cursor/hooks.json",
 }
 MINE = '{\n\t// mine\n\t"model": "opus",\n\t"hooks": {"Stop": [ {"hooks": []} ],}, // yes\n}'
 
@@ -145,6 +146,7 @@ def test_time_limits(project: Project) -> None:
             for event, (group,) in json.loads(project.read(path))["hooks"].items()
         }
         for agent, path in SETTINGS.items()
+        if agent != "cursor"  # its hooks are in no groups
     }
 
     assert set(limits["gemini"].values()) == {5000, 8000, 13000}
@@ -309,7 +311,7 @@ def test_names(project: Project, tmp_path: Path) -> None:
     assert "nobody" in project.gitcp("enable", "nobody", check=2).err
     assert (
         "only be enabled in a project"
-        in project.gitcp("enable", "cursor", "--user", "--yes", check=2).err
+        in project.gitcp("enable", "agents-md", "--user", "--yes", check=2).err
     )
     elsewhere = tmp_path / "no-repository"
     elsewhere.mkdir()
@@ -356,7 +358,7 @@ def test_an_unknown_name_lists_the_agents(project: Project, verb: str) -> None:
 # ---------------------------------------------------------------- gitcp itself on PATH
 
 
-@pytest.mark.parametrize("agent", [*HOOKED, "git", "cursor", "agents-md"])
+@pytest.mark.parametrize("agent", [*HOOKED, "git", "agents-md"])
 @pytest.mark.parametrize("option", ["--yes", "--dry-run"])
 def test_without_gitcp_on_path_nothing_is_installed(
     project: Project, sealed: Path, no_agents: Path, agent: str, option: str
@@ -702,3 +704,40 @@ def test_what_is_not_saved_is_said(project: Project, scope: tuple[str, ...]) -> 
     """Of an agent whose conversations gitcp does not read."""
     said = project.gitcp("enable", "openclaw", *scope, "--yes", check=0).out
     assert "files are saved, its conversations are not" in said
+    said = project.gitcp("enable", "cursor", *scope, "--yes", check=0).out
+    assert "its conversations are saved, but it cannot import one" in said
+
+
+FLAT = [
+    '{"version": 1}',
+    '{"version": 1, "hooks": {}}\n',
+    '{\n  "hooks": {},\n  "version": 1\n}\n',
+    '{\n  "hooks": {\n    "stop": [{"command": "mine"}]\n  },\n  "version": 1\n}\n',
+    '{"version": 1, // mine\n "hooks": {"stop": [ ],}}',
+]
+
+
+@pytest.mark.parametrize("text", FLAT)
+def test_hooks_without_groups(text: str) -> None:
+    """Those of Cursor are a list for each event; what was there is there again, byte for byte."""
+    content = shipped.read("cursor/hooks.json")
+    wanted, version = files.groups(content), files.version(content)
+    merged = files.merged(text, wanted, "cursor", version)
+    assert files.merged(merged, wanted, "cursor", version) == merged
+    assert files.removed(merged, "cursor") == text
+
+
+def test_a_new_file_of_hooks_without_groups() -> None:
+    """It names the version of its format, which goes with the last hook: unless somebody has added
+    one.
+    """
+    content = shipped.read("cursor/hooks.json")
+    wanted, version = files.groups(content), files.version(content)
+    made = files.merged("", wanted, "cursor", version)
+    assert json.loads(made) == {"hooks": wanted, "version": 1}
+    assert files.removed(made, "cursor") == ""
+    mine = made.replace('"stop": [', '"stop": [\n      {"command": "mine"},')
+    assert json.loads(files.removed(mine, "cursor")) == {
+        "hooks": {"stop": [{"command": "mine"}]},
+        "version": 1,
+    }

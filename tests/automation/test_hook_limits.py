@@ -162,6 +162,8 @@ def test_every_event_has_the_limit_that_is_documented() -> None:
             )
     for name, (hook,) in json.loads(shipped.read("copilot/gitcp.json"))["hooks"].items():
         assert hook["timeoutSec"] in allowed(name, 1), name
+    for name, (hook,) in json.loads(shipped.read("cursor/hooks.json"))["hooks"].items():
+        assert hook["timeout"] in allowed(name, 1), name
     assert len(agents.KNOWN) == 11
 
 

@@ -114,6 +114,7 @@ def test_events_are_known(agent: str, name: str, kind: str) -> None:
         ("claude", "Notification", {}),
         ("claude", "stop", {}),
         ("cursor", "Stop", {}),
+        ("cursor", "beforeReadFile", {}),
         ("", "", {}),
         ("gemini", "PreCompress", {"trigger": "auto"}),
         ("codex", "UserPromptSubmit", {"agent_id": "a1"}),

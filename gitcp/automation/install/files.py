@@ -2,8 +2,9 @@
 
 A hook is gitcp's if its command contains `gitcp hook AGENT`; it is added in the format of Claude
 Code, Codex and Gemini CLI: under "hooks", for each event, a list of groups, each with a list of
-hooks. A block is appended to a text with an empty line before it, unless it is the whole text; a
-text without a final line feed has none afterwards either. So nothing needs to be remembered.
+hooks, or in that of Cursor, a list of hooks. A block is appended to a text with an empty line
+before it, unless it is the whole text; a text without a final line feed has none afterwards either.
+So nothing needs to be remembered.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from gitcp.git.fsync import FULL, make_directories, replacing, sync_directory, w
 from gitcp.value import Value
 
 HOOKS = "hooks"
+VERSION = "version"
 
 Groups = Mapping[str, list[Any]]
 """Groups of hooks by event."""
@@ -44,9 +46,15 @@ def groups(content: bytes) -> Groups:
     return hooks
 
 
-def merged(text: str, wanted: Groups, agent: str) -> str:
+def version(content: bytes) -> int | None:
+    """Return the version of a shipped file's format, None if it names none."""
+    number: int | None = wire.loads(content).get(VERSION)
+    return number
+
+
+def merged(text: str, wanted: Groups, agent: str, version: int | None = None) -> str:
     """Return `text` with these hooks, replacing those of an earlier version; unchanged if they are
-    there.
+    there. A new file begins with them, and names the `version` of its format.
 
     Raises BadValue if `removed` would not restore the original text.
     """
@@ -56,6 +64,8 @@ def merged(text: str, wanted: Groups, agent: str) -> str:
     for event, groups in wanted.items():
         for group in groups:
             result = jsonc.append(result, (HOOKS, event), group)
+    if not bare and version is not None:
+        result = jsonc.add(result, VERSION, version)
     if removed(result, agent) != bare:
         raise BadValue("its formatting cannot be changed safely")
     return result
@@ -65,9 +75,12 @@ def removed(text: str, agent: str) -> str:
     """Return `text` without gitcp's hooks for this agent; "" if nothing is left.
     Raises BadValue for invalid JSON.
     """
+    before = [item.key for item in jsonc.parse(text).items]
     for entry in reversed(own(text, agent)):
         text = jsonc.remove(text, entry.path)
-    return text
+    # What people wrote has it first, or hooks of their own, even if there are none in them.
+    is_made = before == [HOOKS, VERSION] and [i.key for i in jsonc.parse(text).items] == [VERSION]
+    return jsonc.remove(text, (VERSION,)) if is_made else text
 
 
 def own(text: str, agent: str) -> list[OwnHooks]:
@@ -85,6 +98,9 @@ def own(text: str, agent: str) -> list[OwnHooks]:
 
 
 def _in_group(path: tuple[str | int, ...], group: Any, mark: re.Pattern[str]) -> Iterator[OwnHooks]:
+    if _is_own(group, mark):
+        yield OwnHooks(path, group)
+        return
     hooks = group.get(HOOKS) if isinstance(group, dict) else None
     if not isinstance(hooks, list):
         return

@@ -28,6 +28,11 @@ from gitcp.value import Value
 TRUST = "config.toml"
 MARK = b"gitcp"
 INSTALLED = b"installed by gitcp enable"
+
+NOT_RESUMED = (
+    "its conversations are saved, but it cannot import one: after a restore, "
+    "gitcp resume --with claude continues it"
+)
 """In gitcp's slash commands. Your own may mention gitcp too."""
 SECTION = re.compile(r"(?ms)^(?:\r?\n)?<!-- gitcp: begin.*?<!-- gitcp: end -->[ \t]*(?:\r?\n|\Z)")
 
@@ -210,13 +215,16 @@ class _Planner:
         self._notes: list[str] = []
 
     def step(self) -> AgentPlan:
-        for piece in self._target.pieces:
+        pieces = (each for each in self._target.pieces if not (each.local and self._scope.user))
+        for piece in pieces:
             for name in shipped.below(piece.source):
                 if name not in piece.without:
                     self._plan(piece, name)
         is_saved = bool(self._target.transcripts.package)
         if self._on and self._target.note and not (self._scope.user and is_saved):
             self._notes.append(self._target.note)
+        if self._on and is_saved and not self._target.transcripts.resumes:
+            self._notes.append(NOT_RESUMED)
         if self._on and self._target.reads_start and not self._scope.user:
             name = self._target.command
             self._notes.append(
@@ -263,8 +271,8 @@ class _Planner:
             raise BadValue("the file is empty, which is not valid JSON; write {} to it")
         if not self._on:
             return _bytes(files.removed(text, self._target.command) or None) if text else None
-        wanted = files.groups(content)
-        return _bytes(files.merged(text or "", wanted, self._target.command))
+        wanted, version = files.groups(content), files.version(content)
+        return _bytes(files.merged(text or "", wanted, self._target.command, version))
 
     def _copy(self, seen: FileState, content: bytes) -> bytes | None:
         if seen.data is not None and MARK not in seen.data:
