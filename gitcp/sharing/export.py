@@ -2,7 +2,7 @@
 
 A bundle contains all checkpoints up to the given one, with tags. The other formats
 contain one checkpoint's conversation: as JSON, as the agent's own transcript or another agent's,
-as Markdown, or as an ATIF trajectory.
+as Markdown, as an ATIF trajectory, or as a session trace.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gitcp.restoring.converting import Converted
 from gitcp.restoring.restore_notice import handoff_lines
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
-from gitcp.sharing import filtered, markdown, output_file, redact, trajectory
+from gitcp.sharing import filtered, markdown, output_file, redact, session_trace, trajectory
 from gitcp.store import Store
 from gitcp.value import Value
 
@@ -45,6 +45,7 @@ class Format(StrEnum):
     TRANSCRIPT = "transcript"
     MARKDOWN = "markdown"
     ATIF = "atif"
+    STS = "sts"
 
 
 ENDINGS = {
@@ -245,13 +246,13 @@ def _rendered(
         known = _remembered(store, request)
         return lambda: markdown.render(checkpoint, show.messages(store, conversation), clean, known)
     messages = list(show.messages(store, conversation))
-    document = (
-        trajectory.render(checkpoint, messages, _spending(store, conversation))
-        if request.format is Format.ATIF
-        else _document(fields, messages)
-    )
-    data = wire.dumps(_cleaned(document, clean)) + b"\n"
-    return lambda: (data,)
+    documents: Iterable[Any] = (_document(fields, messages),)
+    if request.format in (Format.ATIF, Format.STS):
+        told = trajectory.render(checkpoint, messages, _spending(store, conversation))
+        title = conversation.digest.title
+        documents = session_trace.lines(told, title) if request.format is Format.STS else (told,)
+    chunks = [wire.dumps(_cleaned(each, clean)) + b"\n" for each in documents]
+    return lambda: chunks
 
 
 def _spending(store: Store, conversation: Conversation) -> trajectory.Spending:

@@ -129,6 +129,7 @@ def test_json(project: Project, talk: Talk) -> None:
         "sha256",
         "streams",
         "last_message",
+        "unknown",
     ]
     assert found["conversation"]["bytes"] == talk.path.stat().st_size
     assert found["conversation"]["last_message"] == {
@@ -139,8 +140,8 @@ def test_json(project: Project, talk: Talk) -> None:
     shown = project.json("show")
     changes = shown.pop("changes")
     assert [each["path"] for each in changes] == ["notes.txt"]
-    assert list(shown) == ["schema", *CHECKPOINT, "memory"]
-    assert shown == {"schema": "gitcp.checkpoint/1", **found, "memory": []}
+    assert list(shown) == ["schema", *CHECKPOINT, "memory", "tokens"]
+    assert shown == {"schema": "gitcp.checkpoint/1", **found, "memory": [], "tokens": None}
 
 
 def test_note(project: Project, talk: Talk) -> None:

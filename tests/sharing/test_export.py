@@ -100,12 +100,13 @@ def test_transcript(spoken: Project, sealed: Path) -> None:
 
 def test_json(spoken: Project) -> None:
     """JSON is the checkpoint as `show --json` has it, with its messages and metadata, and without
-    who changed which file, and agents' memories.
+    who changed which file, agents' memories, and tokens.
     """
     document = json.loads(spoken.gitcp("export", "1", "--format", "json", check=0).out)
     shown = spoken.json("show", "1")
     shown.pop("changes")
     shown.pop("memory")
+    shown.pop("tokens")
 
     assert {key: document[key] for key in shown if key != "schema"} == {
         k: v for k, v in shown.items() if k != "schema"
@@ -154,7 +155,7 @@ def test_nothing_said(project: Project) -> None:
     project.write("a.txt", "a\n")
     project.gitcp("save", check=0)
 
-    for form in ("json", "markdown", "atif", "transcript"):
+    for form in ("json", "markdown", "atif", "sts", "transcript"):
         assert "no conversation" in project.gitcp("export", "-f", form, check=16).err
     project.gitcp("export", "-o", "../x.bundle", check=0)
 
@@ -162,7 +163,7 @@ def test_nothing_said(project: Project) -> None:
 # ---------------------------------------------------------------- secrets
 
 
-@pytest.mark.parametrize("form", ["bundle", "json", "transcript", "markdown", "atif"])
+@pytest.mark.parametrize("form", ["bundle", "json", "transcript", "markdown", "atif", "sts"])
 def test_secrets(spoken: Project, form: str) -> None:
     """With a secret nothing is written; redacted it is not in it; allowed it is."""
     talk = Talk(spoken)
