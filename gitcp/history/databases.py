@@ -6,6 +6,7 @@ be opened, is large or takes long is no database here.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -147,19 +148,50 @@ def lines(change: DatabaseChange) -> Iterator[str]:
     if not change.tables:
         yield " the same tables and numbers of rows"
     for table in change.tables:
-        yield from _side_lines("-", table.name, table.old, table.new)
-        yield from _side_lines("+", table.name, table.new, table.old)
+        yield from _table_lines(one_line(table.name, 100), table.old, table.new)
 
 
-def _side_lines(sign: str, name: str, table: Table | None, other: Table | None) -> Iterator[str]:
-    if table is None:
-        return
-    if other is None or table.rows != other.rows:
-        rows = "a virtual table" if table.rows is None else f"{table.rows:,} rows"
-        yield f"{sign}{one_line(name, 100)}: {rows}"
-    for sql in table.schema:
-        if other is None or sql not in other.schema:
-            yield f"{sign}{one_line(sql, 300)}"
+def _table_lines(name: str, old: Table | None, new: Table | None) -> Iterator[str]:
+    """Yield what differs of a table: its rows, and its columns one by one, since whoever reads it
+    looks for the one that changed.
+    """
+    if old and new and old.rows == new.rows:
+        yield f" {name}: {_number(old)}"
+    else:
+        yield from (f"-{name}: {_number(old)}",) if old else ()
+        yield from (f"+{name}: {_number(new)}",) if new else ()
+    before, after = (_parts(table.schema if table else ()) for table in (old, new))
+    if before == after and old and new and old.schema != new.schema:  # in blanks, or the like
+        before, after = [*old.schema], [*new.schema]
+    yield from (f"-  {one_line(part, 300)}" for part in before if part not in after)
+    yield from (f"+  {one_line(part, 300)}" for part in after if part not in before)
+
+
+def _number(table: Table) -> str:
+    return "a virtual table" if table.rows is None else f"{table.rows:,} rows"
+
+
+def _parts(schema: Sequence[str]) -> list[str]:
+    """Return the columns and constraints of tables, and all other statements as they are."""
+    tables_first = sorted(schema, key=lambda sql: TABLE.match(sql) is None)
+    return [part for sql in tables_first for part in (_columns(sql) if TABLE.match(sql) else [sql])]
+
+
+def _columns(sql: str) -> list[str]:
+    """Return what is between the outer parentheses of a table's SQL, at its commas, and what comes
+    after them; all of it if it has none.
+    """
+    depth, start, parts = 0, 0, list[str]()
+    for token in TOKEN.finditer(sql):
+        mark = token[0]
+        is_end = depth == 1 and mark in (",", ")")
+        if is_end:
+            parts.append(sql[start : token.start()])
+        if is_end or (depth == 0 and mark == "("):
+            start = token.end()
+        depth += (mark == "(") - (mark == ")")
+    parts.append(sql[start:] if parts else "")
+    return [" ".join(part.split()) for part in parts if part.strip()] or [sql]
 
 
 def added_to(patch: bytes, compared: Sequence[DatabaseChange]) -> bytes:
@@ -174,6 +206,10 @@ def added_to(patch: bytes, compared: Sequence[DatabaseChange]) -> bytes:
                 break
     return b"diff --git ".join(parts)
 
+
+TABLE = re.compile(r"\s*create\s+table\b", re.IGNORECASE)
+TOKEN = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\[[^]]*\]|--[^\n]*|/\*.*?\*/|[(),]", re.DOTALL)
+"""What may contain a parenthesis or a comma that is none, and those that are."""
 
 HEAD = "@@ tables @@"
 """The line before those of a database."""

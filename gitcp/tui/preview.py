@@ -283,8 +283,15 @@ class Section(NamedTuple):
     by: str = ""
 
     @property
+    def is_database(self) -> bool:
+        """Whether it lists tables: the file has no lines."""
+        return TABLES in self.lines
+
+    @property
     def counts(self) -> tuple[int, int]:
         """The number of lines added and removed."""
+        if self.is_database:
+            return 0, 0
         start = next((n for n, line in enumerate(self.lines) if line.startswith(b"@@")), None)
         hunks = self.lines[start:] if start is not None else []
         return sum(line[:1] == b"+" for line in hunks), sum(line[:1] == b"-" for line in hunks)
@@ -317,14 +324,15 @@ def _in_color(wanted: Wanted, about: str, sections: Sequence[Section]) -> Iterat
 
 def _file_block(section: Section, is_open: bool, *, colored: bool) -> Block:
     added, removed = section.counts
-    state = _state(section.lines)
+    state = "  database" if section.is_database else _state(section.lines)
+    counts = ((f" +{added:,}", "added"), (f" −{removed:,} ", "removed"))
     head = Line(
         (
             (display(section.path), "bold"),
             (state, "dim"),
             *([(f"  {section.by}", "dim")] if section.by else []),
         ),
-        ((f" +{added:,}", "added"), (f" −{removed:,} ", "removed")),
+        () if section.is_database else counts,
     )
     body = list(_diff_lines(section, colored=colored))
     return Block(f"path:{os.fsdecode(section.path)}", head, body, is_open)

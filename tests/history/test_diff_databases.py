@@ -58,9 +58,8 @@ def test_tables(project: Project, first: Checkpoint) -> None:
     second = save(project)
     shown = text_of(project, first, second)
     assert shown.partition("Binary files a/app.db and b/app.db differ\n")[2].startswith(
-        "@@ tables @@\n-old: 0 rows\n-CREATE TABLE old(n)\n+orders: 0 rows\n"
-        "+CREATE TABLE orders(n)\n-users: 3 rows\n-CREATE TABLE users(name text)\n"
-        "+users: 2 rows\n+CREATE TABLE users(name text, mail text)\ndiff --git a/other.db"
+        "@@ tables @@\n-old: 0 rows\n-  n\n+orders: 0 rows\n+  n\n-users: 3 rows\n"
+        "+users: 2 rows\n+  mail text\ndiff --git a/other.db"
     )
     with diff_now.compare(open_store(project), first, Limits(), text=True) as now:
         assert now.text().decode() == shown
@@ -70,6 +69,37 @@ def test_tables(project: Project, first: Checkpoint) -> None:
         ("orders", False, True),
         ("users", True, True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        (
+            "create table t(a)",
+            "create table t (a )",
+            ["-  create table t(a)", "+  create table t (a )"],
+        ),
+        ("create table t(a)", "create table t(a) strict", ["+  strict"]),
+        (
+            "create table \"a,b(\" (id int check (id in (1, 2)), c text default ',)')",
+            "create table \"a,b(\" (id int check (id in (1, 3)), c text default ',)')",
+            ["-  id int check (id in (1, 2))", "+  id int check (id in (1, 3))"],
+        ),
+        (
+            "create table t as select 1",
+            "create view t",
+            ["-  create table t as select 1", "+  create view t"],
+        ),
+        ("create table t(a", "create table t(a, b)", ["-  create table t(a", "+  a", "+  b"]),
+    ],
+)
+def test_columns(old: str, new: str, lines: list[str]) -> None:
+    """Of two schemas, the columns that differ are listed; parentheses and commas in names, texts
+    and checks are none, and what has no columns is listed whole.
+    """
+    tables = databases.Table(1, (old,)), databases.Table(1, (new,))
+    change = databases.DatabaseChange(b"a", (databases.TableChange("t", *tables),))
+    assert list(databases.lines(change)) == ["@@ tables @@", " t: 1 rows", *lines]
 
 
 def test_only_in_the_log(project: Project, first: Checkpoint) -> None:

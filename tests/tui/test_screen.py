@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 
 import pytest
 from agents_at_work import BETA, AgentAtWork
@@ -474,3 +476,34 @@ def test_mouse(shop: Shop) -> None:
         assert seen.panes.timeline.session != session
 
     watched(shop, click, (140, 40))
+
+
+def test_database(shop: Shop) -> None:
+    """What a migration changed of a database is listed by table and column, and nothing is cut off
+    where it differs.
+    """
+    path = shop.project.root / "shop.db"
+    long = ", ".join(f"column_with_a_long_name_{number} text" for number in range(9))
+    for label, *statements in (
+        ("first", f"create table users (id integer primary key, {long})"),
+        ("migrated", "alter table users add column mail text", "create table orders (n int)"),
+    ):
+        with closing(sqlite3.connect(path)) as database:
+            for statement in statements:
+                database.execute(statement)
+            database.commit()
+        shop.project.gitcp("save", label, check=0)
+
+    async def look(seen: Seen) -> None:
+        text = await seen.until("shop.db  database")
+        lines = [line.rpartition("││")[2].strip("│▌ ") for line in text.splitlines()]
+        start = lines.index("▾ shop.db  database")
+        assert lines[start + 1 : start + 6] == [
+            "@@ tables",
+            "+ orders: 0 rows",
+            "+   n int",
+            "users: 0 rows",
+            "+   mail text",
+        ]
+
+    watched(shop, look)
