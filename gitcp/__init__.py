@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from gitcp.restoring.restore import Report, RestorePlan
     from gitcp.restoring.revert import RevertPlan
     from gitcp.retention import Policy
+    from gitcp.running.bisect import Culprit
     from gitcp.running.compensate import Outcome
     from gitcp.running.steps import PlannedStep, StepPlan
     from gitcp.running.transaction import Failure
@@ -81,6 +82,7 @@ __all__ = [
     "CheckpointId",
     "Checkpoints",
     "ConversationUnreadable",
+    "Culprit",
     "DiskFull",
     "Effect",
     "ExportedFile",
@@ -148,6 +150,7 @@ _PUBLIC = {
     "CheckpointId": "gitcp.model",
     "Checkpoints": "gitcp.api.checkpoints",
     "ConversationUnreadable": "gitcp.errors",
+    "Culprit": "gitcp.running.bisect",
     "DiskFull": "gitcp.errors",
     "Effect": "gitcp.state.effects",
     "ExportedFile": "gitcp.sharing.export",

@@ -86,6 +86,7 @@ class AsyncCheckpoints:
     messages = _in_thread(Checkpoints.messages)
     diff = _in_thread(Checkpoints.diff)
     find = _in_thread(Checkpoints.find)
+    bisect = _in_thread(Checkpoints.bisect)
 
     async def why(
         self,

@@ -17,6 +17,8 @@ from gitcp.lifecycle import check
 from gitcp.lifecycle.check import CheckReport
 from gitcp.model import MAIN, Checkpoint, FileChange
 from gitcp.restoring.restore_notice import handoff_lines
+from gitcp.running import bisect
+from gitcp.running.bisect import BisectRequest, Culprit
 from gitcp.saving import session as session_op
 from gitcp.state import settings, tag
 from gitcp.store import Summary
@@ -24,7 +26,7 @@ from gitcp.value import replace
 
 
 class Reading(Opened):
-    """The methods that only read."""
+    """The methods that only read, and run a command elsewhere."""
 
     @checked("nothing was read")
     def log(
@@ -154,6 +156,44 @@ class Reading(Opened):
         tips = [known[name] for name in names]
         page = find(store, tips, wanted, places, TextIndex(store.repo), limit)
         return tuple(page.hits)
+
+    @checked("nothing was run")
+    def bisect(
+        self,
+        command: Texts,
+        *,
+        good: str | None = None,
+        bad: str = "@",
+        session: str | None = None,
+        share: Paths = (),
+        prepare: str = "",
+        repeat: int = 1,
+        trust: bool = False,
+    ) -> Culprit:
+        """Find the first checkpoint on which a command fails, by running it on checkpoints in a
+        scratch directory. The files of the working tree are not touched.
+
+        The command passes on `good` (by default the session's first checkpoint) and fails on `bad`;
+        exit code 125 skips one. `share` are paths of the working tree that the scratch directory
+        has links to, `prepare` is run with `sh` before each try, and `repeat` is how often the
+        command runs on each. Raises Refused if it fails on both ends or passes on both, GitcpError
+        if it ends with 128 or more, and NotTrusted.
+        """
+        words = texts_of("command", command)
+        if not words or repeat < 1:
+            given = f"repeat is {repeat}" if words else "the command is empty"
+            raise BadValue(f"{given}: nothing was run", hint="pass a command, and 1 or more")
+        store = self.store()
+        last = self._read(store, bad, session)
+        first = self._read(store, good, session).commit if good is not None else None
+        request = BisectRequest(
+            states=bisect.candidates(store, first, last.commit),
+            judge=bisect.by_command(store, words, prepare),
+            repeat=repeat,
+            shared=stored_paths(self.root, share),
+            trust=trust,
+        )
+        return bisect.bisect(store, request)
 
     @overload
     def why(

@@ -157,10 +157,6 @@ def _shared(context: Context, paths: tuple[bytes, ...]) -> tuple[bytes, ...]:
     shared = context.inside(paths)
     if paths and not shared:
         raise BadValue("the root cannot be shared: nothing was run", hint="gitcp help bisect")
-    root = os.fsencode(context.store.repo.root)
-    missing = next((p for p in shared if not os.path.lexists(os.path.join(root, p))), None)
-    if missing is not None:
-        raise BadValue(f"{display(missing)} does not exist, and cannot be shared: nothing was run")
     return shared
 
 

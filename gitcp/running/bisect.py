@@ -34,6 +34,7 @@ from gitcp.running.search import (
 from gitcp.state import masking
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
+from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
     from gitcp.documents import Tried
@@ -172,10 +173,12 @@ def bisect(
     """Search for the first checkpoint that fails; `tell` is called after each try. Changes nothing
     in the working tree, and makes no checkpoint.
 
-    Raises Refused if the first does not pass or the last does not fail, and GitcpError if a run
-    asks to stop. At most ⌈log₂ n⌉ + 2 of n candidates are tried, and one more for each skipped.
+    Raises Refused if the first does not pass or the last does not fail, BadValue if a shared path
+    does not exist, and GitcpError if a run asks to stop. At most ⌈log₂ n⌉ + 2 of n candidates are
+    tried, and one more for each skipped.
     """
     states = request.states
+    _require_shared(store, request.shared)
     for end in (states[0], states[-1]):
         trust.require(store, store.read(end.commit), trusted=request.trust)
     tries: dict[int, Try] = {}
@@ -188,6 +191,13 @@ def bisect(
             advance(1)
             tell(tries[number])
     return _culprit(store, states, tries)
+
+
+def _require_shared(store: Store, paths: Sequence[bytes]) -> None:
+    root = os.fsencode(store.repo.root)
+    missing = next((p for p in paths if not os.path.lexists(os.path.join(root, p))), None)
+    if missing is not None:
+        raise BadValue(f"{display(missing)} does not exist, and cannot be shared: nothing was run")
 
 
 def _next(states: Sequence[Summary], tries: dict[int, Try]) -> int | None:
