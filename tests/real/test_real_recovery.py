@@ -238,7 +238,12 @@ def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{bin}{os.pathsep}{os.environ['PATH']}")
 
 
-@pytest.mark.parametrize("real", REAL, ids=[real.name for real in REAL])
+# Kilo is opencode under another name, and takes a minute and a half.
+SLOW = {"kilo": pytest.mark.full}
+CASES = [pytest.param(real, marks=SLOW.get(real.name, ()), id=real.name) for real in REAL]
+
+
+@pytest.mark.parametrize("real", CASES)
 def test_back_to_the_first_turn(real: Real, project: Project, tmp_path: Path) -> None:
     """Enable, two turns, automatic checkpoints, a wreck; the first turn in place, and in an empty
     home elsewhere.
