@@ -246,6 +246,16 @@ def test_an_open_reader_keeps_the_old_file(writer: Writer, root: Path) -> None:
     assert (root / "file").read_bytes() == b"new"
 
 
+def test_nothing_stays_open(writer: Writer, root: Path) -> None:
+    """A restore of many files needs no more descriptors than one of a few."""
+    writer.write(b"file", [b"0"], 0o644)
+    before = os.listdir("/proc/self/fd")
+    for number in range(5):
+        writer.write(b"file", [b"%d" % number], 0o644)
+
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
 def test_a_hard_link_outside_is_untouched(writer: Writer, root: Path, outside: Path) -> None:
     """A file that has another name outside is replaced, not written into."""
     os.link(outside / "file", root / "file")
