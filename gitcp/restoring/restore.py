@@ -908,6 +908,7 @@ def _save_present(
     path = choice.capture.sources[0].path if choice.capture else None
     reason = f"the current conversation is not saved: {saved.unread and saved.unread.what}"
     kept = (Kept(os.fsencode(path or ""), reason),) if saved.unread else ()
+    kept = (*kept, *states.unsaved(states.planned(store, request), saved))
     return SavedState(saved, kept, *snapshots[-1])
 
 

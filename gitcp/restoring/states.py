@@ -150,18 +150,28 @@ def differ(steps: tuple[StateStep, ...]) -> bool:
     return any(_to_run(steps))
 
 
+def unsaved(steps: tuple[StateStep, ...], saved: Saved) -> tuple[Kept, ...]:
+    """Return the states whose current content is not in the safety checkpoint, as paths are
+    listed: no undo brings it back.
+    """
+    safety = saved.checkpoint.states
+    return tuple(
+        Kept(f"state {name}".encode(), "its content before the restore is not saved")
+        for name in names(steps)
+        if safety is None or safety.of(name) is None
+    )
+
+
 def _require_saved(request: RestoreRequest, steps: tuple[StateStep, ...], saved: Saved) -> None:
     """Raise Refused if the safety checkpoint lacks the current content of a state, unless forced:
     a restore could lose it.
     """
-    safety = saved.checkpoint.states
-    for name in names(steps):
-        if not request.force and (safety is None or safety.of(name) is None):
-            raise Refused(
-                "the current content cannot be saved first: "
-                f"{'; '.join(saved.missing_states) or f'state {name}'}; nothing was restored",
-                hint=f"gitcp restore {request.target.id} --state --force  (it is lost then)",
-            )
+    if unsaved(steps, saved) and not request.force:
+        raise Refused(
+            "the current content cannot be saved first: "
+            f"{'; '.join(saved.missing_states) or 'no command saved it'}; nothing was restored",
+            hint=f"gitcp restore {request.target.id} --state --force  (it is lost then)",
+        )
 
 
 def against(steps: tuple[StateStep, ...], safety: Checkpoint) -> tuple[StateStep, ...]:

@@ -229,6 +229,9 @@ def test_current_state_is_saved_first(project: Project, server: Server) -> None:
     server.path.write_text("row 2\n")
     report = restore(project, target, state=True, force=True)
     assert not report.failed
+    assert [(each.path, each.reason) for each in report.kept] == [
+        (b"state db", "its content before the restore is not saved")
+    ]
     assert server.rows == "row 1\n"
 
 
