@@ -60,6 +60,7 @@ STATE_FILES = (
     StateFile("faults", "which fault of git's files was reported last"),
     StateFile("hook", "the log of hooks, and the mark of one at work"),
     StateFile("hooked", "the last save of each agent's session", is_cache=True, has_private=True),
+    StateFile("imports", "which conversations of other programs were imported, and where to"),
     StateFile("incoming", "a bundle while it is checked", is_private=True),
     StateFile("index", "a copy of git's index while it is changed", is_private=True),
     StateFile("latest", "the last checkpoint of this working tree", names_sessions="head"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,8 +36,7 @@ from gitcp.model import (
 )
 from gitcp.sharing import importing, verify_incoming
 from gitcp.sharing.importing import Imported, ImportedTranscript
-from gitcp.sharing.remotes import IMPORTED
-from gitcp.state import oplog
+from gitcp.state import documents, oplog
 from gitcp.store import Store
 from gitcp.value import Value, replace
 
@@ -46,9 +45,10 @@ BRANCH = "entire/checkpoints/v1"
 PREFIX = "refs/entire/checkpoints/"
 TRAILER = "Entire-Checkpoint"
 MOST_METADATA = 4 << 20
+FILE = "imports"
+"""The file that records what was imported: this is how it is known when imported again."""
+
 ID = re.compile(r"[0-9A-Za-z]{6,64}")
-LABEL = re.compile(r"Entire ([0-9A-Za-z]+(?:/[0-9]+)?)(?::|\Z)")
-"""How the label of an imported checkpoint begins: this is how it is known when imported again."""
 
 UNREADABLE = "its transcript has no messages of an agent that gitcp knows"
 
@@ -301,15 +301,24 @@ def _commits(store: Store) -> dict[str, _Commit]:
 
 
 def _imported(store: Store) -> set[str]:
-    """Return the keys of the conversations that were imported before."""
-    listed = store.repo.refs.list(refs.REMOTES + IMPORTED)
-    tips = [tip for name, tip in listed.items() if "/sessions/" in name]
-    return {
-        match[1]
-        for tip in tips
-        for summary in store.history(tip)
-        if (match := LABEL.match(summary.subject))
-    }
+    """Return the keys of the conversations that were imported before, and whose sessions are still
+    here. What checkpoints say does not count: labels change, and others write some, too.
+    """
+    listed = store.repo.refs.list(refs.REMOTES)
+    recorded = documents.peek(store.repo.store_dir / FILE).get(NAME)
+    known = recorded.items() if isinstance(recorded, dict) else ()
+    return {key for key, ref in known if ref in listed}
+
+
+def _record(store: Store, keys: Iterable[str], ref: str) -> None:
+    """Record that conversations were imported into the session of a ref. The caller holds the
+    store's lock.
+    """
+    path = store.repo.store_dir / FILE
+    fields = documents.peek(path)
+    recorded = fields.get(NAME)
+    before = recorded if isinstance(recorded, dict) else {}
+    documents.write(path, {**fields, NAME: {**before, **dict.fromkeys(keys, ref)}})
 
 
 # ---------------------------------------------------------------- writing
@@ -352,7 +361,7 @@ def _session(
     """Import the checkpoints of one conversation, each on top of the one before."""
     chosen: tuple[str, str, Oid | None] | None = None
     tip: Oid | None = None
-    count = 0
+    keys: list[str] = []
     for one in conversations:
         advance(1)
         with _written(store, one.parts) as path:
@@ -366,15 +375,19 @@ def _session(
             tip = importing.checkpoint(
                 store, transcript, first, tip or chosen[2], files.of(one), one.created
             )
-        count += 1
+        keys.append(one.key)
     if chosen is not None and tip is not None:
-        yield _moved(store, chosen, tip, count)
+        yield _moved(store, chosen, tip, keys)
 
 
-def _moved(store: Store, chosen: tuple[str, str, Oid | None], tip: Oid, count: int) -> Imported:
+def _moved(
+    store: Store, chosen: tuple[str, str, Oid | None], tip: Oid, keys: Sequence[str]
+) -> Imported:
     namespace, session, old = chosen
-    revision = f"{namespace}/{session}"
+    revision, ref = f"{namespace}/{session}", importing.ref_of(namespace, session)
     if tip == old:
+        with store.lock():
+            _record(store, keys, ref)
         return Imported(revision, session, tip, 0)
     known = frozenset(summary.commit for summary in store.history(old)) if old else frozenset()
     try:
@@ -382,9 +395,10 @@ def _moved(store: Store, chosen: tuple[str, str, Oid | None], tip: Oid, count: i
     except GitcpError as error:
         return Imported(revision, session, tip, 0, str(error))
     with store.lock():
-        if not store.repo.refs.update(importing.ref_of(namespace, session), tip, old):
+        if not store.repo.refs.update(ref, tip, old):
             raise StoreBusy(f"{revision} moved in the meantime; it was not imported")
-    return Imported(revision, session, tip, count)
+        _record(store, keys, ref)
+    return Imported(revision, session, tip, len(keys))
 
 
 def _transcript(path: Path, one: EntireConversation) -> ImportedTranscript:

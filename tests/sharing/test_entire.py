@@ -18,7 +18,7 @@ from gitcp.sharing import entire, importing
 from gitcp.store import Store
 
 from driver import Project
-from samples import open_store
+from samples import open_store, save
 
 
 def committed(project: Project, text: str, message: str) -> str:
@@ -179,6 +179,42 @@ def test_hostile_metadata(project: Project) -> None:
 
     assert planned.refused == {IDS[1]: "its metadata.json is no object"}
     assert list(imported(store)) == ["headsmai"]
+
+
+def test_imported_before(project: Project) -> None:
+    """A new label makes nothing new, somebody else's label hides nothing, and a session that was
+    deleted is imported again.
+    """
+    committed(project, "one\n", f"First step\n\nEntire-Checkpoint: {IDS[0]}\n")
+    branch(project, layout(sharded(IDS[0]), [{"transcript": [talk("Do it.", "Done.")]}]))
+    store = open_store(project)
+    strange = save(store, "strange", label=f"Entire {IDS[0]}: mine")
+    ref = "refs/gitcp/remotes/imported/sessions/strange"
+    assert store.repo.refs.update(ref, strange.commit, None)
+    planned, _ = run(store)
+    assert (len(planned.new), planned.again) == (1, 0)
+    (own,) = (name for name in store.repo.refs.list("refs/gitcp/remotes/") if name != ref)
+    tip = store.repo.refs.list("refs/gitcp/remotes/")[own]
+    relabeled = save(store, "other", label="another label")
+    assert store.repo.refs.update(own, relabeled.commit, tip)
+    planned, _ = run(open_store(project))
+    assert (len(planned.new), planned.again) == (0, 1)
+    project.git("update-ref", "-d", own)
+    planned, _ = run(open_store(project))
+    assert (len(planned.new), planned.again) == (1, 0)
+
+
+@pytest.mark.parametrize("content", ["no JSON", "[]", '{"entire": 1}', '{"entire": {"x": 2}}'])
+def test_record_that_is_lost(project: Project, content: str) -> None:
+    """Without a record, or with one that is damaged, everything is imported, and recorded anew."""
+    committed(project, "one\n", f"First step\n\nEntire-Checkpoint: {IDS[0]}\n")
+    branch(project, layout(sharded(IDS[0]), [{"transcript": [talk("Do it.", "Done.")]}]))
+    store = open_store(project)
+    run(store)
+    (store.repo.store_dir / entire.FILE).write_text(content)
+    planned, refused = run(store)
+    assert (len(planned.new), refused) == (1, {})
+    assert entire.plan(store, None).again == 1
 
 
 def test_nothing_of_entire(project: Project) -> None:
