@@ -222,7 +222,7 @@ COMMAND_NAMES = ("checkpoint", "checkpoints", "prune", "restore", "rollback")
 
 TRUST = "runs a project's hooks only if you trust the folder; it asks when started there"
 
-FILES_ALONE = "saves when it follows the instructions; files are saved, its conversations are not"
+BY_ITSELF = "has no hooks: it saves when it follows the skill, and gitcp watch saves without it"
 
 OPENCODE_EVENTS = {
     "session.created": START,
@@ -540,8 +540,15 @@ KNOWN = (
         program="openclaw",
         project="skills",
         home=".openclaw/skills",
-        note=FILES_ALONE,
+        note=BY_ITSELF,
         pieces=(Piece("claude/skills/gitcp", "gitcp"),),
+        transcripts=Transcripts(
+            "gitcp.adapters.openclaw:ADAPTER",
+            tokens="gitcp.adapters.pi.usage",
+            data=".openclaw",
+            data_variables=("OPENCLAW_STATE_DIR",),
+            resumes=False,
+        ),
     ),
     KnownAgent(
         "agents-md",

@@ -225,8 +225,18 @@ def _id(entry: dict[str, Any]) -> str | None:
 
 # the protocol's
 def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  # noqa: ARG001
-    """Put the conversation below gitcp's own directory for restored
-    conversations. No agent reads it.
+    """Put the conversation where people can read it (`set_aside`)."""
+    reader = (
+        "no agent"
+        if stored.agent.name == NAME
+        else f"no adapter for {stored.agent.name} is installed, so no agent"
+    )
+    return set_aside(stored, f"{reader} can resume this conversation; it")
+
+
+def set_aside(stored: Stored, why: str) -> Placement:
+    """Plan to write a conversation below gitcp's own directory for restored conversations, which no
+    agent reads. The note says `why`, and where it is.
 
     The directory is named after the content: restoring twice makes one copy.
     """
@@ -245,14 +255,7 @@ def place(stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  
         raise Refused(
             f"{directory} has other files; {base.NOTHING}", hint=base.move_away(directory)
         )
-    reader = (
-        "no agent"
-        if stored.agent.name == NAME
-        else f"no adapter for {stored.agent.name} is installed, so no agent"
-    )
-    return Placement(
-        None, files, (), f"{reader} can resume this conversation; it was written to {files[0].path}"
-    )
+    return Placement(None, files, (), f"{why} was written to {files[0].path}")
 
 
 def _target(stream: Stream) -> tuple[str, ...]:

@@ -28,7 +28,8 @@ RISKY = "before-risky-change"
 """The trigger of a save that looks at everything, whatever a watcher says: it may be the last."""
 
 DECIDING = tuple(
-    "CLAUDE CODEX COPILOT GEMINI GIT_ GITCP_ HOME KILO_ KIMI_ OPENCODE PI_ QWEN XDG_".split()
+    "CLAUDE CODEX COPILOT GEMINI GIT_ GITCP_ HOME KILO_ KIMI_ OPENCLAW OPENCODE PI_ QWEN "
+    "XDG_".split()
 )
 
 

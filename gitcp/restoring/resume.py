@@ -134,7 +134,7 @@ def continuing(placed: Placed | None, target: Checkpoint) -> Placed:
             problem = "has a conversation that no agent can resume"
         known = SAVED.get(target.agent.name) if target.agent else None
         if known is not None and not known.transcripts.resumes:
-            problem = f"is of {known.title}, which cannot import a conversation"
+            problem = f"is of {known.title}, into which no conversation is restored"
             hint = f"gitcp resume {target.id} --with claude-code"
         raise GitcpError(
             f"{target.id} {problem}: no agent was started, and nothing was changed", hint=hint

@@ -187,7 +187,7 @@ def test_from_save_to_restore(project: Project, sealed: Path) -> None:
     before = {path: path.read_bytes() for path in (sealed / ".cursor").rglob("*.jsonl")}
     project.write("b.txt", "other\n")
     said = project.gitcp("restore", "1", "--yes", check=0).out
-    assert "Cursor cannot import a conversation, so it resumes none that was restored" in said
+    assert "Cursor cannot import this conversation; it was written to " in said
     assert project.read("b.txt") == b"hi\n"
     assert {path: path.read_bytes() for path in (sealed / ".cursor").rglob("*.jsonl")} == before
     assert list((project.git_dir / "gitcp/restored").rglob(f"{ID}.jsonl"))

@@ -24,7 +24,6 @@ from gitcp.adapters import base, directories, generic
 from gitcp.adapters.base import Found, Message, Placement, Stored
 from gitcp.adapters.session_files import SessionFiles
 from gitcp.model import MAIN, Agent, Capture, Host, Source
-from gitcp.value import replace
 
 OTHER = re.compile(r"[^A-Za-z0-9]+")
 LONGEST = 92
@@ -127,14 +126,10 @@ class Cursor(SessionFiles):
 
     # ------------------------------------------------------------ placing
 
-    def place(self, stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:
+    # the protocol's
+    def place(self, stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  # noqa: ARG002
         """Put the conversation where people can read it: Cursor imports none."""
-        placed = generic.place(stored, cwd, host, new_id=new_id)
-        note = (
-            "Cursor cannot import a conversation, so it resumes none that was restored; this one "
-            f"was written to {placed.files[0].path}"
-        )
-        return replace(placed, note=note)
+        return generic.set_aside(stored, "Cursor cannot import this conversation; it")
 
 
 def typed(text: str) -> str:

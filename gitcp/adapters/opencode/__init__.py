@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from gitcp import wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Found, Listed, Origin, Placement, Reader, Stored
+from gitcp.adapters.databases import Unreadable
 from gitcp.adapters.opencode import database, documents, lines
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import MAIN, Agent, Capture, Host, Source
@@ -82,7 +83,7 @@ class OpenCode:
             return ()
         try:
             sessions = database.sessions_in(path, base.roots(cwd))
-        except database.Unreadable:
+        except Unreadable:
             return ()
         return tuple(
             Found(self.NAME, id, path, modified)
@@ -97,7 +98,7 @@ class OpenCode:
         path = self.path(host)
         try:
             updated = database.updated(path, session_id) if os.path.exists(path) else None
-        except database.Unreadable:
+        except Unreadable:
             updated = base.modified(path)
         return None if updated is None else Found(self.NAME, session_id, path, updated)
 
@@ -108,7 +109,7 @@ class OpenCode:
         path = self.path(host)
         try:
             sessions = database.all_sessions(path) if os.path.exists(path) else []
-        except database.Unreadable as error:
+        except Unreadable as error:
             whole = Found(self.NAME, path.stem, path, base.modified(path))
             yield base.listed(whole, (path,), partial(self.capture, whole), unread=str(error))
             return
@@ -126,7 +127,7 @@ class OpenCode:
         reason += ", which lacks them" if os.path.exists(path) else ""
         try:
             known = database.ids(path) if os.path.exists(path) else set()
-        except database.Unreadable:
+        except Unreadable:
             return
         for pattern in OLD:
             for file in base.glob(path.parent, pattern):
@@ -139,7 +140,7 @@ class OpenCode:
         """
         try:
             row = database.row(found.path, found.session_id)
-        except database.Unreadable:
+        except Unreadable:
             return Origin()
         directory, project = base.string(row, "directory"), base.string(row, "project_id") or ""
         return Origin(
@@ -179,7 +180,7 @@ class OpenCode:
 
     def _orphans(self, path: Path, quoted: str) -> tuple[str, str] | None:
         """Return how many parts have no message, and a command that shows them; None if all do."""
-        with suppress(database.Unreadable):
+        with suppress(Unreadable):
             count = database.orphans(path) if os.path.exists(path) else 0
             if count:
                 what = f"{count:,} parts without a message: {self.program.title} does not read them"
@@ -199,7 +200,7 @@ class OpenCode:
         """
         try:
             sessions = database.read(found.path, found.session_id)
-        except database.Unreadable as error:
+        except Unreadable as error:
             raise ConversationUnreadable(
                 f"cannot read {found.path}: {error}", hint="gitcp doctor"
             ) from None
@@ -297,7 +298,7 @@ class OpenCode:
             sessions = (
                 database.sessions_in(path, {os.path.realpath(cwd)}) if os.path.exists(path) else []
             )
-        except database.Unreadable:
+        except Unreadable:
             return []
         return [Found(self.NAME, id, path, modified) for id, modified in sessions]
 
@@ -306,7 +307,7 @@ class OpenCode:
         path = self.path(host)
         try:
             sessions = database.read(path, session_id) if os.path.exists(path) else []
-        except database.Unreadable as error:
+        except Unreadable as error:
             raise Refused(f"cannot read {path}: {error}; {base.NOTHING}") from None
         return {session.row["id"]: session for session in sessions}
 

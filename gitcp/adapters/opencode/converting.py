@@ -18,6 +18,7 @@ from gitcp import regular, wire
 from gitcp.adapters import base, conversion
 from gitcp.adapters.base import Stored
 from gitcp.adapters.conversion import Clock, Target, WrittenTranscript
+from gitcp.adapters.databases import Unreadable
 from gitcp.adapters.opencode import ADAPTER, AGENTS, SESSIONS, database, documents, lines
 from gitcp.dialogue import (
     NOTICES,
@@ -201,7 +202,7 @@ def model(cwd: str, host: Host) -> str | None:
     last prompt, else the one in its settings; None if there is none.
     """
     path = ADAPTER.path(host)
-    with suppress(database.Unreadable):
+    with suppress(Unreadable):
         last = database.last_model(path) if os.path.exists(path) else None
         if last is not None:
             return last

@@ -6,14 +6,12 @@ A session is one row; messages and parts are rows whose `data` is JSON. They are
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
 
-from gitcp import regular, wire
+from gitcp import wire
+from gitcp.adapters.databases import Unreadable, opened
 
 if TYPE_CHECKING:
     import sqlite3
@@ -48,10 +46,6 @@ HEADING = "*** in database main ***"
 """Begins SQLite's list of what is wrong."""
 
 
-class Unreadable(Exception):
-    """The database, or the file in its place, cannot be read."""
-
-
 class SessionRows(NamedTuple):
     """One session: its row by column, and its messages with their parts, in order, as JSON
     lines.
@@ -71,7 +65,7 @@ def sessions_in(path: Path, directories: set[str]) -> list[tuple[str, float]]:
     condition = f"parent_id is null and directory in ({marks})"
     # S608: only question marks are interpolated
     query = f"select id, time_updated from session where {condition} order by 2 desc, 1"  # noqa: S608
-    with _open(path) as database:
+    with opened(path) as database:
         return [
             (id, updated / 1000) for id, updated in database.execute(query, sorted(directories))
         ]
@@ -81,7 +75,7 @@ def updated(path: Path, session_id: str) -> float | None:
     """Return a session's modification time in seconds, None if it does not exist. Raises
     Unreadable.
     """
-    with _open(path) as database:
+    with opened(path) as database:
         row = database.execute(
             "select time_updated from session where id = ?", (session_id,)
         ).fetchone()
@@ -94,7 +88,7 @@ def all_sessions(path: Path) -> list[tuple[str, float, int, str]]:
 
     Raises Unreadable.
     """
-    with _open(path) as database:
+    with opened(path) as database:
         return [
             (id, updated / 1000, size, f"{parts}-{size}-{updated}")
             for id, updated, size, parts in database.execute(SIZES)
@@ -103,13 +97,13 @@ def all_sessions(path: Path) -> list[tuple[str, float, int, str]]:
 
 def ids(path: Path) -> set[str]:
     """Return the ids of all sessions. Raises Unreadable."""
-    with _open(path) as database:
+    with opened(path) as database:
         return {str(id) for (id,) in database.execute("select id from session")}
 
 
 def row(path: Path, session_id: str) -> dict[str, Any]:
     """Return the row of a session by column, empty if there is none. Raises Unreadable."""
-    with _open(path) as database:
+    with opened(path) as database:
         match = database.execute("select * from session where id = ?", (session_id,)).fetchone()
         return dict(match) if match else {}
 
@@ -120,7 +114,7 @@ def read(path: Path, session_id: str) -> list[SessionRows]:
 
     Raises Unreadable.
     """
-    with _open(path) as database:
+    with opened(path) as database:
         database.execute("begin")
         rows = [dict(row) for row in database.execute(DESCENDANTS, (session_id,))]
         rows.sort(key=lambda row: row["id"] != session_id)
@@ -132,7 +126,7 @@ def last_model(path: Path) -> str | None:
     Unreadable.
     """
     query = "select data from message order by time_created desc limit 100"
-    with _open(path) as database:
+    with opened(path) as database:
         for (data,) in database.execute(query):
             fields = wire.parse_line(data.encode("utf-8", "surrogateescape")) or {}
             model = fields.get("model")
@@ -144,7 +138,7 @@ def last_model(path: Path) -> str | None:
 def damage(path: Path) -> str:
     """Return what SQLite finds wrong with the database, "" for nothing. Reads all of it."""
     try:
-        with _open(path) as database:
+        with opened(path) as database:
             (verdict,) = database.execute("pragma quick_check(1)").fetchone()
     except Unreadable as error:
         return str(error)
@@ -155,7 +149,7 @@ def orphans(path: Path) -> int:
     """Return the number of parts whose message is missing, which neither opencode nor a capture
     reads. Raises Unreadable.
     """
-    with _open(path) as database:
+    with opened(path) as database:
         (count,) = database.execute(f"select count(*) {ORPHANS}").fetchone()
         return int(count)
 
@@ -183,23 +177,3 @@ def _with_ids(data: object, **ids: str) -> str:
     inner = text.strip().removeprefix("{").removesuffix("}").strip()
     extra = wire.dumps(ids).decode().strip()[1:-1]
     return f"{{{inner},{extra}}}" if inner else f"{{{extra}}}"
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open read-only. If no other program has it open, no file is created next to it either."""
-    import sqlite3  # 5 ms: only where there is a database
-
-    log = path.with_name(f"{path.name}-wal")
-    # SQLite would wait for a named pipe, also for one in the place of a file beside the database
-    for each in (path, log, *(path.with_name(path.name + end) for end in ("-shm", "-journal"))):
-        if not regular.is_regular(each):
-            raise Unreadable(f"{each.name} is not a regular file")
-    alone = "" if os.path.exists(log) else "&immutable=1"
-    uri = f"file:{quote(str(path))}?mode=ro{alone}"
-    try:
-        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as database:
-            database.row_factory = sqlite3.Row
-            yield database
-    except sqlite3.Error as error:
-        raise Unreadable(str(error)) from None

@@ -31,7 +31,7 @@ class Pi(SessionFiles):
     NAME = "pi"
     id_field = "id"
     in_each_line = False
-    latest = ("pi", "--continue")
+    latest: tuple[str, ...] = ("pi", "--continue")
     pattern = "*_*.jsonl"
     kinds = frozenset(
         (

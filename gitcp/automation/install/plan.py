@@ -30,8 +30,8 @@ MARK = b"gitcp"
 INSTALLED = b"installed by gitcp enable"
 
 NOT_RESUMED = (
-    "its conversations are saved, but it cannot import one: after a restore, "
-    "gitcp resume --with claude continues it"
+    "its conversations are saved, but not restored into it: gitcp resume --with claude "
+    "continues one"
 )
 """In gitcp's slash commands. Your own may mention gitcp too."""
 SECTION = re.compile(r"(?ms)^(?:\r?\n)?<!-- gitcp: begin.*?<!-- gitcp: end -->[ \t]*(?:\r?\n|\Z)")
