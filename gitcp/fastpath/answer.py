@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MEMO = "unchanged"
+PARTS = 5
+"""Of the memo: what decided, fingerprints, that of the scan, what was said, more variables."""
 STATE = "worktree-state"
 QUIET = ("-q", "--quiet")
 PIPED = ("-", "--conversation=-")
@@ -28,7 +30,7 @@ RISKY = "before-risky-change"
 """The trigger of a save that looks at everything, whatever a watcher says: it may be the last."""
 
 DECIDING = tuple(
-    "CLAUDE CODEX COPILOT GEMINI GIT_ GITCP_ HOME KILO_ KIMI_ OPENCLAW OPENCODE PI_ QWEN "
+    "CLAUDE CLINE_ CODEX COPILOT GEMINI GIT_ GITCP_ HOME KILO_ KIMI_ OPENCLAW OPENCODE PI_ QWEN "
     "XDG_".split()
 )
 
@@ -53,7 +55,9 @@ def look_at(root: str, git_dir: str) -> Look:
 def answered(look: Look, options: Sequence[str]) -> bool:
     """Whether `gitcp save OPTIONS` is done: nothing changed, and that was said."""
     memo = trusted_cache.load(os.path.join(os.path.dirname(look.state), MEMO))
-    if memo is None or memo[0] != decided(options) or not fingerprint.are_unchanged(memo[1]):
+    if memo is None or len(memo) != PARTS or memo[0] != decided(options, memo[4]):
+        return False
+    if not fingerprint.are_unchanged(memo[1]):
         return False
     if not watched.is_unchanged(look, memo[2]):
         return False
@@ -78,21 +82,23 @@ def checksum(text: str) -> str:
     return digest
 
 
-def decided(options: Sequence[str]) -> tuple[str, ...]:
+def decided(options: Sequence[str], more: Sequence[str] = ()) -> tuple[str, ...]:
     """Return what the result depends on besides files: the options, and a checksum of the
-    environment.
+    environment, with `more` variables that decide.
     """
-    return (_surroundings(), *(option for option in options if option not in QUIET))
+    return (_surroundings(more), *(option for option in options if option not in QUIET))
 
 
-def _surroundings() -> str:
+def _surroundings(more: Sequence[str]) -> str:
     """Return a checksum of the directory, the umask, the user, and the relevant variables. Their
     values are not stored.
     """
     mask = os.umask(0o077)
     os.umask(mask)
     named = (
-        f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(DECIDING)
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith(DECIDING) or name in more
     )
     text = "\0".join((os.getcwd(), oct(mask), str(os.geteuid()), *named))
     return checksum(text)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gitcp import adapters, clock, fingerprint
+from gitcp.adapters import described
 from gitcp.fastpath import answer, hook_memo
 from gitcp.fingerprint import CTIME
 from gitcp.git import config, fsync, refs, shared
@@ -68,7 +69,9 @@ def remember_answer(
     if any(seen is not None and seen[CTIME] > newest_allowed for _, seen in files):
         return
     scan = fingerprint.of(os.stat(state))
-    _write(str(repo.state_dir / answer.MEMO), (answer.decided(options), files, scan, text))
+    more = described.variables()
+    memo = (answer.decided(options, more), files, scan, text, more)
+    _write(str(repo.state_dir / answer.MEMO), memo)
 
 
 def remember_settings(store: Store, settings: Settings) -> None:

@@ -5,6 +5,7 @@ user writes.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -20,6 +21,7 @@ from gitcp.adapters.base import Found
 from gitcp.adapters.table_adapter import TableAdapter
 from gitcp.conformance import FAILED, PASSED, SKIPPED, AdapterConformance
 from gitcp.errors import BadValue
+from gitcp.fastpath import answer
 from gitcp.model import Host
 
 from driver import SOURCE, Project
@@ -27,6 +29,7 @@ from driver import SOURCE, Project
 SHIPPED = Path(described.__file__).parent
 KIMI = described.read(SHIPPED / "kimi.toml")
 KIRO = described.read(SHIPPED / "kiro.toml")
+CLINE = described.read(SHIPPED / "cline.toml")
 DOCUMENT = """\
 name = "notes"
 resume = ["notes", "open", "{session}"]
@@ -98,6 +101,92 @@ class TestKiro(AdapterConformance):
             for kind, text in (("Prompt", prompt), ("AssistantMessage", f"Answer {n}."))
         ]
         put(path, *records)
+
+
+class TestCline(AdapterConformance):
+    """Sessions in the shape that Cline CLI writes."""
+
+    adapter = CLINE
+
+    def begin(self, home: Path, cwd: Path, prompts: Sequence[str]) -> None:
+        cline_session(home, cwd, prompts)
+
+    # A document is written anew as a whole: nothing completes it, and it is not cut.
+    test_before_a_message = test_going_back = test_place_over_a_beginning = None  # type: ignore[assignment]
+    test_digest = test_odd_lines_are_passed_over = None  # type: ignore[assignment]
+
+
+def cline_session(home: Path, cwd: Path, prompts: Sequence[str]) -> Path:
+    """Write a session of Cline CLI's, in which each prompt is answered after a call."""
+    session = f"1795895329087_{uuid4().hex[:5]}"
+    path = home / ".cline" / "data" / "sessions" / session / f"{session}.messages.json"
+    about = {"session_id": session, "cwd": str(cwd), "workspace_root": str(cwd)}
+    put(path.with_name(f"{session}.json"), {**about, "messages_path": str(path)})
+    call = {"type": "tool_use", "id": "t1", "name": "editor", "input": {"path": "a.txt"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "written", "is_error": False}
+    messages = [
+        {"id": f"{role}{part}{number}", "role": role, "content": [block]}
+        for number, prompt in enumerate(prompts)
+        for part, (role, block) in enumerate(
+            [
+                ("user", {"type": "text", "text": prompt}),
+                ("assistant", call),
+                ("user", result),
+                ("assistant", {"type": "text", "text": f"Answer {number}."}),
+            ]
+        )
+    ]
+    origin = {"source": "cli", "sessionId": session}
+    put(path, {"version": 1, "sessionId": session, "origin": origin, "messages": messages})
+    return path
+
+
+def test_cline_elsewhere(tmp_path: Path) -> None:
+    """At another place its files name that one: Cline CLI reads the messages where the document
+    beside says that they are.
+    """
+    path = cline_session(tmp_path, tmp_path / "here", ["one"])
+    found = only(CLINE, tmp_path)
+    there, home = tmp_path / "there", tmp_path / "home"
+    stored = conformance.stored(CLINE.capture(found))
+    placed = CLINE.place(stored, there, host(home), new_id=found.session_id)
+    main, about = (json.loads(b"".join(each.content())) for each in placed.files)
+    assert main == json.loads(path.read_bytes())
+    assert placed.files[0].path == home / path.relative_to(tmp_path)
+    assert about == {
+        "session_id": found.session_id,
+        "cwd": str(there),
+        "workspace_root": str(there),
+        "messages_path": str(placed.files[0].path),
+    }
+    copy = CLINE.place(stored, there, host(home), new_id="1795895329087_other")
+    assert copy.session_id == found.session_id
+    assert [each.role for each in CLINE.messages(path.read_bytes().splitlines())] == [
+        *("user", "assistant", "tool", "assistant")
+    ]
+    moved = CLINE.find(tmp_path / "here", host(tmp_path / "x", CLINE_DIR=str(tmp_path / ".cline")))
+    assert [each.session_id for each in moved] == [found.session_id]
+
+
+def test_a_variable_of_the_users_file_ends_the_quick_answer(
+    project: Project, sealed: Path, tmp_path: Path
+) -> None:
+    """It moves the agent's directory: a save that had nothing to do has something then."""
+    own = sealed / ".config" / "gitcp" / "adapters"
+    own.mkdir(parents=True)
+    text = DOCUMENT.replace("[files]\n", '[files]\nhome_variable = "JOTTER_HOME"\n')
+    own.joinpath("notes.toml").write_text(text)
+    project.write("a.txt", "one\n")
+    project.gitcp("save", check=0)
+    time.sleep(0.1)
+    said = project.gitcp("save", check=0).out
+    assert project.git_dir.joinpath("gitcp", answer.MEMO).exists()
+    session = {"id": "s1", "where": {"cwd": str(project.root)}}
+    said_there = {**session, "messages": [{"role": "user", "content": "hello", "id": "m1"}]}
+    put(tmp_path / "jotter" / "s1.json", said_there)
+    assert project.gitcp("save", check=0).out == said
+    moved = project.gitcp("save", env={"JOTTER_HOME": str(tmp_path / "jotter")}, check=0).out
+    assert "1 message" in moved
 
 
 def kimi_session(home: Path, cwd: Path, prompts: Sequence[str]) -> Path:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import test_real_converting
 import test_real_mending
-from test_real_recovery import REAL
+from test_real_recovery import REAL, REWOUND
 
 from gitcp.adapters import known
 from gitcp.agents import recorded
@@ -26,7 +26,7 @@ EARLIER = {
     "gemini": "test_real_gemini",
     "kimi": "test_real_kimi",
     "opencode": "test_real_opencode",
-}
+} | dict.fromkeys(REWOUND, "test_real_recovery")
 """The tests that go back to before a prompt, and look at what is sent then."""
 
 CONVERTED = frozenset(name for pair in test_real_converting.PAIRS for name in pair)

@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +48,9 @@ from real_agents import (
 import scripted_model
 from driver import SOURCE, File, Project
 from scripted_model import Reader, ScriptedModel, Step
+
+REWOUND = ("kilo", "pi", "qwen")
+"""The agents that go back by a message here; the others do so in tests of their own."""
 
 SHELL = "printf 'by the shell\\n' > by_shell.txt; chmod 755 by_shell.txt; rm a.txt"
 PATCH = "*** Begin Patch\n*** Add File: by_tool.txt\n+by the tool\n*** End Patch\n"
@@ -202,13 +206,11 @@ class Story:
             self.project.git("ls-tree", "-r", "--name-only", checkpoint["commit"]).splitlines()
         )
 
-    def go_back(self, checkpoint: Any, prompt: str) -> tuple[list[str], str]:
+    def go_back(self, prompt: str, *place: str) -> tuple[list[str], str]:
         """Restore, and go on as the report says; what the model was told, and all that it was
         sent.
         """
-        done = self.project.gitcp(
-            "restore", checkpoint["id"], "--yes", "--json", env=self.env, check=0
-        )
+        done = self.project.gitcp("restore", *place, "--yes", "--json", env=self.env, check=0)
         resume = json.loads(done.out)["resume"]
         with self.real.model({"text": "Going on."}) as model:
             for command in resume.get("prepare", []):
@@ -289,6 +291,8 @@ def test_back_to_the_first_turn(real: Real, project: Project, tmp_path: Path) ->
     )
     for each in story.checkpoints()[going["number"] :]:
         assert "Going on." in story.talk(each)
+    if real.name in REWOUND:
+        _is_rewound(story)
     elsewhere = Story(real, other, tmp_path / "second-home")
     _is_back(elsewhere, target, first)
     assert second != first
@@ -304,12 +308,27 @@ def _is_back(story: Story, target: Any, files: dict[bytes, File]) -> None:
     """Restored, the files are as they were, and the agent goes on from there, and knows where it
     stands.
     """
-    heard, sent = story.go_back(target, "third: another way")
+    heard, sent = story.go_back("third: another way", target["id"])
 
     assert story.project.files() == files
     assert in_order(["first: write a file", FIRST, "third: another way"], heard), heard
     assert not any("second: use the shell" in text or SECOND in text for text in heard), heard
     assert f"gitcp restored checkpoint {target['id']}" in sent
+
+
+def _is_rewound(story: Story) -> None:
+    """To before a prompt by its id, as the conversation shows it: it is not sent, nor what followed
+    it.
+    """
+    shown = story.talk(story.checkpoints()[-1]).splitlines()
+    (head,) = [
+        before
+        for before, line in pairwise(shown)
+        if line.strip().strip('"') == "third: another way" and before.startswith("user")
+    ]
+    heard, _ = story.go_back("fifth: yet another", "--message", head.split()[-1])
+    assert in_order(["first: write a file", FIRST, "fifth: yet another"], heard), heard
+    assert not any("third: another way" in text or "Going on." in text for text in heard), heard
 
 
 @pytest.mark.skipif(not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}")

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from gitcp.adapters.table_adapter import TableAdapter
 
 HERE = Path(__file__).parent
-SHIPPED = {"kimi": (".kimi-code", "KIMI_CODE_HOME"), "kiro": (".kiro", "")}
+SHIPPED = {
+    "cline": (".cline", "CLINE_DIR"),
+    "kimi": (".kimi-code", "KIMI_CODE_HOME"),
+    "kiro": (".kiro", ""),
+}
 """The agents whose files are shipped: the home of each and the variable that moves it, as its file
 has them. A save reads only those of agents that are there.
 """
@@ -96,3 +100,18 @@ def watched() -> tuple[Path, ...]:
     """Return the paths whose stat changes with the user's files."""
     own = directory()
     return (own, *base.glob(own, "*.toml")) if own is not None else ()
+
+
+def variables() -> tuple[str, ...]:
+    """Return the variables that the user's files name: where an agent is, and which session runs a
+    command.
+    """
+    own = directory()
+    named = set[str]()
+    for path in base.glob(own, "*.toml") if own is not None else ():
+        try:
+            table = read(path).table
+        except BadValue:
+            continue
+        named |= {table.home_variable, table.variable}
+    return tuple(sorted(named - {""}))
