@@ -126,8 +126,8 @@ class Options(Value):
 def command(context: Context, /, **values: Any) -> None:
     """Restore files and conversation from a checkpoint
 
-    Your current state is saved first, so every restore can be undone. Only files that differ are
-    written. Without REV: the last checkpoint, or on a terminal one picked from a list.
+    Saves your current state first, so that it can be undone; writes only what differs. Without
+    REV: the last checkpoint, or on a terminal one picked from a list.
 
       gitcp restore 12
       gitcp restore --at "yesterday 17:00" --yes
