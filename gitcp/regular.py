@@ -1,4 +1,4 @@
-"""Read files that belong to somebody else: agents, the user, git.
+"""Read files that are not gitcp's: those of agents, the user, git.
 
 A named pipe among them would be waited for without end, a device read without end: both are put in
 the place of a file by secret managers, by sandboxes that hide one, and by mistake. So nothing but a

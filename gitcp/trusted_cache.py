@@ -4,7 +4,7 @@ read.
 marshal believes what it reads, and bytes that were made for it can end the process. Whoever unpacks
 an archive owns the files in it, so nothing is unmarshalled but what was sealed with this user's key
 (gitcp.user_state), in this very directory, is whole, and was made by this very Python; nor what
-somebody else could have written to. Anything else is as good as no file. This module loads nothing
+another user could have written to. Anything else is as good as no file. This module loads nothing
 that Python has not loaded by itself.
 """
 

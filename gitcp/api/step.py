@@ -65,7 +65,7 @@ class StepCall:
         if result is None:
             self.check_type(do)
             with self.running() as running, only(store, self._session, self._place):
-                result = self.recorded(store)  # somebody else may have run it meanwhile
+                result = self.recorded(store)  # another process may have run it meanwhile
                 if result is None:
                     self.prepare(running, store)
                     result = self.record(do(), running)

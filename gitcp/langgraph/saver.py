@@ -153,7 +153,7 @@ class GitSaver(BaseCheckpointSaver[str]):
         task_path: str = "",
     ) -> None:
         """Store a task's writes. Without files they are one commit when the next checkpoint is
-        stored, or when somebody else opens the repository.
+        stored, or when another process opens the repository.
         """
         given = written(self.serde, requested(config), writes, task_id, task_path)
         until = time.monotonic() + PATIENCE

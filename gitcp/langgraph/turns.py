@@ -30,7 +30,7 @@ class Turns:
             self._waiting.append(turn)
         try:
             turn.acquire()
-        except BaseException:  # interrupted: somebody else's turn, unless it was just given
+        except BaseException:  # interrupted: another thread's turn, unless it was just given
             self._leave(turn)
             raise
 

@@ -1,6 +1,6 @@
 """What a file contains after an edit tool ran, as far as its input says so.
 
-If the file contains something else, somebody else wrote to it while the tool ran: a person, or a
+If the file contains something else, another author wrote to it while the tool ran: a person, or a
 formatter. Agents differ in small things, such as blanks at the ends of lines; `digest` ignores
 these.
 """

@@ -8,7 +8,7 @@ call explains, a person or a script did. In doubt a change is either of several,
 
 A file has one ctime, so a later change hides an earlier one. Before a call, its hook saves what
 changed since the last checkpoint (`hooks.handler`): then each of the two is in a step of its own.
-Where it could not, somebody else may have a part in what the call changed; so too where a file is
+Where it could not, another author may have a part in what the call changed; so too where a file is
 not what the input of the call makes of it (`policy.edited`).
 """
 

@@ -31,7 +31,7 @@ NOTHING = "nothing was sent"
 
 
 MOVED = "stale info"
-"""What git says of a ref that somebody else has moved."""
+"""What git prints of a ref that another push has moved."""
 
 
 class RefState(StrEnum):

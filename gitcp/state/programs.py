@@ -311,7 +311,7 @@ def mark(repo: Repository) -> ProgramMark | None:
 
 def settle(at: ProgramMark | None) -> None:
     """Record that what was written up to a mark is saved, and who wrote it: if it changes again
-    without having been opened again, somebody else did that.
+    without having been opened again, another author did that.
     """
     for program, written in at.written if at else ():
         program.settle(written, at.opened if at else ())

@@ -82,7 +82,7 @@ def read(repo: Repository, remote: str) -> Consent | None:
 
 def lapsed(repo: Repository) -> tuple[Consent, ...]:
     """Return what is said to be allowed but is not recorded, by remote: it was given before the
-    directory was moved or copied, or by somebody else.
+    directory was moved or copied, or by another user.
     """
     claims = []
     for remote in _claimed(repo):

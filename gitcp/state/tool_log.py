@@ -5,8 +5,8 @@ One line for each event in `<git dir>/gitcp/tools`. Lines are independent of eac
 incomplete one costs the information in it, and nothing else. Commands are not stored, and of files
 only when they changed and checksums.
 
-What a file was when a call began tells whether somebody else had changed it since the last
-checkpoint; what it was at the end, whether somebody else wrote to it meanwhile.
+What a file was when a call began tells whether another author had changed it since the last
+checkpoint; what it was at the end, whether another author wrote to it meanwhile.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class FileState(Value):
 def read_state(path: Path, within: Path | None) -> FileState:
     """Read the file at `path`, following links. Raises Unusable if it could not be replaced.
 
-    `within` is a directory that links must not leave: a project may come from somebody else.
+    `within` is a directory that links must not leave: a project may be a stranger's.
     """
     target = Path(os.path.realpath(path))
     if within is not None and not target.is_relative_to(os.path.realpath(within)):
