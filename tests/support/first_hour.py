@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 from pathlib import Path
 
@@ -32,6 +33,8 @@ class FirstHour:
         self.base = base
         self.project = Project(base / "shop", own_store=False)
         self.home = Path(os.environ["HOME"])
+        if self.home.samefile(pwd.getpwuid(os.getuid()).pw_dir):
+            raise RuntimeError(f"{self.home} is a real home: `reset` would remove it")
         self._make()
         shutil.rmtree(self.project.git_dir / "hooks")
         self._kept = base.with_name(f"{base.name}-kept")
