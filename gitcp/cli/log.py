@@ -30,7 +30,7 @@ from gitcp.cli.output import BOLD, CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Part, S
 from gitcp.errors import BadValue, GitcpError
 from gitcp.fastpath import answer, hook_memo
 from gitcp.history import rows as rows_of
-from gitcp.history.diff import compare, files_of, tree_before_commit
+from gitcp.history.diff import compare, files_of, is_below, tree_before_commit
 from gitcp.history.folding import FoldedRow, fold
 from gitcp.history.log import LogRow, Selection, graph, line, lines, select
 from gitcp.history.rows import Counted, title
@@ -153,6 +153,7 @@ def command(context: Context, /, **values: Any) -> None:
     """
     given = Options(**values)
     context = context.context_for(given.revision or "")
+    given = replace(given, paths=context.inside(given.paths))
     tips, selection = _tips(context, given), _selection(context, given)
     if given.graph and (selection.filters or any(getattr(given, name) for name in UNDRAWN)):
         raise BadValue(
@@ -214,7 +215,7 @@ def _selection(context: Context, given: Options) -> Selection:
         until=filters.time(context, given.until, end=True),
         grep=filters.pattern(given.grep, HELP),
         phase=given.phase,
-        paths=context.inside(given.paths),
+        paths=given.paths,
         author=given.author,
         containing=given.containing,
     )
@@ -303,7 +304,7 @@ def _print(context: Context, tips: Sequence[Oid], selection: Selection, given: O
             _print_texts(context, row, given)
         return
     view = View(context, current, _tree_here(context))
-    for number, page in enumerate(rows_of.pages(context.store, shown)):
+    for number, page in enumerate(rows_of.pages(context.store, shown, given.paths)):
         if not number and page:
             _print_header(context, tips, given)
         if _shows_changes(given):
@@ -378,15 +379,16 @@ def _print_texts(context: Context, row: FoldedRow, given: Options) -> None:
         context.output.line()
         rendering.patch(context.output, text)
     if given.stat:
-        _print_others(context, row)
+        _print_others(context, row, given.paths)
 
 
-def _print_others(context: Context, row: FoldedRow) -> None:
-    """Print who else changed the files of a row."""
+def _print_others(context: Context, row: FoldedRow, paths: Sequence[bytes]) -> None:
+    """Print who else changed the files of a row, or those below `paths`."""
     from gitcp.history import authors  # few rows are of files that others changed
 
     ends = (context.store.read(each.commit) for each in (row.oldest, row.newest))
     claims = authors.since_parent(context.store, *ends)
+    claims = {path: claim for path, claim in claims.items() if is_below(path, paths)}
     rendering.others(context.output, authors.others(claims, row.newest.id.session))
 
 
@@ -395,7 +397,7 @@ def _texts(context: Context, row: FoldedRow, given: Options) -> Iterator[bytes]:
     if not _shows_changes(given):
         return
     before = tree_before_commit(context.store, row.oldest)
-    difference = compare(context.store, before, row.newest.root)
+    difference = compare(context.store, before, row.newest.root, given.paths)
     width = context.output.width
     if given.stat:
         yield difference.text(f"--stat={width}" if width else "--stat")

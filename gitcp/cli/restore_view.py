@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 MOST = 20
 DECLINED = "not restored: nothing was changed"
+ALL_MATCHES = "everything already matches"
 
 Apply = Callable[[RestoreRequest, RestorePlan | None], Report]
 Plan = Callable[[RestoreRequest], RestorePlan]
@@ -81,7 +82,7 @@ def carry_out(
     elif request.paths and _is_one_file(report) and not (report.effects or conflicts):
         _print_file(context, report, back)
     else:
-        print_report(context, report, report.effects, back=back)
+        print_report(context, report, report.effects, back=back, paths=request.paths)
         if yes:
             _print_left_states(context, request, context.output.line)
         print_conflicts(context.output.line, conflicts)
@@ -247,7 +248,8 @@ def print_plan(
         line(Styled(f"  refused while a {operation} is in progress", RED))
     if not (plan or plan.instead_of or plan.conflicts or request.index):
         nothing = "this session changed nothing since" if request.mine else ""
-        line(f"  nothing to restore: {nothing or _why_nothing(plan.files.kept) + ' it'}")
+        why = nothing or f"{_why_nothing(plan.files.kept, request.paths)} it"
+        line(f"  nothing to restore: {why}")
 
 
 def _print_left_states(
@@ -431,14 +433,21 @@ def print_json(context: Context, report: Report) -> None:
 
 
 def print_report(
-    context: Context, report: Report, undone: Sequence[str], *, back: str, directory: str = ""
+    context: Context,
+    report: Report,
+    undone: Sequence[str],
+    *,
+    back: str,
+    directory: str = "",
+    paths: Sequence[bytes] = (),
 ) -> None:
     """Print what was restored, the checkpoint's facts and handoff, and the commands that undo it
-    and resume the agent. `directory` is where it was restored to, "" for the current working tree.
+    and resume the agent. `directory` is where it was restored to, "" for the current working tree;
+    `paths` are those it was limited to.
     """
     output, target = context.output, report.target
     if report.checkpoint is None and not directory:
-        why = _why_nothing(report.kept)
+        why = _why_nothing(report.kept, paths)
         output.line(f"nothing to restore: {why} {target.id}{quoted(target)}")
     else:
         print_done(context, report)
@@ -527,11 +536,17 @@ def _way(context: Context, target: Path, directory: str) -> str:
     return os.path.join(directory, below) if not below.startswith(os.pardir) else str(target)
 
 
-def _why_nothing(kept: Sequence[Kept]) -> str:
-    """Return why there is nothing to restore; the checkpoint's name follows."""
+def _why_nothing(kept: Sequence[Kept], paths: Sequence[bytes]) -> str:
+    """Return why there is nothing to restore, of `paths` alone if given; the checkpoint's name
+    follows.
+    """
     if any(path.missing for path in kept):
         return "only paths that must be kept differ from"
-    return "everything else already matches" if kept else "everything already matches"
+    if kept:
+        return "everything else already matches"
+    if len(paths) == 1:
+        return f"{display(paths[0])} already matches"
+    return f"{humanize.count(len(paths), 'path')} already match" if paths else ALL_MATCHES
 
 
 def _done(report: Report) -> str:

@@ -159,15 +159,12 @@ def staged(store: Store, checkpoint: Checkpoint) -> tuple[bytes, ...]:
 def changed(reader: TreeReader, old: Oid, new: Oid, paths: Paths) -> tuple[FileChange, ...]:
     """Return the paths by which two trees differ; only those below `paths`, if given."""
     changes = trees.diff(reader, old, new)
-    return tuple(
-        change
-        for change in changes
-        if not paths or any(_is_below(change.path, top) for top in paths)
-    )
+    return tuple(change for change in changes if is_below(change.path, paths))
 
 
-def _is_below(path: bytes, top: bytes) -> bool:
-    return path == top or path.startswith(top + b"/")
+def is_below(path: bytes, tops: Paths) -> bool:
+    """Return whether a path is one of these, or below one; true if there are none."""
+    return not tops or any(path == top or path.startswith(top + b"/") for top in tops)
 
 
 def patch_of(

@@ -18,7 +18,7 @@ from gitcp.value import Value
 
 COUNT = re.compile(rb"\n?(\d+|-)\t(\d+|-)\t(.+)", re.DOTALL)
 PAIR = re.compile(rb"(%s) (%s)\n" % ((FULL_NAME.encode("ascii"),) * 2))
-NOT_OURS = (":/", ":(top,exclude).gitcp")
+NOT_OURS = (b":/", b":(top,exclude).gitcp")
 """Pathspecs for everything but what gitcp adds to a tree."""
 
 MOST_TOPS = 500
@@ -149,17 +149,20 @@ def _count(store: Store, commits: list[Oid], only: list[str | bytes]) -> dict[Oi
     return counts
 
 
-def totals(store: Store, pairs: Iterable[Pair], growing: AbstractSet[Oid]) -> dict[Pair, Total]:
-    """Return the totals for many pairs of checkpoint trees; none if git cannot read everything.
-    `growing` are those trees that have files stored as segments.
+def totals(
+    store: Store, pairs: Iterable[Pair], growing: AbstractSet[Oid], paths: Sequence[bytes] = ()
+) -> dict[Pair, Total]:
+    """Return the totals for many pairs of checkpoint trees, of `paths` if given; none if git cannot
+    read everything. `growing` are those trees that have files stored as segments.
     """
     pairs = list(dict.fromkeys(pairs))
     if not pairs:
         return {}
     listed = "".join(f"{old} {new}\n" for old, new in pairs).encode("ascii")
-    command = ("--no-literal-pathspecs", "diff-tree", "--stdin", *OPTIONS, "--", *NOT_OURS)
+    command = ("--no-literal-pathspecs", "diff-tree", "--stdin", *OPTIONS, "--")
+    limits = [b":(top,literal)" + path for path in paths] or [NOT_OURS[0]]
     try:
-        output = store.repo.git(*command, input=listed)
+        output = store.repo.git(*command, *limits, NOT_OURS[1], input=listed)
     except GitFailed:  # an object is missing; `gitcp doctor --store` reports it
         return {}
     lines = {pair: _appended(store, pair) for pair in pairs if not growing.isdisjoint(pair)}

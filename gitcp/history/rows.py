@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
@@ -28,10 +28,11 @@ MOST_FILES = 1000
 
 
 class Counted(NamedTuple):
-    """A row and its totals; None if they were not counted."""
+    """A row and its totals; None if they were not counted. `limited`: of some paths only."""
 
     row: FoldedRow
     total: Total | None
+    limited: bool = False
 
     @property
     def files(self) -> int:
@@ -40,7 +41,12 @@ class Counted(NamedTuple):
 
     @property
     def extent(self) -> str:
-        """`3 files`, or the path of the only one; "no files changed"."""
+        """`3 files`, or the path of the only one; "no files changed". A first checkpoint can be of
+        a path without having changed it.
+        """
+        base = self.row.oldest.trailers.get("Gitcp-Base", "")
+        if not self.files and self.limited and base and not self.row.oldest.parent:
+            return f"unchanged from commit {base[:10]}"
         if not self.files:
             return "no files changed"
         if self.total and self.total.path:
@@ -73,9 +79,12 @@ def counted(store: Store, rows: Iterable[FoldedRow]) -> Iterator[Counted]:
     return chain.from_iterable(pages(store, rows))
 
 
-def pages(store: Store, rows: Iterable[FoldedRow]) -> Iterator[list[Counted]]:
-    """Count what each row changed, a page of rows at a time. Where reading a chain fails, the rows
-    before that come first; a row is not counted where what it is compared with is damaged.
+def pages(
+    store: Store, rows: Iterable[FoldedRow], paths: Sequence[bytes] = ()
+) -> Iterator[list[Counted]]:
+    """Count what each row changed, of `paths` if given, a page of rows at a time. Where reading a
+    chain fails, the rows before that come first; a row is not counted where what it is compared
+    with is damaged.
     """
     for page in _pages(rows):
         pairs: dict[int, Pair] = {}
@@ -87,9 +96,11 @@ def pages(store: Store, rows: Iterable[FoldedRow]) -> Iterator[list[Counted]]:
                     parent = _parent(store, row, listed)
                     pairs[id(row)] = _trees(store, row, parent)
                     growing |= with_segments((parent, row.newest))
-        counts = totals(store, pairs.values(), growing)
+        counts = totals(store, pairs.values(), growing, paths)
         each_pair = ((row, pairs.get(id(row))) for row in page)
-        yield [Counted(row, counts.get(pair) if pair else None) for row, pair in each_pair]
+        yield [
+            Counted(row, counts.get(pair) if pair else None, bool(paths)) for row, pair in each_pair
+        ]
 
 
 def _pages(rows: Iterable[FoldedRow]) -> Iterator[list[FoldedRow]]:

@@ -45,7 +45,7 @@ CHANGING = {
         ("restore 1 -- db.py -n", 2, "error: -n is neither in manual"),
         ("restore 1 db.py src --yes", 0, "restored manual"),
         ("undo --yes", 0, "restored manual"),
-        ("restore db.py --yes", 0, "nothing to restore: everything already matches"),
+        ("restore db.py --yes", 0, "nothing to restore: db.py already matches"),
         ("restore lost.py --yes", 0, "restored lost.py from manual"),
         ("restore @^ --dry-run", 0, "restore manual"),
         ("restore @- --dry-run", 0, "restore manual"),

@@ -406,3 +406,28 @@ def test_no_label(project: Project) -> None:
 
     assert "(no label)" in project.gitcp("log", check=0).out
     assert "manual" in project.gitcp("log", "--oneline", check=0).out
+
+
+def test_only_the_path(project: Project) -> None:
+    """With a path, counts, patch and names are of it alone; a first checkpoint that has it as the
+    commit below has it says so.
+    """
+    project.write("kept.py", "kept\n")
+    project.write("shop.py", "one\n")
+    project.commit()
+    project.write("other.py", "new\n")
+    project.gitcp("save", "first", check=0)
+    project.write("shop.py", "one\ntwo\n")
+    project.write("other.py", "newer\n")
+    project.gitcp("save", "second", check=0)
+    base = project.git("rev-parse", "HEAD")[:10]
+    details = [
+        line.strip() for line in project.gitcp("log", "shop.py", check=0).out.splitlines()[1:]
+    ]
+    changes = project.gitcp("log", "-p", "--stat", "--name-only", "shop.py", check=0).out
+
+    assert details[0::2] == ["2  second", "1  first"]
+    assert details[1].startswith("shop.py +1, ")
+    assert details[3].startswith(f"unchanged from commit {base}, ")
+    assert "+two" in changes
+    assert "other.py" not in changes
