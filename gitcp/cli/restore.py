@@ -127,7 +127,7 @@ def command(context: Context, /, **values: Any) -> None:
     """Restore files and conversation from a checkpoint
 
     Saves your current state first, so that it can be undone; writes only what differs. Without
-    REV: the last checkpoint, or on a terminal one picked from a list.
+    REV: the last checkpoint; on a terminal, one that you pick.
 
       gitcp restore 12
       gitcp restore --at "yesterday 17:00" --yes
