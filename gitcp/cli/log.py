@@ -330,13 +330,12 @@ def _tree_here(context: Context) -> Oid | None:
     a program, which need not wait for that check. To hash what did change would take seconds.
     """
     store = context.store
-    last = latest.read(store.repo) if context.output.terminal else None
-    commit = latest.commit_of(store, last.id) if last else None
+    last = latest.known(store) if context.output.terminal else None
     look = answer.look_at(str(store.repo.root), str(store.repo.git_dir))
-    if commit is None or not hook_memo.is_as_scanned(look):
+    if last is None or not hook_memo.is_as_scanned(look):
         return None
     with suppress(GitcpError):
-        return files_of(store, store.summary(commit).root)
+        return files_of(store, store.summary(last.commit).root)
     return None
 
 

@@ -187,8 +187,8 @@ class WorktreeHistory:
 
     def newest(self) -> Oid | None:
         """Return the last checkpoint made in this working tree, None if it is not known."""
-        last = latest.read(self._store.repo)
-        return latest.commit_of(self._store, last.id) if last else None
+        last = latest.known(self._store)
+        return last.commit if last else None
 
     def steps(self, newest: Oid) -> Iterator[Step]:
         """Yield the steps that lead to `newest`, the last one first."""

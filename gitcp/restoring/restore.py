@@ -840,8 +840,12 @@ def _choose_session(store: Store, request: RestoreRequest) -> session.Choice:
     """Return the session of the safety checkpoint.
 
     If the restore changes the conversation of another session, it is that one, so that an undo
-    resumes the same agent.
+    resumes the same agent. A program's is its own, as the plan takes what is not saved yet for its
+    work: in that of another program that had saved last, it was that one's, and a batch that was
+    killed in the middle of a file could not resume.
     """
+    if request.program and request.session and store.tip(request.session):
+        return session.choose(store, request.cwd, session=request.session)
     choice = session.choose_for_restore(store, request.cwd, request.target)
     if not request.conversation or request.stored[0] is None:
         return choice

@@ -90,14 +90,13 @@ class Before(NamedTuple):
 def before(store: Store, parent: Checkpoint | None) -> Before:
     """Return the last checkpoint of this working tree; else the parent, if there is one."""
     own = parent.snapshot.tree if parent else None
-    last = latest.read(store.repo)
-    commit = latest.commit_of(store, last.id) if last else None
-    if last is None or commit is None:
+    last = latest.known(store)
+    if last is None:
         return Before(None, own, 0)
     if parent is not None and last.id == parent.id:
         return Before(None, own, last.scanned)
     try:
-        return Before(last.id, store.files_tree(store.summary(commit).root), last.scanned)
+        return Before(last.id, store.files_tree(store.summary(last.commit).root), last.scanned)
     except StoreDamaged:
         return Before(None, own, 0)
 

@@ -481,6 +481,7 @@ def _commit_with_retries(store: Store, request: SaveRequest, choice: Choice, tak
             draft = _with_authors(store, draft, parent, taken, changes, request.at_work)
         _join_programs(store, request, draft)
         checkpoint = store.commit(draft, readme.render(draft, changes), parent)
+        _announce(store, request, checkpoint, taken)
         try:
             store.advance(checkpoint)
         except StoreBusy:
@@ -506,6 +507,16 @@ def _join_programs(store: Store, request: SaveRequest, draft: Checkpoint) -> Non
     """
     if request.trigger is not Trigger.BEFORE_RISKY_CHANGE:  # a transaction of its own may follow
         programs.join(store.repo, draft.id.session)
+
+
+def _announce(store: Store, request: SaveRequest, checkpoint: Checkpoint, taken: Taken) -> None:
+    """Record which checkpoint is about to be the last one of this working tree."""
+    if request.carried.files is None:
+        last = latest.known(store)
+        before = (last.id, last.scanned) if last else None
+        latest.write(
+            store.repo, latest.Latest(checkpoint.id, taken.started, checkpoint.commit, before)
+        )
 
 
 def _finish(store: Store, request: SaveRequest, checkpoint: Checkpoint, taken: Taken) -> None:

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+import gitcp
 from gitcp import clock
+from gitcp import store as store_module
 from gitcp.errors import Refused
 from gitcp.history import authors
 from gitcp.history.live import is_live
 from gitcp.model import NOBODY, Authors, CheckpointId, Claim, Trigger
 from gitcp.policy import events
+from gitcp.saving import save as saving
 from gitcp.state import latest, tool_log
 
 from driver import Project
@@ -78,6 +81,45 @@ def test_not_recorded(project: Project) -> None:
     assert authors.transitions(store, "alpha", second.commit)[0].uncertain == {b"a"}
     with pytest.raises(Refused, match="was not made in this working tree"):
         authors.transitions(store, "alpha", save(store, "beta").commit)
+
+
+class Killed(BaseException):
+    """What ends a save at once, as a signal does."""
+
+
+@pytest.mark.parametrize(("owner", "name"), [(store_module.Store, "advance"), (saving, "_finish")])
+def test_killed_between_two_records(
+    project: Project, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
+) -> None:
+    """A save that was killed just before its session has the checkpoint, or just after, is followed
+    by one that names the right one before it; a program goes on from its position. Once it could
+    not resume: its newest checkpoint was none of this working tree's.
+    """
+    program, other = gitcp.open(project.root).session("p"), gitcp.open(project.root).session("o")
+    project.write("a", "0")
+    first = program.save(position={"at": 0}).checkpoint
+    project.write("c", "1")
+    other.save(position={"at": 1})
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    project.write("a", "2")
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, killed)
+        with pytest.raises(Killed):
+            program.save(position={"at": 2})
+    project.write("b", "half of a file")
+
+    again = gitcp.open(project.root).session("p")
+    again.resume()
+    assert again.position == {"at": 2 if name == "_finish" else 0}
+    assert project.files().keys() == {b"a", b"c"}
+    store = open_store(project)
+    line = [each.checkpoint for each in authors.transitions(store, "p", first.commit)]
+    assert line[0] == CheckpointId("o", 1)
+    assert line[-1] == store.read(store.sessions()["p"]).id
+    assert all(each.session == "p" for each in line[1:])
 
 
 def test_live(project: Project) -> None:
