@@ -1,7 +1,7 @@
 """Attributed commits as notes of Git AI (authorship/3.0.0): https://github.com/git-ai-project/git-ai.
 
 A note lists who wrote which lines of each path, then, as JSON, the sessions. The notes of a ref are
-written as one commit, and none is replaced: that somebody else wrote one says more.
+written as one commit, and none is replaced: another writer's note may say more.
 """
 
 from __future__ import annotations
