@@ -53,7 +53,7 @@ LEVELS = b"abcdefgh"
 NAME = re.compile(rb"[a-h](?:/[0-9a-f])*/([0-9]{12})\.jsonl")
 
 Read = Callable[[int, int], bytes]
-"""read(start, size) returns exactly those bytes. Raises _Changed if the file no longer has them."""
+"""read(start, size) returns exactly those bytes. Raises Changed if the file no longer has them."""
 
 Update = Callable[[bytes], object]
 """Takes the bytes of the stream in order, for its checksum."""
@@ -90,11 +90,11 @@ class BlobReader(Protocol):
     def read_blob(self, oid: Oid) -> bytes: ...
 
 
-class _Changed(Exception):
+class Changed(Exception):
     """The file was truncated or rewritten while it was read."""
 
 
-class _Missing(_Changed):
+class _Missing(Changed):
     """The file does not exist."""
 
 
@@ -208,7 +208,7 @@ def _read(source: Source, store: Callable[[Read, int], T]) -> T:
         except _Missing:
             if not attempt:
                 raise _unreadable(source, "does not exist") from None
-        except _Changed:
+        except Changed:
             continue
     raise _unreadable(
         source, "kept changing while it was read", hint="save again when the agent is idle"
@@ -280,7 +280,7 @@ def _reader(source: Source, descriptor: int) -> Read:
         except OSError as error:
             raise _unreadable(source, f"cannot be read ({error.strerror})") from None
         if len(data) != size:
-            raise _Changed
+            raise Changed
         return data
 
     return read
@@ -456,7 +456,7 @@ def _hash_back(read: Read, back: Sequence[Segment], update: Update) -> None:
     for segment in back:
         data = _match(read, segment, segment.start, segment.start + segment.size)
         if data is None:
-            raise _Changed
+            raise Changed
         update(data)
 
 

@@ -177,10 +177,17 @@ def _parts(schema: Sequence[str]) -> list[str]:
     return [part for sql in tables_first for part in (_columns(sql) if TABLE.match(sql) else [sql])]
 
 
+LONGEST_TABLE = 20_000
+"""Characters of a table's SQL that is looked through: what is not closed in it takes their square.
+"""
+
+
 def _columns(sql: str) -> list[str]:
     """Return what is between the outer parentheses of a table's SQL, at its commas, and what comes
     after them; all of it if it has none.
     """
+    if len(sql) > LONGEST_TABLE:
+        return [sql]
     depth, start, parts = 0, 0, list[str]()
     for token in TOKEN.finditer(sql):
         mark = token[0]

@@ -465,10 +465,10 @@ def finish(
             safety = state.saved.checkpoint.id
             entry = LogEntry(RestoreKind.RESTORE, safety, extent, begun.key, aborted=True)
         remembered = _memory_to_finish(store, request_for, begun, request, forward=forward)
-        steps = states.against(states.planned(store, request), state.saved.checkpoint)
-        beside = Beside(placed, remembered, steps)
+        beside = Beside(placed, remembered, ())
         report = _carry_out(store, request, files, contents, state, beside, entry, begun)
-        return replace(report, conversation=report.target.conversation)
+        kept = (*report.kept, *states.not_continued(request.target, begun.extent.states))
+        return replace(report, kept=kept, conversation=report.target.conversation)
 
 
 def _memory_to_finish(
@@ -826,8 +826,7 @@ def _continued(
         files=extent.files and bool(begun.paths),
         conversation=extent.conversation,
         memory=extent.memory,
-        state=bool(extent.states),
-        state_names=extent.states,
+        state=False,
         index=extent.index,
         paths=extent.paths,
         force=True,

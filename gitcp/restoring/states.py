@@ -126,6 +126,15 @@ def left(steps: tuple[StateStep, ...]) -> tuple[Kept, ...]:
     )
 
 
+def not_continued(target: Checkpoint, wanted: tuple[str, ...]) -> tuple[Kept, ...]:
+    """Return the states that an interrupted restore was to restore, as paths are listed. To finish
+    it runs no command: the record of what it was to do can come with an archive, and what the state
+    became since the crash is in no checkpoint.
+    """
+    why = f"left as it is; to restore it: gitcp restore {target.id} --state"
+    return tuple(Kept(f"state {name}".encode(), why) for name in wanted)
+
+
 def names(steps: tuple[StateStep, ...]) -> tuple[str, ...]:
     """Return the states for which a command is run, or was."""
     return tuple(step.name for step in steps if step.command and not step.failure)

@@ -11,6 +11,7 @@ from datetime import datetime
 from hashlib import sha256
 
 from gitcp import wire
+from gitcp.errors import Refused
 from gitcp.model import Oid
 from gitcp.review.attribution import AttributedCommit, Part, Writer
 from gitcp.store import Store, signature
@@ -91,7 +92,14 @@ def noted(store: Store) -> frozenset[Oid]:
 
 
 def write(store: Store, notes: Mapping[Oid, str], now: datetime) -> None:
-    """Write notes as one commit on REF. Raises GitFailed if the ref moved in the meantime."""
+    """Write notes as one commit on REF. Raises GitFailed if the ref moved in the meantime,
+    and Refused if it is another ref's name.
+    """
+    # In an archive it led to the branch, which got the notes.
+    if store.repo.git_once("symbolic-ref", "-q", REF, accept=(0, 1)):
+        raise Refused(
+            f"{REF} is a symbolic ref: nothing was written", hint=f"git symbolic-ref {REF}"
+        )
     store.repo.git_once("fast-import", "--quiet", input=b"".join(_stream(store, notes, now)))
 
 

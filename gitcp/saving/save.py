@@ -164,6 +164,11 @@ class Unread(Value):
         return f"{self.what}; {self.hint}" if self.hint else self.what
 
 
+IN_A_HOOK = 4.0
+"""Seconds for the commands of states before a risky change. A hook waits ten for everything: a
+command of 14 seconds took the files' time as well, and what `rm -rf` removed was in no checkpoint.
+"""
+
 MOST_LISTED = 10
 """Paths that were left out, of which a save tells one by one."""
 
@@ -290,7 +295,8 @@ def _states(store: Store, request: SaveRequest, name: str) -> states.Captured:
     commands = states.due(store, request.trigger, request.states, tagged=is_tagged)
     if commands:
         store.repo.look = None  # files may change while the commands run
-    return states.capture(store, commands, name)
+    is_waited_for = request.trigger is Trigger.BEFORE_RISKY_CHANGE
+    return states.capture(store, commands, name, within=IN_A_HOOK if is_waited_for else None)
 
 
 def described(store: Store, saved: Saved) -> Saved:

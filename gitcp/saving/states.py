@@ -8,6 +8,7 @@ same at the beginning and at the end of the last one is stored once.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import IO, NamedTuple
@@ -53,8 +54,11 @@ def due(
     return tuple(each for each in commands if each.save and each.is_due(trigger, tagged=tagged))
 
 
-def capture(store: Store, commands: Iterable[StateCommand], session: str) -> Captured:
-    """Run the commands, and store what they write. Takes no lock: a command may take its time.
+def capture(
+    store: Store, commands: Iterable[StateCommand], session: str, *, within: float | None = None
+) -> Captured:
+    """Run the commands, and store what they write; all of them `within` so many seconds, if given.
+    Takes no lock: a command may take its time.
 
     Writes objects only. One that fails, or takes too long, is recorded as missing.
     """
@@ -63,7 +67,12 @@ def capture(store: Store, commands: Iterable[StateCommand], session: str) -> Cap
     troubles: list[str] = []
     commands = tuple(commands)
     before = _last(store, session) if commands else None
-    for command in commands:
+    began = time.monotonic()
+    for wanted in commands:
+        command = wanted
+        if within is not None:
+            left = max(0, int(within - (time.monotonic() - began)))
+            command = replace(wanted, timeout=min(wanted.timeout, left))
         with progress.task(f"saving state {command.name}", progress.BYTES) as advance:
             state, tree, trouble = _captured(store, command, before, advance)
         each.append(state)
@@ -85,8 +94,8 @@ def _captured(
     refused = command.refused or ("" if command.save else "no command saves it")
     if refused:
         return CommandState(command.name, missing=refused), None, refused
-    make_own_directory(store.repo.store_dir)
     try:
+        make_own_directory(store.repo.store_dir)
         # Nameless files: whatever happens, nothing is left of them.
         with _scratch(store) as output, _scratch(store) as errors, _scratch(store) as nothing:
             over = _limits(command, output, advance)
@@ -97,8 +106,8 @@ def _captured(
                 return state, None, str(ended) if ended.failure else late
             parent = _segments(store.reader, before, command.name)
             cut = segments.cut_file(store.objects, output.fileno(), command.name, parent)
-    except OSError as error:
-        failure = f"it cannot be stored ({error.strerror})"
+    except (OSError, GitcpError, segments.Changed) as error:
+        failure = f"it cannot be stored ({getattr(error, 'strerror', None) or error})"
         return CommandState(command.name, missing=failure), None, failure
     state = CommandState(command.name, cut.bytes, cut.sha256, ended.milliseconds, ended.code)
     return state, cut.tree, ""

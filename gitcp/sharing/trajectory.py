@@ -240,8 +240,8 @@ def _part(image: Image) -> Json:
 
 def _is_time(text: str) -> bool:
     try:
-        datetime.fromisoformat(text)
-    except ValueError:
+        datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
         return False
     return True
 

@@ -32,6 +32,7 @@ NAME = "state-commands"
 TIMEOUT = 60
 LARGEST = 1 << 30
 MANUAL, RISKY, NEVER = Trigger.MANUAL.value, Trigger.BEFORE_RISKY_CHANGE.value, "never"
+LIMITS = ("when", "timeout", "maxSize")
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 POLL = 0.02
 LONGEST_WAIT = 0.2
@@ -124,6 +125,11 @@ def _command(
     repo: Repository, name: str, fields: Mapping[str, str], allowed: set[str]
 ) -> StateCommand:
     save, restore = fields.get("save", ""), fields.get("restore", "")
+    is_personal = _is_personal(repo, name, fields)
+    if is_personal:
+        # An archive's configuration let the user's own command run at every risky change.
+        asked = {field: repo.personal(f"{PREFIX}{name}.{field}") for field in LIMITS}
+        fields = {field.lower(): value for field, value in asked.items() if value is not None}
     refused = ""
     values: dict[str, Any] = {}
     try:
@@ -131,7 +137,7 @@ def _command(
     except BadValue as error:
         refused = f"{error}"
     command = StateCommand(name, save, restore, refused=refused, **values)
-    if refused or command.digest in allowed or _is_personal(repo, name, fields):
+    if refused or command.digest in allowed or is_personal:
         return command
     return StateCommand(name, save, restore, refused=UNSAID, allowable=True, **values)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from back import finish, redo, restore, save, undo
 
-from gitcp.errors import Refused, StoreDamaged
+from gitcp.conversation import segments
+from gitcp.errors import DiskFull, Refused, StoreDamaged
 from gitcp.git import trees
 from gitcp.model import Checkpoint, CommandState, Trigger
 from gitcp.restoring import restore as restore_op
@@ -283,7 +285,9 @@ def test_small_changes_cost_little(project: Project, server: Server) -> None:
 
 
 def test_interrupted(project: Project, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restore that died before the command is finished with it, or taken back."""
+    """A restore that died before the command is finished or taken back without it: the record of
+    what it was to do can come with an archive, and nothing has what the state became since.
+    """
     target = saved(project).checkpoint
     server.path.write_text("row 2\n")
     project.write("a", "new\n")
@@ -291,13 +295,58 @@ def test_interrupted(project: Project, server: Server, monkeypatch: pytest.Monke
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
-    for forward, rows, text in ((False, "row 2\n", b"new\n"), (True, "row 1\n", b"old\n")):
+    for forward, text in ((False, b"new\n"), (True, b"old\n")):
         with monkeypatch.context() as patched:
             patched.setattr(op, "restore", die)
             with pytest.raises(KeyboardInterrupt):
                 restore(project, target, state=True)
-        assert not finish(project, forward=forward).failed
-        assert (server.rows, project.read("a")) == (rows, text)
+        server.path.write_text("row 3, since the crash\n")
+        report = finish(project, forward=forward)
+        assert not report.failed
+        assert (server.rows, project.read("a")) == ("row 3, since the crash\n", text)
+        assert [each.path for each in report.kept] == [b"state db"]
+        assert "--state" in report.kept[0].reason
+
+
+def test_files_come_before_a_slow_command(
+    project: Project, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a risky change a command has a part of a hook's time, and the files have the rest:
+    once what `rm -rf` removed was in no checkpoint.
+    """
+    monkeypatch.setattr(save_op, "IN_A_HOOK", 1.2)
+    server.set(save="sleep 30", when="before-risky-change")
+    server.set("other", save="sleep 30", when="before-risky-change")
+    project.write("only", "here")
+    began = time.monotonic()
+    made = saved(project, trigger=Trigger.BEFORE_RISKY_CHANGE)
+    assert time.monotonic() - began < 15
+    assert "did not end within 1 seconds" in made.missing_states[0]
+    assert "did not end within" in made.missing_states[1]
+    assert made.checkpoint.snapshot.total == 2
+
+
+def test_a_full_disk_costs_the_state_alone(
+    project: Project, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be stored of a state is missing; files and conversation are saved."""
+
+    def full(*_: object) -> None:
+        raise DiskFull("the disk is full")
+
+    monkeypatch.setattr(segments, "cut_file", full)
+    made = saved(project)
+    assert made.saved
+    assert state_of(made.checkpoint).missing == "it cannot be stored (the disk is full)"
+
+
+def test_when_is_the_users(project: Project, server: Server) -> None:
+    """A repository's own configuration neither starts the user's own command nor stops it."""
+    server.set(where="--local", when="manual,before-risky-change", timeout="999999999")
+    project.write("a", "1")
+    assert saved(project, trigger=Trigger.BEFORE_RISKY_CHANGE).checkpoint.states is None
+    project.write("a", "2")
+    assert content(project, saved(project).checkpoint) == b"row 1\n"
 
 
 def test_plan_is_agreed(project: Project, server: Server) -> None:
