@@ -26,7 +26,8 @@ from gitcp.state.state_commands import StateCommand
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
 
-CHUNK = 1 << 20
+LONGEST = 1800
+"""Seconds that a command may take to restore a state."""
 
 
 class StateStep(Value):
@@ -220,6 +221,11 @@ def restore(
     return tuple(done.get(step.name, step) for step in steps)
 
 
+def _limit(seconds: float) -> str:
+    """Return why a command must end: no hook saves while a restore is at work."""
+    return "" if seconds <= LONGEST else f"its command did not end within {LONGEST} seconds"
+
+
 def _run(store: Store, target: Checkpoint, step: StateStep) -> str:
     """Run a command with the content on its standard input. Return why it failed, or ""."""
     assert target.states is not None
@@ -237,7 +243,9 @@ def _run(store: Store, target: Checkpoint, step: StateStep) -> str:
             given.flush()
             given.seek(0, os.SEEK_SET)
             with progress.task(f"restoring state {step.name}", progress.BYTES):
-                ended = state_commands.run(store.repo, step.command, (given, output, errors))
+                ended = state_commands.run(
+                    store.repo, step.command, (given, output, errors), _limit
+                )
     except (GitcpError, OSError) as error:
         return getattr(error, "strerror", None) or str(error)
     return str(ended)

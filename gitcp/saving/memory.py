@@ -91,7 +91,7 @@ def _files(
     read: a restore is about to overwrite the file.
     """
     if isinstance(paths, OSError):
-        return dict(before), []
+        return dict(before), [""]  # what else there is was not looked at: nothing is removed
     stored, skipped = {}, []
     for path, file in (paths or {}).items():
         try:

@@ -349,6 +349,19 @@ def test_when_is_the_users(project: Project, server: Server) -> None:
     assert content(project, saved(project).checkpoint) == b"row 1\n"
 
 
+def test_a_command_that_does_not_end(
+    project: Project, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ended, and the report says so: nothing else is saved while a restore is at work."""
+    target = saved(project).checkpoint
+    server.path.write_text("row 2\n")
+    server.set(restore="sleep 60")
+    monkeypatch.setattr(op, "LONGEST", 0.2)
+    report = restore(project, target, state=True)
+    assert report.failed
+    assert report.states[0].failure == "its command did not end within 0.2 seconds"
+
+
 def test_plan_is_agreed(project: Project, server: Server) -> None:
     """A plan says what would run on what, and another command is another plan."""
     target = saved(project).checkpoint
