@@ -60,7 +60,7 @@ def _commits(context: Context, given: Options) -> list[AttributedCommit]:
     if given.range is None and ends.base in (None, ends.head):
         raise BadValue(
             "no commits here that the default branch lacks: nothing was written",
-            hint=f"gitcp export --as {given.format} HEAD~10..",
+            hint=f"gitcp export --as {given.format} HEAD~1..",
         )
     session = given.session and context.viewed_session(given.session)
     every = attribution.attributed(context.store, ends.base, ends.head, session)
@@ -68,8 +68,8 @@ def _commits(context: Context, given: Options) -> list[AttributedCommit]:
     lacking = len(every) - len(commits)
     if lacking:
         context.output.say(
-            f"note: {lacking:,} of {humanize.count(len(every), 'commit')} have no lines of which "
-            "it is recorded that one agent's session wrote them"
+            f"note: {lacking:,} of {humanize.count(len(every), 'commit')}: no line is recorded as "
+            "one agent's"
         )
     return commits
 
@@ -85,13 +85,16 @@ def _require_clean(context: Context, texts: Sequence[str], given: Options) -> No
 
 def _write_notes(context: Context, commits: list[AttributedCommit], given: Options) -> None:
     store, output = context.store, context.output
+    git_ai.check_ref(store)
+    paths = dict.fromkeys(path for each in commits for path in each.files)
+    _say_unnamed(context, [path for path in paths if git_ai.name_of(path) is None])
+    commits = [named for each in commits if (named := git_ai.named(each)).files]
     known = git_ai.noted(store)
     new = [each for each in commits if each.commit.oid not in known]
     notes = {each.commit.oid: git_ai.note(each) for each in new}
     _require_clean(context, [*notes.values()], given)
     if kept := len(commits) - len(new):
         output.say(f"note: kept the notes that {humanize.count(kept, 'commit')} already had")
-    _say_unnamed(context, [path for each in new for path in each.files if not git_ai.name_of(path)])
     before = git_ai.tip(store)
     if notes and not given.dry_run:
         git_ai.write(store, notes, context.host.now())

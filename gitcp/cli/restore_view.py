@@ -98,7 +98,8 @@ def _with_state(context: Context, request: RestoreRequest) -> RestoreRequest:
         return request
     for line in state_lines(steps):
         context.output.say(line)
-    is_wanted = context.output.ask("Restore this state as well?")
+    which = "this state" if len(steps) == 1 else f"these {len(steps)} states"
+    is_wanted = context.output.ask(f"Restore {which} as well?")
     return replace(request, state=True) if is_wanted else request
 
 
@@ -256,10 +257,15 @@ def _print_left_states(
     context: Context, request: RestoreRequest, line: Callable[..., None]
 ) -> None:
     """Print that states outside the files are in the checkpoint, and stay as they are."""
-    names = ", ".join(step.name for step in states.offered(context.store, request))
+    names = [step.name for step in states.offered(context.store, request)]
     if names:
         again = f"gitcp restore {request.target.id} --state"
-        line(f"  state {names} stays as it is; it is restored by: {again}")
+        stays = (
+            f"state {names[0]} stays as it is"
+            if len(names) == 1
+            else (f"states {', '.join(names)} stay as they are")
+        )
+        line(f"  {stays}; to restore: {again}")
 
 
 def print_states(steps: Iterable[StateStep], line: Callable[..., None]) -> None:
@@ -381,7 +387,7 @@ def _print_conversation_plan(
 ) -> None:
     if not placed.changes:
         line("  the conversation is unchanged")
-        if plan.instead_of:
+        if plan.instead_of and placed.session_id is not None:
             line(f"  {placed.session_id} would continue, instead of {plan.instead_of}")
         return
     conversation, agent = stored

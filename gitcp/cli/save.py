@@ -36,6 +36,7 @@ from gitcp.lifecycle import housekeeping
 from gitcp.model import Checkpoint, CheckpointId, Note, Trigger
 from gitcp.saving import unchanged
 from gitcp.saving.save import Saved, SaveRequest, described, save
+from gitcp.state import state_commands
 from gitcp.state.state_commands import ALLOW
 from gitcp.value import replace
 from gitcp.worktree.paths import skip_line
@@ -191,13 +192,11 @@ def _with_states(context: Context, given: Options, request: SaveRequest) -> Save
     """
     if not given.state:
         return request
-    from gitcp.state import state_commands  # rarely
-
     commands = [each for each in state_commands.listing(context.store.repo) if each.save]
     if not commands:
         raise BadValue(
             "no command saves a state: nothing was saved",
-            hint="git config gitcp.state.NAME.save COMMAND",
+            hint="git config --global gitcp.state.NAME.save COMMAND",
         )
     new = [each for each in commands if each.allowable]
     for each in new:
@@ -253,15 +252,23 @@ def _show(context: Context, given: Options) -> None:
             "changes": [documents.change(change) for change in current.changes],
             "skipped": documents.skipped(current.skipped),
             "new_messages": talk,
+            "states": _states_to_run(context, given),
         }
         context.output.document(documents.document("save-plan", fields))
         return
     where = f" in session {current.session}" if current.session else ", in a new session"
     files = humanize.count(len(current.changes), "file")
     messages = f", {humanize.count(talk, 'new message')}" if talk else ""
+    named = ", ".join(_states_to_run(context, given))
     if not current.changes and talk == 0 and not given.force:
-        context.output.line(f"nothing to save{where}: files and conversation are unchanged")
+        unchanged = "files and conversation are unchanged"
+        if named:
+            context.output.line(f"would save{where} if a state changed ({named}): {unchanged}")
+        else:
+            context.output.line(f"nothing to save{where}: {unchanged}")
         return
+    if named:
+        context.output.line(f"would run the commands that save: {named}")
     context.output.line(f"would save{where}: {files} changed{messages}")
     rendering.changed(context.output, current.changes, SHOWN)
     for skip in current.skipped[:SHOWN]:
@@ -284,9 +291,20 @@ def _is_repeatable(context: Context, given: Options, saved: Saved) -> bool:
     return bool(saved.sources) or agent is None or agent.session_id is None
 
 
+def _states_to_run(context: Context, given: Options) -> list[str]:
+    """Return the states whose commands a save would run."""
+    if not _has_states(context):
+        return []
+    from gitcp.saving import states
+
+    due = states.due(context.store, Trigger.MANUAL, tagged=bool(given.tags))
+    asked = state_commands.listing(context.store.repo) if given.state else due
+    return [each.name for each in asked if each.save and (given.state or not each.refused)]
+
+
 def _has_states(context: Context) -> bool:
     """Return whether a save may run commands, whose answer no file tells."""
-    return any(key.startswith("gitcp.state.") for key in context.store.repo.config)
+    return any(key.startswith(state_commands.PREFIX) for key in context.store.repo.config)
 
 
 def retain(context: Context, saved: CheckpointId) -> None:

@@ -569,8 +569,7 @@ def _save_and_restore(
     check_paths(store, request)
     steps = states.plan(store, request)
     stack = undo_stack.restores(store.repo)
-    extent_of_target = _extent_of(stack, request.target)
-    earlier = WrittenBefore() if request.reverted else written.read(store.repo, extent_of_target)
+    earlier = _written_before(store, request, stack)
     is_plain = step is RestoreKind.RESTORE and not (request.index or request.is_merge)
     can_skip = is_plain and not (agreed or steps)
     state = _save_present(store, request, stack, earlier, can_skip=can_skip)
@@ -586,6 +585,7 @@ def _save_and_restore(
     entry = LogEntry(step, current.id, extent, os.urandom(8).hex())
     if _is_restored(request, state, files, beside):
         remember_scan(store, state.saved)
+        states.require_asked(store, request, step)
         if step is not RestoreKind.RESTORE:
             _record(store, request, entry, (request.target.id, current.id))
         return _nothing_to_do(request, state, files, beside)
@@ -596,6 +596,13 @@ def _save_and_restore(
     affected = line.affected(files)
     restore_notice.leave_for(store, report.checkpoint, current.id, affected)
     return replace(report, others=affected)
+
+
+def _written_before(store: Store, request: RestoreRequest, stack: Restores) -> WrittenBefore:
+    """Return what the restore that began at the target wrote; a revert begins at none."""
+    if request.reverted:
+        return WrittenBefore()
+    return written.read(store.repo, _extent_of(stack, request.target))
 
 
 def _is_restored(

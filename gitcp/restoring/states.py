@@ -67,7 +67,7 @@ def plan(store: Store, request: RestoreRequest) -> tuple[StateStep, ...]:
 
 
 def planned(store: Store, request: RestoreRequest) -> tuple[StateStep, ...]:
-    """Return the same, also if none can be restored: an interrupted restore is finished anyhow."""
+    """Return the same, also if none can be restored."""
     return tuple(_steps(store, request)) if request.state else ()
 
 
@@ -78,6 +78,18 @@ def offered(store: Store, request: RestoreRequest) -> tuple[StateStep, ...]:
     if request.state or request.mine or not (whole or is_undo):
         return ()
     return tuple(step for step in _steps(store, request) if not step.failure)
+
+
+def require_asked(store: Store, request: RestoreRequest, command: str) -> None:
+    """Raise Refused if only states are left to undo or redo, and were not asked for: an undo that
+    did nothing used up that of a restore of a state.
+    """
+    if request.state_names and offered(store, request):
+        raise Refused(
+            f"only states outside the files differ from {request.target.id}, and without --state "
+            "they stay: nothing was changed",
+            hint=f"gitcp {command} --state",
+        )
 
 
 def _steps(store: Store, request: RestoreRequest) -> Iterator[StateStep]:
@@ -105,9 +117,9 @@ def _hint(store: Store, target: Checkpoint, step: StateStep) -> str:
         return _nearest(store, target)
     command = state_commands.named(store.repo, step.name)
     if command is None or not command.restore:
-        return f"git config gitcp.state.{step.name}.restore COMMAND"
+        return f"git config --global gitcp.state.{step.name}.restore COMMAND"
     if not command.save:
-        return f"git config gitcp.state.{step.name}.save COMMAND"
+        return f"git config --global gitcp.state.{step.name}.save COMMAND"
     return state_commands.ALLOW if command.allowable else ""
 
 
@@ -179,8 +191,9 @@ def _require_saved(request: RestoreRequest, steps: tuple[StateStep, ...], saved:
     if unsaved(steps, saved) and not request.force:
         raise Refused(
             "the current content cannot be saved first: "
-            f"{'; '.join(saved.missing_states) or 'no command saved it'}; nothing was restored",
-            hint=f"gitcp restore {request.target.id} --state --force  (it is lost then)",
+            f"{'; '.join(saved.missing_states) or 'no command saved it'}; nothing was restored "
+            "(with --force it is, and the current content is lost)",
+            hint=f"gitcp restore {request.target.id} --state --force",
         )
 
 

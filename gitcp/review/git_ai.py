@@ -30,10 +30,8 @@ def note(commit: AttributedCommit) -> str:
     """Return the note of a commit. Pure."""
     lines = []
     sessions: dict[str, Json] = {}
-    for path, parts in commit.files.items():
-        name = name_of(path)
-        if name is None:
-            continue
+    for path, parts in named(commit).files.items():
+        name = name_of(path) or ""
         lines.append(f'"{name}"' if " " in name else name)
         for part in parts:
             key = _session(part.writer)
@@ -48,6 +46,12 @@ def note(commit: AttributedCommit) -> str:
     }
     text = wire.dumps(metadata).decode("utf-8")
     return "\n".join([*lines, "---", text])
+
+
+def named(commit: AttributedCommit) -> AttributedCommit:
+    """Return a commit with those of its paths that a note can name."""
+    files = {path: parts for path, parts in commit.files.items() if name_of(path) is not None}
+    return commit._replace(files=files)
 
 
 def name_of(path: bytes) -> str | None:
@@ -91,15 +95,19 @@ def noted(store: Store) -> frozenset[Oid]:
     return frozenset(Oid(line.split()[1]) for line in listed.decode("ascii").splitlines())
 
 
-def write(store: Store, notes: Mapping[Oid, str], now: datetime) -> None:
-    """Write notes as one commit on REF. Raises GitFailed if the ref moved in the meantime,
-    and Refused if it is another ref's name.
+def check_ref(store: Store) -> None:
+    """Raise Refused if REF is another name of another ref: in an archive it led to the branch,
+    which got the notes.
     """
-    # In an archive it led to the branch, which got the notes.
     if store.repo.git_once("symbolic-ref", "-q", REF, accept=(0, 1)):
         raise Refused(
-            f"{REF} is a symbolic ref: nothing was written", hint=f"git symbolic-ref {REF}"
+            f"{REF} is a symbolic ref: nothing was written",
+            hint=f"git symbolic-ref --delete {REF}",
         )
+
+
+def write(store: Store, notes: Mapping[Oid, str], now: datetime) -> None:
+    """Write notes as one commit on REF. Raises GitFailed if the ref moved in the meantime."""
     store.repo.git_once("fast-import", "--quiet", input=b"".join(_stream(store, notes, now)))
 
 

@@ -67,28 +67,31 @@ def capture(
     troubles: list[str] = []
     commands = tuple(commands)
     before = _last(store, session) if commands else None
-    began = time.monotonic()
-    for wanted in commands:
-        command = wanted
-        if within is not None:
-            left = max(0, int(within - (time.monotonic() - began)))
-            command = replace(wanted, timeout=min(wanted.timeout, left))
+    end = None if within is None else time.monotonic() + within
+    for command in commands:
+        if not command.is_named_well:  # no checkpoint can have it
+            troubles.append(f"state {command.name!r}: {command.refused}")
+            continue
         with progress.task(f"saving state {command.name}", progress.BYTES) as advance:
-            state, tree, trouble = _captured(store, command, before, advance)
+            state, tree, trouble = _captured(store, command, before, advance, end)
         each.append(state)
         if tree is not None:
             stored[command.name.encode("ascii")] = Entry(TREE, tree)
         if trouble:
             troubles.append(f"state {command.name}: {trouble}")
     if not each:
-        return Captured()
+        return Captured(troubles=tuple(troubles))
     tree = trees.build(store.writer, trees.nest(stored)) if stored else None
     is_allowable = any(command.allowable for command in commands)
     return Captured(States(tuple(each), tree), tuple(troubles), is_allowable)
 
 
 def _captured(
-    store: Store, command: StateCommand, before: States | None, advance: Advance
+    store: Store,
+    command: StateCommand,
+    before: States | None,
+    advance: Advance,
+    end: float | None,
 ) -> tuple[CommandState, Oid | None, str]:
     """Return a state, the tree of its segments, and why it is missing, with what was said."""
     refused = command.refused or ("" if command.save else "no command saves it")
@@ -98,7 +101,7 @@ def _captured(
         make_own_directory(store.repo.store_dir)
         # Nameless files: whatever happens, nothing is left of them.
         with _scratch(store) as output, _scratch(store) as errors, _scratch(store) as nothing:
-            over = _limits(command, output, advance)
+            over = _limits(command, output, advance, end)
             ended = state_commands.run(store.repo, command.save, (nothing, output, errors), over)
             if ended.failure or (late := over(0.0)):
                 failure = ended.failure or late
@@ -119,14 +122,20 @@ def _scratch(store: Store) -> IO[bytes]:
     return TemporaryFile(dir=store.repo.store_dir)
 
 
-def _limits(command: StateCommand, output: IO[bytes], advance: Advance) -> Callable[[float], str]:
-    """Return what says why a command must end; it reports how much that has written."""
+def _limits(
+    command: StateCommand, output: IO[bytes], advance: Advance, end: float | None
+) -> Callable[[float], str]:
+    """Return what says why a command must end; it reports how much that has written. `end` is when
+    all of them must (time.monotonic), None for never.
+    """
     seen = 0
 
     def over(seconds: float) -> str:
         nonlocal seen
         before, seen = seen, os.fstat(output.fileno()).st_size
         advance(seen - before)
+        if end is not None and time.monotonic() > end:
+            return "its command did not end in the time that a hook has for it"
         if seconds > command.timeout:
             return f"its command did not end within {command.timeout} seconds"
         if seen > command.largest:

@@ -49,8 +49,8 @@ SWITCH = {
 SCANNER_LIMIT = 300
 
 STATE_WHEN, RISKY = re.compile(r"gitcp\.state\..+\.when"), "before-risky-change"
-"""The setting that names the saves which a state outside the files is a part of, and one of them
-(gitcp.state.state_commands).
+"""The setting that names the saves which a state outside the files is a part of, and one of them.
+Wherever it stands, hooks ask then; whether a command runs, gitcp.state.state_commands decides.
 """
 
 Values = dict[str, Any]

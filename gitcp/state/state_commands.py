@@ -62,6 +62,11 @@ class StateCommand(Value):
     allowable: bool = False
 
     @property
+    def is_named_well(self) -> bool:
+        """Whether a checkpoint can have a state of this name."""
+        return wire.STATE.fullmatch(self.name) is not None
+
+    @property
     def digest(self) -> str:
         """What the user allows: these commands under this name."""
         text = f"{self.name}\0{self.save}\0{self.restore}"
@@ -154,7 +159,9 @@ def _is_personal(repo: Repository, name: str, fields: Mapping[str, str]) -> bool
 def _values(name: str, fields: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings beside the commands. Raises BadValue."""
     if not wire.STATE.fullmatch(name):
-        raise BadValue(f"{name!r} is not a name of a state: letters, digits, - and _")
+        raise BadValue(
+            "its name must begin with a letter or digit, and have up to 40 letters, digits, - and _"
+        )
     values: dict[str, Any] = {}
     if "when" in fields:
         when = tuple(word.strip() for word in fields["when"].split(",") if word.strip())
@@ -227,11 +234,15 @@ def run(
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
     taken = round((time.monotonic() - began) * 1000)
-    if failure:
-        return Ended(None, taken, failure, _last_line(repo, files[2]))
-    code = child.returncode
-    failure = f"its command ended with exit code {code}" if code else ""
-    return Ended(code, taken, failure, _last_line(repo, files[2]) if code else "")
+    code = child.returncode if child.returncode >= 0 else None
+    failure = failure or _ending(child.returncode)
+    return Ended(code, taken, failure, _last_line(repo, files[2]) if failure else "")
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        return f"its command was killed by signal {-code}"
+    return f"its command ended with exit code {code}" if code else ""
 
 
 def missing_program(repo: Repository, command: str) -> str:

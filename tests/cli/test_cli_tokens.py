@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 
 import pytest
 
 from gitcp.history import tokens
 
 from driver import Project
-from samples import open_store, save
+from samples import answers, open_store, save
 
 WIDE = {"COLUMNS": "150"}
-
-
-def stream(*ids: str) -> dict[str, bytes]:
-    """A transcript with these answers, of 7,003 tokens each."""
-    return {"main": b"".join(map(_answer, ids))}
-
-
-def _answer(id: str) -> bytes:
-    usage = {"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 7000}
-    message = {"id": id, "model": "opus", "usage": usage}
-    return json.dumps({"type": "assistant", "message": message}).encode() + b"\n"
+stream = partial(answers, cache_read=7000)
+"""A transcript with these answers, of 7,003 tokens each."""
 
 
 def used(requests: int) -> dict[str, int]:

@@ -83,7 +83,7 @@ def test_asked(project: Project, rows: Path) -> None:
     assert "undo with: gitcp undo\n" in text
     project.gitcp("undo", "--yes", check=0)
     said = project.gitcp("restore", "1", "--yes", check=0).out
-    assert "state db stays as it is; it is restored by: gitcp restore s@1 --state" in said
+    assert "state db stays as it is; to restore: gitcp restore s@1 --state" in said
     project.gitcp("undo", "--yes", check=0)
     done = on_terminal(project, "restore", "1", typed="y\ny\n")
     assert (done.code, rows.read_text()) == (0, "row 1\n")

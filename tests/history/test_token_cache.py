@@ -115,7 +115,7 @@ def kept(store: Store) -> list[Path]:
 
 
 def test_forged(project: Project) -> None:
-    """A cache that somebody else wrote, or one of another version, is not believed."""
+    """A cache of another user, or one of another version, is not believed."""
     store = open_store(project)
     data = b"".join(map(claude, range(120)))
     conversation = stored(store, data)

@@ -129,7 +129,7 @@ def test_refused(worked: Project) -> None:
     for options in (("-o", "../x"), ("-f", "json"), ("--redact",)):
         worked.gitcp("export", "--as", "git-ai", *options, check=2)
     worked.git("checkout", "--quiet", "main")
-    assert "HEAD~10.." in worked.gitcp("export", "--as", "git-ai", check=2).err
+    assert "HEAD~1.." in worked.gitcp("export", "--as", "git-ai", check=2).err
     assert "refs/notes" not in worked.git("for-each-ref")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from gitcp.lifecycle.fork import ForkRequest, fork
 from gitcp.model import Oid, Trigger
 from gitcp.policy.settings import Settings
@@ -13,18 +11,7 @@ from gitcp.review.review import ReviewRange, ReviewTokens, Story
 from gitcp.store import Store
 
 from driver import Project
-from samples import open_store, save
-
-
-def stream(*ids: str) -> dict[str, bytes]:
-    """A transcript with these answers, of ten tokens each."""
-    return {"main": b"".join(map(_answer, ids))}
-
-
-def _answer(id: str) -> bytes:
-    usage = {"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 7}
-    message = {"id": id, "model": "opus", "usage": usage}
-    return json.dumps({"type": "assistant", "message": message}).encode() + b"\n"
+from samples import answers, open_store, save
 
 
 def told(store: Store, project: Project, session: str | None = None) -> Story:
@@ -39,13 +26,13 @@ def worked(project: Project) -> Store:
     project.git("checkout", "--quiet", "-b", "topic")
     store = open_store(project)
     files = [{b"a.txt": b"%d\n" % n} for n in range(6)]
-    save(store, "alpha", files[1], stream("a"))
-    save(store, "alpha", files[2], stream("a", "b", "c"), trigger=Trigger.BEFORE_RESTORE)
-    save(store, "alpha", files[1], stream("a"), trigger=Trigger.RESTORE)
-    save(store, "alpha", files[3], stream("a", "d"))
+    save(store, "alpha", files[1], answers("a"))
+    save(store, "alpha", files[2], answers("a", "b", "c"), trigger=Trigger.BEFORE_RESTORE)
+    save(store, "alpha", files[1], answers("a"), trigger=Trigger.RESTORE)
+    save(store, "alpha", files[3], answers("a", "d"))
     project.write("a.txt", "3\n")
     project.commit("three")
-    save(store, "alpha", files[4], stream("a", "d", "e"))
+    save(store, "alpha", files[4], answers("a", "d", "e"))
     return store
 
 
@@ -59,15 +46,15 @@ def test_split(project: Project) -> None:
 
 
 def test_session(project: Project) -> None:
-    """A session is told whole, a fork with what it was forked from; one without any requests has no
-    numbers.
+    """A session counts as a whole, a fork with what it was forked from; one without requests has
+    no numbers.
     """
     store = worked(project)
     tip = store.tip("alpha")
     assert tip
     fork(store, ForkRequest(store.read(tip), project.root, "other"))
     store = open_store(project)
-    save(store, "other", streams=stream("a", "d", "e", "f", "g"))
+    save(store, "other", streams=answers("a", "d", "e", "f", "g"))
     assert told(store, project, "other").tokens == ReviewTokens(7, 70, 20)
     save(store, "silent", streams={"main": b"{}\n"})
     assert told(store, project, "silent").tokens is None

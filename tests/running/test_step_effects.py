@@ -202,7 +202,7 @@ def test_fork(project: Project) -> None:
 
 @pytest.mark.parametrize("name", ["mine", "sess"])
 def test_fork_of_somebody_else(project: Project, name: str) -> None:
-    """A command that somebody else recorded is not run in a fork, also one of the same name."""
+    """A command that another user recorded is not run in a fork, also one of the same name."""
     project.write("a.txt", "a\n")
     project.commit()
     theirs = gitcp.open(project.root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -46,6 +47,14 @@ def open_store(project: Project) -> Store:
     """The store of a project, as a process of its own would open it."""
     host = Host(env=dict(os.environ), home=Path(os.environ["HOME"]), now=lambda: START)
     return Store(Repository.open(project.root, host))
+
+
+def answers(*ids: str, cache_read: int = 7) -> dict[str, bytes]:
+    """A conversation's streams, with these answers of 3 tokens each beside the cached ones."""
+    usage = {"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": cache_read}
+    messages = ({"id": id, "model": "opus", "usage": usage} for id in ids)
+    lines = (json.dumps({"type": "assistant", "message": message}) for message in messages)
+    return {"main": "".join(f"{line}\n" for line in lines).encode()}
 
 
 def plain(session: str = "alpha", number: int = 1, **fields: Any) -> Checkpoint:

@@ -254,13 +254,15 @@ def _states(store: Store) -> Iterator[Problem]:
     last = store.read(tip).states if tip else None
     failed = {state.name: state.missing for state in (last.each if last else ()) if state.missing}
     for each in state_commands.listing(store.repo):
-        setting = f"git config gitcp.state.{each.name}.save"
-        if each.refused or not each.save:
-            why = each.refused or "no command saves it"
+        setting = f"git config --global {state_commands.PREFIX}{each.name}.save COMMAND"
+        if each.refused:
+            shown = "git config --show-origin --get-regexp '^gitcp[.]state[.]'"
             yield Problem(
-                f"state {each.name}: {why}",
-                state_commands.ALLOW if each.allowable else f"{setting} COMMAND",
+                f"state {each.name!r}: {each.refused}",
+                state_commands.ALLOW if each.allowable else shown,
             )
+        elif not each.save:
+            yield Problem(f"state {each.name}: no command saves it", setting)
         elif missing := state_commands.missing_program(store.repo, each.save):
             yield Problem(f"state {each.name} cannot be saved: no program {missing!r}", setting)
         elif each.name in failed:
