@@ -1,7 +1,7 @@
 """Every file and directory in `<git dir>/gitcp`, declared once: what it holds, who may read it, and
 what a purge or a new name of a session does to it.
 
-docs/format.md has the same table. A hook loads this module, so it imports nothing.
+A hook loads this module, so it imports nothing.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def sealed(
 @pytest.fixture
 def project(tmp_path: Path, sealed: Path) -> Iterator[Project]:
     """A new repository without a commit, on branch main. Whatever is in gitcp's directory after the
-    test is declared (gitcp.state_files): purge, rename, shared repositories and a page go by that.
+    test is declared (gitcp.state_files): purge, rename and shared repositories go by that.
     """
     made = Project(tmp_path / "project")
     yield made

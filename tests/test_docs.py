@@ -70,7 +70,6 @@ from gitcp.model import (
 )
 from gitcp.secrets.scan import fingerprint
 from gitcp.state import settings
-from gitcp.state_files import STATE_FILES
 from gitcp.value import replace
 
 from driver import SOURCE, Project
@@ -1045,22 +1044,6 @@ def existing(rows: Iterable[list[str]]) -> Iterator[list[str]]:
             yield modules
 
 
-def test_state_files_are_named(project: Project) -> None:
-    """Every file that gitcp keeps in `<git dir>/gitcp` is in the table of format.md."""
-    project.write("a.txt", "a\n")
-    project.gitcp("save", check=0)
-    project.write("a.txt", "b\n")
-    project.gitcp("save", "--conversation", "-", "--session", "talk", input="hello\n", check=0)
-    project.write("a.txt", "c\n")
-    project.gitcp("restore", "1", "--yes", check=0)
-    kept = {path.name for path in project.git_dir.joinpath("gitcp").iterdir()}
-    page = SOURCE.joinpath("docs/format.md").read_text("utf-8")
-    shown = {line.split()[0] for line in _state_files().splitlines() if line in page}
-
-    assert kept
-    assert {name.partition(".")[0] for name in kept} <= {name.rstrip("*") for name in shown}
-
-
 def test_environment_is_not_recorded(project: Project) -> None:
     """security.md: whatever is in the environment, gitcp writes none of it down."""
     keys = (
@@ -1108,24 +1091,3 @@ def test_words_are_used() -> None:
 
     assert len(flat) > 20
     assert [word for word in flat if not re.search(rf"\b{re.escape(word)}", used)] == []
-
-
-def test_state_files_are_listed() -> None:
-    """The page of the format has each file in `.git/gitcp`, as it is declared."""
-    page = SOURCE / "docs/format.md"
-    before, heading, after = page.read_text("utf-8").partition("## The directory gitcp\n")
-    made = re.sub(
-        r"(?<=^```text\n).*?(?=^```$)",
-        lambda _: _state_files(),
-        after,
-        count=1,
-        flags=re.DOTALL | re.MULTILINE,
-    )
-    if UPDATE:
-        page.write_text(before + heading + made, "utf-8")
-    assert after == made
-
-
-def _state_files() -> str:
-    """A line for each file in `.git/gitcp`; a cache has an asterisk."""
-    return "".join(f"{file.name + '*' * file.is_cache:15} {file.holds}\n" for file in STATE_FILES)
