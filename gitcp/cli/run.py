@@ -42,8 +42,6 @@ class Options(steps.Options):
     """What was typed."""
 
     rollback: bool
-    compensate: tuple[str, ...]
-    limit: float
     appends: tuple[bytes, ...]
 
 
@@ -143,7 +141,7 @@ def _run(
             cwd=context.cwd,
             label=label,
             rollback=given.rollback,
-            compensations=given.compensate,
+            compensations=() if step else given.compensate,
             command=program,
             session=given.session,
             choice=choice,
@@ -151,6 +149,8 @@ def _run(
         ),
     )
     before = opened.transaction.before
+    if step is not None:
+        step.announce(context)
     context.output.say("saved ", str(before), f' "before {label}"')
     rendering.say_unread(context.output, opened.unread)
     inner = {**env, "GITCP_SESSION": before.session}

@@ -65,6 +65,8 @@ class Options(Value):
     input: tuple[str, ...]
     depends: tuple[str, ...]
     produces: tuple[bytes, ...]
+    compensate: tuple[str, ...]
+    limit: float
     plan: bool
     invalidate: str | None
     recover: bool
@@ -79,6 +81,10 @@ class ShellStep(NamedTuple):
     request: StepRequest
     used: Mapping[StepName, str]
     known: StepCache
+
+    def announce(self, context: Context) -> None:
+        """Record what undoes the command's effect, before it runs."""
+        steps.announce(context.store, self.session, self.request, self.known)
 
     def result(self, context: Context, before: object) -> StepResult:
         """Return what to record after the command. Raises BadValue if it did not write a file.
@@ -101,13 +107,16 @@ def check_options(given: Options, program: Sequence[str]) -> None:
     about = [name for name in ("input", "depends", "produces") if getattr(given, name)]
     if about and not given.step:
         raise BadValue(f"--{about[0]} requires --step: nothing was run", hint="gitcp run -h")
+    if given.step and len(given.compensate) > 1:
+        raise BadValue("--step takes one --compensate: nothing was run", hint="gitcp run -h")
 
 
 def begin(
     context: Context, session: str, program: Sequence[str], given: Options
 ) -> ShellStep | None:
-    """Return the step to run; None if it is current, which is printed. Raises Refused if a step
-    that it depends on has to run first. The caller holds the step's lock.
+    """Return the step to run, after what its last run did elsewhere has been undone; None if it is
+    current, which is printed. Raises Refused if a step that it depends on has to run first, and
+    GitcpError if undoing failed. The caller holds the step's lock.
     """
     known = StepCache()
     request = _request(context, program, given, known)
@@ -118,6 +127,7 @@ def begin(
         else:
             context.output.say(f"skipped step {request.step}: nothing that it depends on changed")
         return None
+    steps.undo(context.store, session, request, known, limit=given.limit)
     used = steps.checksums(context.store, session, request.depends, known)
     return ShellStep(session, request, used, known)
 
@@ -162,6 +172,7 @@ def _request(
         inputs=inputs_checksum(step, inputs),
         depends=tuple(map(StepName, given.depends)),
         files=context.inside(given.produces),
+        compensate="".join(given.compensate),
     )
 
 

@@ -150,3 +150,51 @@ def test_refused(shop: Project, words: tuple[str, ...], said: str) -> None:
     assert refused.code in (2, 12, 16)
     assert said in refused.err
     assert "hint: " in refused.err
+
+
+def book(shop: Project, day: str, *options: str, command: str = "true") -> list[str]:
+    """A step with an effect outside of the files; what undid it before this run."""
+    undo = f"echo cancel {day} >>../cancelled"
+    words = (*WORDS, "flight", "--input", day, "--compensate", undo)
+    shop.gitcp(*words, *options, "--", "sh", "-c", command)
+    path = shop.root.parent / "cancelled"
+    done = path.read_text().splitlines() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return done
+
+
+def test_the_effect_is_undone_before_it_runs_again(shop: Project) -> None:
+    """As in Python: what undoes the effect is recorded before the step runs, shown by the plan, and
+    runs once, before the step runs again.
+    """
+    assert book(shop, "monday") == []
+    assert book(shop, "monday") == []  # skipped
+    plan = shop.gitcp("run", "--session", "s", "--step", "flight", "--input", "friday", "--plan")
+    assert "cancel monday" in plan.out
+    assert book(shop, "friday") == ["cancel monday"]
+    assert book(shop, "friday") == []
+    assert gitcp.open(shop.root).check().ok
+
+
+def test_the_effect_of_a_failed_step(shop: Project) -> None:
+    """It is undone before the next try, or at once with --rollback; never twice."""
+    assert book(shop, "monday", command="exit 3") == []
+    assert book(shop, "monday") == ["cancel monday"]
+    assert book(shop, "friday", "--rollback", command="exit 3") == [
+        "cancel monday",
+        "cancel friday",
+    ]
+    assert book(shop, "friday") == []
+
+
+def test_an_undo_that_fails(shop: Project) -> None:
+    """The step is not run, and the error says so; nor is the undo tried again."""
+    words = (*WORDS, "flight", "--compensate", "exit 9")
+    shop.gitcp(*words, "--input", "monday", "--", "true", check=0)
+    failed = shop.gitcp(*words, "--input", "friday", "--", "touch", "../again")
+    assert "exit 9, which undoes step 'flight', exited with 9: step 'flight' was not run" in failed.err
+    assert failed.code == 1
+    assert not shop.root.parent.joinpath("again").exists()
+    shop.gitcp(*words, "--input", "friday", "--", "touch", "../again", check=0)
+    two = shop.gitcp(*words, "--compensate", "true", "--", "true", check=2)
+    assert "--step takes one --compensate: nothing was run" in two.err
