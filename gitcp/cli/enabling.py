@@ -110,7 +110,8 @@ def carry_out(context: Context, plan: InstallPlan, given: Options, *, verb: str)
     elif report is None:
         print_plan(context, plan, context.output.line)
     else:
-        _print_report(context, plan, report)
+        listed = f"{verb}d" if not given.yes and context.output.terminal else ""
+        _print_report(context, plan, report, listed=listed)
     if report is not None and report.left:
         if not report.done:
             raise _nothing_done(context, report.left)
@@ -149,8 +150,14 @@ def print_plan(context: Context, plan: InstallPlan, line: Callable[..., None]) -
             line("  note: ", note)
 
 
-def _print_report(context: Context, plan: InstallPlan, report: InstallReport) -> None:
+def _print_report(
+    context: Context, plan: InstallPlan, report: InstallReport, *, listed: str
+) -> None:
+    """Print what was done: one word, `listed`, where the plan just above names it all."""
     line = context.output.line
+    if listed and report.done and not report.left:
+        line(Styled(listed, GREEN), ": restart running sessions to apply this")
+        return
     for step in plan.steps:
         done = [change for change in step.changes if change in report.done]
         left = [

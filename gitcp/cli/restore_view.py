@@ -82,7 +82,10 @@ def carry_out(
     elif request.paths and _is_one_file(report) and not (report.effects or conflicts):
         _print_file(context, report, back)
     else:
-        print_report(context, report, report.effects, back=back, paths=request.paths)
+        is_listed = agreed is not None and not yes and context.output.terminal
+        print_report(
+            context, report, report.effects, back=back, paths=request.paths, is_listed=is_listed
+        )
         if yes:
             _print_left_states(context, request, context.output.line)
         print_conflicts(context.output.line, conflicts)
@@ -399,11 +402,10 @@ def _print_conversation_plan(
     if placed.session_id is None:
         line(f"  it would be written to {placed.path}")
     elif placed.moves_on(agent):
-        own = agent and agent.session_id
         line(
-            f"  {own} is kept; the restored conversation is a repaired copy with a new id"
+            "  the agent's session is kept; the restored conversation is a repaired copy"
             if placed.mended
-            else f"  {own} has newer messages and is kept; the restored conversation gets a new id"
+            else "  the agent's session has newer messages and is kept; the restored copy gets a new id"
         )
     if placed.elsewhere:
         line(f"  {placed.elsewhere}")
@@ -446,10 +448,11 @@ def print_report(
     back: str,
     directory: str = "",
     paths: Sequence[bytes] = (),
+    is_listed: bool = False,
 ) -> None:
     """Print what was restored, the checkpoint's facts and handoff, and the commands that undo it
     and resume the agent. `directory` is where it was restored to, "" for the current working tree;
-    `paths` are those it was limited to.
+    `paths` are those it was limited to; `is_listed`: the plan just above has listed the files.
     """
     output, target = context.output, report.target
     if report.checkpoint is None and not directory:
@@ -457,8 +460,9 @@ def print_report(
         output.line(f"nothing to restore: {why} {target.id}{quoted(target)}")
     else:
         print_done(context, report)
-    group(output.line, humanize.count(len(report.written), "file") + " written", report.written)
-    group(output.line, humanize.count(len(report.removed), "file") + " removed", report.removed)
+    if report.failed or not is_listed:
+        group(output.line, humanize.count(len(report.written), "file") + " written", report.written)
+        group(output.line, humanize.count(len(report.removed), "file") + " removed", report.removed)
     if report.index:
         output.line("  index restored")
     print_memory(report.memory, output.line, done=True)

@@ -304,6 +304,8 @@ def test_a_person_is_asked(project: Project) -> None:
     assert "Enable? [y/N]" in refused.out
     assert "not enabled: nothing was changed" in refused.out
     assert b".claude/settings.json" in project.files()
+    assert agreed.out.count(".claude/settings.json") == 1, agreed.out  # the plan, not a second list
+    assert "restart running sessions to apply this" in agreed.out
 
 
 def test_names(project: Project, tmp_path: Path) -> None:

@@ -135,9 +135,8 @@ def test_dry_run(project: Project, talk: Talk, files: Files) -> None:
         "    new.py",
     ]
     assert said[6] == "  the conversation would return to 2 messages"
-    assert (
-        said[7]
-        == f"  {SESSION} has newer messages and is kept; the restored conversation gets a new id"
+    assert said[7] == (
+        "  the agent's session has newer messages and is kept; the restored copy gets a new id"
     )
     assert list(plan) == REPORT
     assert plan["schema"] == "gitcp.restore-plan/1"
@@ -173,6 +172,7 @@ def test_asking(project: Project, talk: Talk, files: Files, typed: str, code: in
     assert "2 files would be written" in done.out
     assert "\nRestore? [y/N] " in done.out
     assert ("undo with: gitcp undo" in done.out) is (code == 0)
+    assert done.out.count("    src/db.py") == 1, done.out  # the plan has named it already
     assert (project.files() == files) is (code != 0)
 
 

@@ -110,7 +110,6 @@ def _color(color: Color | None) -> str | None:
     """Return a color for SVG; None for the terminal's own."""
     if color is None or color.is_default:
         return None
-    if color.number is not None:
-        return PALETTE[color.number % len(PALETTE)]
-    assert color.triplet is not None
-    return color.triplet.hex
+    if color.number is not None and color.number < len(PALETTE):
+        return PALETTE[color.number]
+    return color.get_truecolor().hex

@@ -1,4 +1,4 @@
-"""The animation in README.md is made of real screens: UPDATE_SCREENS=1 draws it anew."""
+"""The animation in docs/interface.md is made of real screens: UPDATE_SCREENS=1 draws it anew."""
 
 from __future__ import annotations
 
