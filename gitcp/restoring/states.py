@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from subprocess import DEVNULL
 from tempfile import TemporaryFile
 
 from gitcp import progress
@@ -245,10 +245,7 @@ def _run(store: Store, target: Checkpoint, step: StateStep) -> str:
     directory = store.repo.store_dir
     try:
         make_own_directory(directory)
-        with ExitStack() as files:
-            given, output, errors = (
-                files.enter_context(TemporaryFile(dir=directory)) for _ in range(3)
-            )
+        with TemporaryFile(dir=directory) as given:
             for data in segments.content(
                 store.reader, states.stored(store.reader, target.states, step.state)
             ):
@@ -256,9 +253,7 @@ def _run(store: Store, target: Checkpoint, step: StateStep) -> str:
             given.flush()
             given.seek(0, os.SEEK_SET)
             with progress.task(f"restoring state {step.name}", progress.BYTES):
-                ended = state_commands.run(
-                    store.repo, step.command, (given, output, errors), _limit
-                )
+                ended = state_commands.run(store.repo, step.command, given, DEVNULL, _limit)
     except (GitcpError, OSError) as error:
         return getattr(error, "strerror", None) or str(error)
     return str(ended)

@@ -94,15 +94,18 @@ def _captured(
     end: float | None,
 ) -> tuple[CommandState, Oid | None, str]:
     """Return a state, the tree of its segments, and why it is missing, with what was said."""
+    from subprocess import DEVNULL  # few repositories have such a command
+    from tempfile import TemporaryFile
+
     refused = command.refused or ("" if command.save else "no command saves it")
     if refused:
         return CommandState(command.name, missing=refused), None, refused
     try:
         make_own_directory(store.repo.store_dir)
-        # Nameless files: whatever happens, nothing is left of them.
-        with _scratch(store) as output, _scratch(store) as errors, _scratch(store) as nothing:
+        # A nameless file: whatever happens, nothing is left of it.
+        with TemporaryFile(dir=store.repo.store_dir) as output:
             over = _limits(command, output, advance, end)
-            ended = state_commands.run(store.repo, command.save, (nothing, output, errors), over)
+            ended = state_commands.run(store.repo, command.save, DEVNULL, output, over)
             if ended.failure or (late := over(0.0)):
                 failure = ended.failure or late
                 state = CommandState(command.name, 0, "", ended.milliseconds, ended.code, failure)
@@ -114,12 +117,6 @@ def _captured(
         return CommandState(command.name, missing=failure), None, failure
     state = CommandState(command.name, cut.bytes, cut.sha256, ended.milliseconds, ended.code)
     return state, cut.tree, ""
-
-
-def _scratch(store: Store) -> IO[bytes]:
-    from tempfile import TemporaryFile  # few repositories have such a command
-
-    return TemporaryFile(dir=store.repo.store_dir)
 
 
 def _limits(

@@ -8,13 +8,14 @@ for each repository (gitcp.git.records). No checkpoint has a command, nor has `.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import IO, Any, NamedTuple
 
 from gitcp import wire
@@ -36,6 +37,12 @@ LIMITS = ("when", "timeout", "maxSize")
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 POLL = 0.02
 LONGEST_WAIT = 0.2
+SAID, MOST_SAID = 4096, 1 << 20
+"""Bytes at the end of what a command says that are looked at, and after which the rest is cut."""
+
+GUARD = 'read -r group && { read -r end || kill -s KILL -- "-$group"; }'
+"""A shell script that kills a process group when its standard input is closed without a word."""
+
 UNSAID = (
     "its command is set in this repository's own configuration, which may be a stranger's, and "
     "was not run"
@@ -200,16 +207,47 @@ class Ended(NamedTuple):
 def run(
     repo: Repository,
     command: str,
-    files: tuple[IO[bytes], IO[bytes], IO[bytes]],
+    given: IO[bytes] | int,
+    output: IO[bytes] | int,
     over: Callable[[float], str] = lambda _: "",
 ) -> Ended:
-    """Run a shell command at the root of the working tree; `files` are its standard input, output
-    and error. `over` returns why it must end after this many seconds, "" if it may go on.
+    """Run a shell command at the root of the working tree, with these files as its standard input
+    and output. `over` returns why it must end after this many seconds, "" if it may go on.
+
+    What it leaves running when it ends is left. Raises OSError if gitcp's own directory has no room
+    for what it says.
     """
-    import subprocess  # 4 ms, and few repositories have such a command
+    from tempfile import TemporaryFile  # few repositories have such a command
 
     began = time.monotonic()
-    try:
+    with TemporaryFile(dir=repo.store_dir) as errors:
+        fcntl.fcntl(errors, fcntl.F_SETFL, os.O_APPEND)  # where `_keep_end` cut it, it goes on
+
+        def why(seconds: float) -> str:
+            _keep_end(errors)
+            return over(seconds)
+
+        try:
+            code, failure = _run(repo, command, (given, output, errors), why)
+        except (OSError, ValueError) as error:
+            return Ended(None, 0, f"its command cannot be run ({error})")
+        taken = round((time.monotonic() - began) * 1000)
+        failure = failure or _ending(code)
+        last_line = _last_line(repo, errors) if failure else ""
+    return Ended(code if code >= 0 else None, taken, failure, last_line)
+
+
+def _run(
+    repo: Repository,
+    command: str,
+    files: tuple[IO[bytes] | int, IO[bytes] | int, IO[bytes]],
+    over: Callable[[float], str],
+) -> tuple[int, str]:
+    """Run a command. Return its exit code, and why it was killed, "" if it was not."""
+    import subprocess  # 4 ms, and few repositories have such a command
+
+    began, failure, pause = time.monotonic(), "", POLL
+    with _guarded(repo) as guard:
         child = subprocess.Popen(
             ["/bin/sh", "-c", command],
             cwd=repo.root,
@@ -219,24 +257,56 @@ def run(
             stderr=files[2],
             start_new_session=True,
         )
-    except (OSError, ValueError) as error:
-        return Ended(None, 0, f"its command cannot be run ({error})")
-    failure, pause = "", POLL
-    try:
-        while child.poll() is None and not failure:
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(pause)
-            pause = min(2 * pause, LONGEST_WAIT)
-            failure = over(time.monotonic() - began)
-    finally:
-        if child.poll() is None:
-            with suppress(ProcessLookupError, PermissionError):  # includes its child processes
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-    taken = round((time.monotonic() - began) * 1000)
-    code = child.returncode if child.returncode >= 0 else None
-    failure = failure or _ending(child.returncode)
-    return Ended(code, taken, failure, _last_line(repo, files[2]) if failure else "")
+        try:
+            guard(child.pid)
+            while child.poll() is None and not failure:
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(pause)
+                pause = min(2 * pause, LONGEST_WAIT)
+                failure = over(time.monotonic() - began)
+        finally:
+            if child.poll() is None:
+                with suppress(ProcessLookupError, PermissionError):  # includes its child processes
+                    os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+    return child.returncode, failure
+
+
+@contextmanager
+def _guarded(repo: Repository) -> Iterator[Callable[[int], None]]:
+    """Yield a function to name the process group of a command, which is killed if this process dies
+    before the end, whatever kills it: a hook's limit, a closed terminal, SIGKILL. No handler of
+    ours could do that. The pipe to the guard is closed by the system.
+    """
+    import subprocess
+
+    guard = subprocess.Popen(
+        ["/bin/sh", "-c", GUARD],
+        env=_environment(repo.host.env),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+        start_new_session=True,
+    )
+
+    def tell(word: int | str) -> None:
+        assert guard.stdin is not None
+        with suppress(BrokenPipeError):  # somebody killed it: there is none then
+            guard.stdin.write(f"{word}\n".encode())
+
+    with guard:
+        yield tell
+        tell("ended")
+
+
+def _keep_end(errors: IO[bytes]) -> None:
+    """Cut what a command said to its end, so that it fills no disk."""
+    size = os.fstat(errors.fileno()).st_size
+    if size > MOST_SAID:
+        end = os.pread(errors.fileno(), SAID, size - SAID)
+        os.truncate(errors.fileno(), 0)
+        os.write(errors.fileno(), end)
 
 
 def _ending(code: int) -> str:
@@ -268,6 +338,6 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _last_line(repo: Repository, errors: IO[bytes]) -> str:
-    errors.seek(max(0, errors.seek(0, os.SEEK_END) - 4096))
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - SAID))
     lines = masking.tail(errors.read(), repo.host.env).strip().splitlines()
     return lines[-1].strip()[:200] if lines else ""

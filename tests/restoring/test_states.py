@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -409,3 +410,45 @@ def test_a_strangers_content(project: Project, server: Server) -> None:
     """The content of a checkpoint from elsewhere is listed among what could act."""
     target = saved(project).checkpoint
     assert (b".gitcp/states/db", trust.DUMPED) in trust.acting(open_store(project), target)
+
+
+def test_what_it_says_fills_no_disk(
+    project: Project, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what a command writes to standard error only the end is held, and of what a restore writes
+    to standard output nothing.
+    """
+    largest = 0
+
+    def look(_: float) -> str:
+        nonlocal largest
+        own = f"/proc/{os.getpid()}/fd"
+        for number in os.listdir(own):
+            with suppress(OSError):
+                if "(deleted)" in os.readlink(f"{own}/{number}"):
+                    largest = max(largest, os.stat(f"{own}/{number}").st_size)
+        return ""
+
+    monkeypatch.setattr(op, "_limit", look)
+    target = saved(project).checkpoint
+    server.path.write_text("row 2\n")
+    noise = "yes | head -c 40000000; sleep 0.3"
+    server.set(restore=f"{noise}; ({noise}; echo the end) >&2; exit 4")
+    report = restore(project, target, state=True)
+    assert report.states[0].failure == "its command ended with exit code 4: the end"
+    assert largest < 2 * state_commands.MOST_SAID
+
+
+def test_what_is_left_running(project: Project, server: Server) -> None:
+    """A process that a command leaves running, with its output, is neither waited for nor ended: a
+    restore may start a server.
+    """
+    server.set(save=f"(sleep 2; echo late; echo late >&2; echo > '{server.path}.late') & echo rows")
+    began = time.monotonic()
+    made = saved(project)
+    assert time.monotonic() - began < 1.9
+    assert content(project, made.checkpoint) == b"rows\n"
+    late = server.path.with_name("rows.late")
+    while not late.exists() and time.monotonic() < began + 20:
+        time.sleep(0.1)
+    assert late.exists()
