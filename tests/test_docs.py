@@ -20,6 +20,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -361,26 +362,40 @@ COMMON = re.compile(
 )
 """Lines that many commands have, which cli.md says once."""
 
-SAME_EVERYWHERE = re.compile(
-    r"^(  (?:-n, --dry-run|-y, --yes)) +(?:show the plan and change nothing|do not ask)$",
-    re.MULTILINE,
-)
-"""Options whose meaning cli.md says once."""
+OPTION = re.compile(r"^(  -\S.*?) {2,}(\S.*\n(?: {8,}\S.*\n)*)", re.MULTILINE)
+"""An option, and what the help says about it."""
+
+EXAMPLE = re.compile(r"^    \S.*\n", re.MULTILINE)
+"""How a command is typed, which `gitcp COMMAND -h` and the man page show."""
 
 
 def helps() -> str:
-    """The help of every command, as cli.md has it."""
+    """The help of every command, as cli.md has it: without examples, and without descriptions of
+    options that are repeated.
+    """
     parts = []
+    described: dict[str, str] = {}
     for group, commands in {**COMMANDS, "For setup and programs": MORE}.items():
         parts.append(f"## {group}\n")
         for name in commands:
             forms = [form for form in FORMS if form.split()[0] == name]
             for each in (name, *forms):
-                shown = SAME_EVERYWHERE.sub(r"\1", COMMON.sub("", _help(*each.split())))
+                shown = OPTION.sub(partial(_once, described), COMMON.sub("", _help(*each.split())))
+                shown = re.sub(r"\n{3,}", "\n\n", EXAMPLE.sub("", shown))
                 for word in ("Usage: ", " [OPTIONS]", "Options:\n"):
                     shown = shown.replace(word, "", 1)
+                shown = shown.removeprefix(f"gitcp {each}\n")
                 parts.append(f"### gitcp {each}\n\n```text\n{shown.strip()}\n```\n")
     return "\n".join(parts)
+
+
+def _once(described: dict[str, str], option: re.Match[str]) -> str:
+    """The option, without its description if the nearest command above has the same."""
+    name, said = option[1], " ".join(option[2].split())
+    if described.get(name) == said:
+        return f"{name}\n"
+    described[name] = said
+    return option[0]
 
 
 def _help(*command: str) -> str:
@@ -392,7 +407,7 @@ def _help(*command: str) -> str:
 
 
 def test_help_pages() -> None:
-    """cli.md holds the help of every command as it is printed, however the lines are broken."""
+    """cli.md holds the help of every command but its examples, however the lines are broken."""
     page = SOURCE / "docs/cli.md"
     text = page.read_text("utf-8")
     made = GENERATED.sub(lambda match: f"{match[1]}\n{helps()}\n{match[2]}", text)
@@ -407,7 +422,9 @@ METHODS = re.compile(r"(<!-- methods: [^\n]* -->\n).*?(<!-- /methods -->)", re.D
 
 
 def methods() -> str:
-    """The public methods of the API as a table: each call, and the first sentence about it."""
+    """The public methods of the API as a table: each call, and the first sentence about it, unless
+    a command has its name.
+    """
     tables = []
     for title, cls in (("Checkpoints", gitcp.Checkpoints), ("Session", gitcp.Session)):
         tables.append(f"| `gitcp.{title}` | what it does |\n|---|---|")
@@ -416,8 +433,10 @@ def methods() -> str:
                 continue
             paragraph = (inspect.getdoc(method) or "").split("\n\n")[0].replace("\n", " ")
             sentence = re.split(r"(?<=\.) (?=[A-Z])", paragraph)[0].removesuffix(".")
+            what = f"{sentence[0].lower()}{sentence[1:]}"
             given = ", ".join(map(_parameter, [*inspect.signature(method).parameters.values()][1:]))
-            tables.append(f"| `{name}({given})` | {sentence[0].lower()}{sentence[1:]} |")
+            is_command = cls is gitcp.Checkpoints and name.rstrip("_") in LINES
+            tables.append(f"| `{name}({given})` | {'' if is_command else what} |")
         tables.append("")
     return "\n".join(tables)
 
@@ -430,7 +449,9 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def test_methods() -> None:
-    """The page lists every public method with its parameters, as its docstring describes it."""
+    """The page lists every public method with its parameters, as its docstring describes it, unless
+    it is a command.
+    """
     page = SOURCE / "docs/python.md"
     text = page.read_text("utf-8")
     made = METHODS.sub(lambda match: f"{match[1]}\n{methods()}\n{match[2]}", text)

@@ -31,9 +31,9 @@ COLOURS = {PASSED: GREEN, FAILED: RED}
 def command(context: Context, file: Path, transcript: Path | None, *, as_json: bool) -> None:
     """Test the description of an agent in a file
 
-    Runs the tests of gitcp's own adapters on copies of one session, in scratch directories: the
-    one of TRANSCRIPT, else the newest on this machine. Nothing of the agent is changed. That the
-    agent continues a copy is not tested: resume one. Exit code 1: a test failed.
+    Runs the tests of gitcp's own adapters on copies of one session: that of TRANSCRIPT, else the
+    newest on this machine. Nothing of the agent is changed. That the agent continues a copy is not
+    tested: resume one. Exit code 1: a test failed.
 
       gitcp adapters check ~/.config/gitcp/adapters/mine.toml
     """

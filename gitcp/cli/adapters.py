@@ -20,9 +20,8 @@ ABILITIES = ("save", "place", "resume", "hooks", "tokens", "convert")
 def command(context: Context, *, as_json: bool) -> None:
     """List the agents gitcp saves, or test a file for one
 
-    Built-in ones, those of installed packages, and those that a file in
-    ~/.config/gitcp/adapters describes, each with what works: a conversation is saved, placed where
-    the agent keeps its own, resumed by a command, saved by hooks, its tokens counted, converted.
+    Lists built-in ones, those of installed packages, and those that a file in
+    ~/.config/gitcp/adapters describes, each with what works.
 
       gitcp adapters
       gitcp adapters check ~/.config/gitcp/adapters/mine.toml

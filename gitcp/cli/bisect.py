@@ -105,7 +105,7 @@ def command(context: Context, /, program: tuple[str, ...], **values: Any) -> Non
     Runs CMD on checkpoints, in a scratch directory, and shows the first on which it fails: its
     prompt, its changes, and how to go back. Only checkpoints that changed files count, and none
     that a restore took back. Exit codes of CMD are those for git bisect run: 0 passes, 125 skips,
-    128 and more stop the search, others fail. Your files are not touched.
+    128 and more stop the search.
 
       gitcp bisect run -- pytest -q tests/test_shop.py
       gitcp bisect run --from 3 --share node_modules -- npm test

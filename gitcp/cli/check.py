@@ -29,9 +29,8 @@ def command(
 ) -> None:
     """Verify that every checkpoint is intact
 
-    Reads every object and compares it with its name, and every conversation with its digest. Lists
-    damaged objects and the checkpoints that need them. What the last check found intact, in a pack
-    that has not changed since, is not read again without --all. With --all, also names damaged
+    Lists damaged objects and the checkpoints that need them. What the last check found intact, in a
+    pack that has not changed since, is not read again without --all. With --all, also names damaged
     transcripts: their agent wrote them so, and a restore repairs its copy.
 
       gitcp doctor --store

@@ -61,7 +61,7 @@ class Options(Value):
 def command(context: Context, /, revision: str | None, session: str | None, **values: Any) -> None:
     """Run compensations for effects outside the files
 
-    Runs those recorded after REV, or all of the session, newest first. Asks before each one. Each
+    Runs those recorded after REV, or all of the session, newest first, and asks before each. Each
     runs at most once, even if it fails. A restore never runs them.
 
       gitcp save "database created" --compensate "dropdb shop"

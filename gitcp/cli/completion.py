@@ -36,8 +36,7 @@ complete -o nosort -F _gitcp_completion gitcp
 def command(context: Context, shell: str) -> None:
     """Print the completion script for a shell
 
-    Completes commands, options, checkpoint numbers, tags, sessions and phases, with labels as
-    descriptions.
+    Completes commands, options, checkpoint numbers, tags, sessions and phases.
 
       gitcp completion bash >> ~/.bashrc
       gitcp completion zsh >> ~/.zshrc

@@ -46,10 +46,10 @@ def command(
 ) -> None:
     """Delete a session, a checkpoint, or old checkpoints
 
-    A session is deleted with its tags; checkpoints that a fork shares stay with the fork. A single
-    checkpoint is not deleted if it has a tag, if it is the last of its session, or if a fork, undo
-    or a run needs it. What is deleted stays in the trash for 14 days; `gitcp undo` restores it.
-    Your files, the agent's conversation and remotes are not changed.
+    A session is deleted with its tags; checkpoints that a fork shares stay with the fork. A
+    checkpoint is not deleted if it has a tag, is the last of its session, or if a fork, undo or a
+    run needs it. Deleted ones stay in the trash for 14 days; `gitcp undo` restores them. Your
+    files, the agent's conversation and remotes are not changed.
 
       gitcp delete e7ba
       gitcp delete e7ba@3 --dry-run

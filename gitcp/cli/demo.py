@@ -30,9 +30,7 @@ SPEAKERS = {"you": CYAN, "agent": GREEN, "shell": DIM}
 def command(context: Context, keep: str | None) -> None:
     """Show gitcp at work in a scratch repository
 
-    Saves, damages, restores and undoes an agent's session with the real commands, and compares
-    every byte. Your own files are not changed. What --keep leaves includes the shop of the
-    tutorial.
+    Your own files are not changed. What --keep leaves includes the shop of the tutorial.
 
       gitcp demo
       gitcp demo --keep /tmp/demo

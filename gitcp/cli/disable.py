@@ -18,8 +18,7 @@ from gitcp.cli.options import Command
 def command(context: Context, /, **values: Any) -> None:
     """Remove what enable installed
 
-    Removes exactly what gitcp added to an agent's settings, and gitcp's own files there; everything
-    else is unchanged. Without AGENT, for every agent. Checkpoints are kept.
+    Everything else is unchanged. Without AGENT, for every agent. Checkpoints are kept.
 
       gitcp disable
       gitcp disable codex --user

@@ -24,8 +24,8 @@ from gitcp.wire import Json
 def command(context: Context, *, as_json: bool) -> None:
     """Check the installation, or every checkpoint
 
-    Shows which agents are installed, where they are enabled, when a hook last saved here, recent
-    errors of hooks, and what to run next. Changes nothing. Exit code 1: there is a problem.
+    Shows where agents are enabled, when a hook last saved here, recent errors of hooks, and what to
+    run next. Changes nothing. Exit code 1: there is a problem.
 
       gitcp doctor
       gitcp doctor --store

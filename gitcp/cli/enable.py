@@ -19,9 +19,9 @@ from gitcp.cli.options import Command
 def command(context: Context, /, **values: Any) -> None:
     """Set up agents to save automatically
 
-    Installs hooks, a skill and slash commands for each agent: in this project, for everyone who
-    works on it, or with --user in your home directory, for all your projects. Without AGENT, for
-    every installed agent. Shows the changes and asks first; the rest of your settings is unchanged.
+    Installs hooks, a skill and slash commands: in this project, for everyone who works on it, or
+    with --user in your home directory, for all your projects. Without AGENT, for every installed
+    agent. Shows the changes and asks first.
 
       gitcp enable
       gitcp enable claude codex --user

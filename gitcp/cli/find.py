@@ -70,8 +70,7 @@ def command(context: Context, /, **values: Any) -> None:
     """Search conversations, notes and files of all checkpoints
 
     Shows each match with the checkpoint that introduced it, newest first. Searches all sessions, or
-    the one given with --session. Of a conversation, prompts, answers, thinking and the input and
-    output of tools are searched; not the fields and ids of the agent's format. Binary files are not
+    the one given with --session. Binary files, and fields and ids of the agent's format, are not
     searched. --json prints all matches, or -n.
 
       gitcp find "connection refused"

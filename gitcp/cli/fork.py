@@ -50,8 +50,8 @@ class Options(Value):
 def command(context: Context, /, **values: Any) -> None:
     """Start a new session from a checkpoint
 
-    Both sessions can continue, each with its own conversation. The files, HEAD and branches of this
-    working tree are unchanged: switch with `gitcp restore`, or add a working tree with --worktree.
+    Both sessions can continue, each with its own conversation. This working tree is unchanged:
+    switch with `gitcp restore`, or add a working tree with --worktree.
 
       gitcp fork
       gitcp fork 12 --name postgres

@@ -15,7 +15,7 @@ from gitcp.cli.options import Command
 def command(context: Context, /, *, words: tuple[str, ...], everything: bool) -> None:
     """Show all commands, or how to use one
 
-    Shows every option of COMMAND, including those that its `-h` omits.
+    Shows every option of COMMAND, also those that its `-h` omits.
 
       gitcp help
       gitcp help --all

@@ -28,14 +28,11 @@ from gitcp.sharing import join as join_op
 def command(context: Context, *, join: bool, trust: bool, as_json: bool) -> None:
     """Prepare a directory without git for checkpoints
 
-    Creates a store in `.gitcp/store.git`. Every command works then, and git does not notice it. In
-    a git repository there is nothing to prepare.
+    Creates a store in `.gitcp/store.git`, which git does not notice. In a git repository there is
+    nothing to prepare.
 
-    If the directory becomes a git repository later, `--join` moves the sessions, tags and undo
-    history into it.
-
-    A store that you created elsewhere, moved or unpacked is used, but nothing is sent from it or
-    fetched into it, because its settings could run commands. `--trust` allows that again.
+    Nothing is sent from a store that was moved or unpacked, or fetched into it, because its
+    settings could run commands, until `--trust` allows that.
 
       gitcp init
       git init && gitcp init --join

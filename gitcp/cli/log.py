@@ -144,7 +144,7 @@ def command(context: Context, /, **values: Any) -> None:
     """Show checkpoints or operations, newest first
 
     Lists the current session, or the checkpoints up to REV, or those after A up to B. With PATH,
-    only those that changed it. Automatic steps of one prompt are one row, and so are restores.
+    only those that changed it.
 
       gitcp log -5 --oneline
       gitcp log --since "yesterday 09:00" --grep migration

@@ -58,8 +58,8 @@ class Options(NoteOptions):
 def command(context: Context, /, **values: Any) -> None:
     """Add a note to the next checkpoint
 
-    The note is added once, to the next checkpoint, whoever saves it. In an agent's shell, or with
-    --session, that is the next checkpoint of that session. Repeated notes are combined.
+    Added once, whoever saves it; in an agent's shell, or with --session, to the next checkpoint of
+    that session. Repeated notes are combined.
 
       gitcp note --decided "one file per change"
       gitcp note --edit

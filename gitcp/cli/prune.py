@@ -101,9 +101,9 @@ class Options(Value):
 def command(context: Context, /, **values: Any) -> None:
     """Delete old checkpoints by retention rules
 
-    In all sessions, or the one given with --session. Tags, fork points, the last checkpoint of
-    a session and what restores saved in the last 7 days are always kept. Ids do not change. Deleted
-    checkpoints stay in the trash for 14 days; `gitcp undo` restores them.
+    In all sessions, or the one given with --session. Tags, fork points, the last checkpoint of a
+    session and what restores saved in the last 7 days are always kept. Deleted checkpoints stay in
+    the trash for 14 days; `gitcp undo` restores them.
 
       gitcp delete --old --dry-run
       gitcp delete --old --keep-last 20 --keep-daily 14

@@ -64,9 +64,8 @@ def command(context: Context, /, **values: Any) -> None:
     """Make a branch from a session, for a pull request
 
     Creates one commit for each checkpoint up to REV that changed files, and a last one with the
-    conversation in .gitcp/, which forges collapse. Files are as git would commit them: it runs
-    your filters. New content is scanned for secrets first. HEAD and your files are unchanged, and
-    nothing is pushed.
+    conversation in .gitcp/. Git runs your filters. New content is scanned for secrets first. HEAD
+    and your files are unchanged, and nothing is pushed.
 
       gitcp publish --branch feature
       gitcp publish 12 --branch feature --base main

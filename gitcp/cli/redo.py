@@ -43,8 +43,7 @@ def command(
 ) -> None:
     """Redo what was undone
 
-    Reverses what the last undo changed, and keeps what changed since, as undo does; or drops again
-    what it restored from the trash.
+    Keeps what changed since, as undo does; or drops again what undo restored from the trash.
 
       gitcp redo
       gitcp redo --yes

@@ -57,8 +57,7 @@ def command(context: Context, /, **values: Any) -> None:
     """List the remotes checkpoints may go to, or change them
 
     No remote is enabled until you name one. With URL, adds a remote that git's own push and fetch
-    do not use: a private repository, for example. With --push, gitcp pushes by itself after each
-    save, or when you tag a checkpoint.
+    do not use. With --push, gitcp pushes by itself after each save, or when you tag a checkpoint.
 
       gitcp remote origin
       gitcp remote add origin --push always

@@ -20,8 +20,8 @@ from gitcp.saving import session as session_op
 def command(context: Context, name: str, new: str, *, as_json: bool) -> None:
     """Rename a session
 
-    Numbers, forks, tags, undo and the agent's conversation are kept. Commit ids change, because
-    each commit contains the session's name. Copies on remotes keep the old name.
+    Numbers, forks, tags, undo and the agent's conversation are kept. Commit ids change. Copies on
+    remotes keep the old name.
 
       gitcp sessions rename e7ba postgres
     """

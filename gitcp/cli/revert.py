@@ -60,9 +60,8 @@ class Options(Value):
 def command(context: Context, /, **values: Any) -> None:
     """Undo the changes of one checkpoint, keeping later ones
 
-    Undoes what REV changed, or what changed after A up to B. Files changed since then are merged
-    line by line; on a conflict nothing is changed. Your current state is saved first. The
-    conversation is unchanged.
+    Undoes what REV changed, or what changed after A up to B, merged line by line; on a conflict
+    nothing is changed. Your current state is saved first. The conversation is unchanged.
 
       gitcp revert 7 --dry-run
       gitcp revert 7

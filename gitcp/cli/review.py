@@ -83,9 +83,9 @@ class Options(Value):
 def command(context: Context, /, **values: Any) -> None:
     """Explain how commits were made: prompts, attempts, tests
 
-    Shows a reviewer the checkpoints behind a branch's commits, including fetched ones, even after
-    an amend, rebase or squash. Without BASE..HEAD: the commits missing from the upstream or the
-    default branch, or else the session. Prints Markdown unless -o is given.
+    Shows the checkpoints behind a branch's commits, including fetched ones, even after an amend,
+    rebase or squash. Without BASE..HEAD: the commits missing from the upstream or the default
+    branch, or else the session. Prints Markdown unless -o is given.
 
       gitcp review
       gitcp review main..HEAD -o review.html

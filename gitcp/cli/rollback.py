@@ -40,9 +40,9 @@ def command(
 ) -> None:
     """Restore the state before the last prompt
 
-    Restores the state before the last prompt that changed files. Without prompts, restores the last
-    checkpoint that differs from your files. The plan shows this checkpoint and older ones. Your
-    current state is saved first; `gitcp undo` restores it. A second rollback goes further back.
+    The last prompt that changed files. Without prompts, restores the last checkpoint that differs
+    from your files. Your current state is saved first; `gitcp undo` restores it. A second rollback
+    goes further back.
 
       gitcp rollback
       gitcp rollback --dry-run

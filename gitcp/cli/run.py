@@ -78,8 +78,8 @@ def command(
     """Run a command between two checkpoints
 
     Exits with the command's exit code. The checkpoint after it records the command, its exit code
-    and the end of its output; a failure is also added to the handoff (failed). An interrupted run
-    counts as failed and is finished when the next one starts.
+    and the end of its output; a failure is added to the handoff. An interrupted run counts as
+    failed and is finished when the next one starts.
 
       gitcp run migrate -- ./migrate.sh
       gitcp run deploy --rollback --compensate ./undeploy.sh -- ./deploy.sh

@@ -141,9 +141,9 @@ class Options(NoteOptions):
 def command(context: Context, /, **values: Any) -> None:
     """Save files and conversation as a checkpoint
 
-    Tracked files are always saved; untracked ones unless ignored or very large. The conversation is
-    that of the agent running this command, else the newest of this directory. Phase, objective,
-    facts and handoff carry over until you change them.
+    Untracked files are saved unless ignored or very large. The conversation is that of the agent
+    running this command, else the newest of this directory. Phase, objective, facts and handoff
+    carry over until you change them.
 
       gitcp save "before migration" --fact database=sqlite
       gitcp save --decided "one file per change" --next "write the tests"

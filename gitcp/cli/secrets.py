@@ -62,9 +62,9 @@ class Options(Value):
 def command(context: Context, /, **values: Any) -> None:
     """List secrets in checkpoints, and send nothing
 
-    Tokens, keys and passwords. Scans the files, conversation, messages and names of one checkpoint,
-    or of the whole session. Push, export and publish scan again and stop at a secret. Secrets that
-    all enabled remotes already have are skipped. Exit code 15: secrets were found.
+    Scans one checkpoint, or the whole session. Push, export and publish scan again and stop at a
+    secret. Secrets that all enabled remotes already have are skipped. Exit code 15: secrets were
+    found.
 
       gitcp push --scan
       gitcp push --scan 12

@@ -56,8 +56,8 @@ def command(
 ) -> None:
     """List sessions, their size, or worktrees; rename one
 
-    Most recently saved first; the current session is marked. Fetched sessions are named
-    REMOTE/SESSION and not listed if you have all of their checkpoints.
+    Most recently saved first. Fetched sessions are named REMOTE/SESSION and not listed if you have
+    all of their checkpoints.
 
       gitcp sessions
       gitcp sessions --agent codex --since yesterday

@@ -42,9 +42,8 @@ class Options(Value):
 def command(context: Context, /, **values: Any) -> None:
     """Show the disk usage of checkpoints
 
-    Objects shared with the project's own history cost nothing and are counted separately. A day and
-    a session are counted with the data that no earlier checkpoint has. Sizes are as stored now;
-    `git gc` reduces them.
+    Objects shared with the project's own history cost nothing. A day and a session are counted with
+    the data that no earlier checkpoint has. `git gc` reduces sizes.
 
       gitcp sessions --size
       gitcp sessions --size -o stats.html

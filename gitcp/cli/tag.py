@@ -63,8 +63,8 @@ OTHER_TOOLS = {
 def command(context: Context, /, **values: Any) -> None:
     """Name a checkpoint, or list tags
 
-    A tag is a name to find a checkpoint again; prune never drops a tagged one. A label describes a
-    checkpoint, a phase is a stage of the work: gitcp save -h.
+    A tagged checkpoint is never pruned. A label describes a checkpoint, a phase is a stage of the
+    work: gitcp save -h.
 
       gitcp tag before-migration
       gitcp tag works 12 -m "all tests pass"

@@ -45,10 +45,9 @@ class Options(Value):
 def command(context: Context, /, **values: Any) -> None:
     """Show the tokens that conversations used
 
-    Counts each request to a model once, also those of sub-agents, as the agents recorded them.
-    `abandoned` are the tokens of turns that a restore took back. Counts
-    all sessions of this repository, or the one given with --session. Costs are those that an agent
-    reported, else by your prices in ~/.config/gitcp/prices.toml; there are no others.
+    Counts each request to a model once, as the agents recorded it. `abandoned` are the tokens of
+    turns that a restore took back. Costs are those that an agent reported, else by your prices in
+    ~/.config/gitcp/prices.toml.
 
       gitcp sessions --tokens
       gitcp sessions --tokens --by day

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 def command(context: Context, session: str | None) -> None:
     """Show sessions and checkpoints in the terminal
 
-    Sessions, the timeline of one, and a preview of the checkpoint under the cursor. Keys restore,
-    fork, resume, save, tag and undo; each shows its plan first. ? lists all keys.
+    Keys restore, fork, resume, save, tag and undo; each shows its plan first. ? lists all keys.
 
       gitcp ui
       gitcp ui --session e7ba

@@ -68,10 +68,9 @@ def command(
 ) -> None:
     """Undo the last restore or delete
 
-    Reverses what the restore changed and keeps what changed since, merged line by line. Changes
-    that cannot be merged are listed, and nothing is changed; --whole-tree undoes them as well.
-    Repeat it to undo earlier restores; `gitcp redo` redoes. A delete can also be undone by its
-    number in `gitcp log --operations`.
+    Keeps what changed since, merged line by line. Changes that cannot be merged are listed, and
+    nothing is changed. Repeat it to undo earlier restores; `gitcp redo` redoes. OPERATION is a
+    delete's number in `gitcp log --operations`.
 
       gitcp undo
       gitcp undo --yes

@@ -67,9 +67,9 @@ class Options(Value):
 def command(context: Context, /, revision: str, session: str | None, **values: Any) -> None:
     """Show a session in the browser
 
-    Writes the session up to REV, or after A up to B, as one HTML file that needs no network.
-    Without -o that is .git/gitcp/view.html, readable only by you. -o FILE is meant to be shared:
-    it is not written if it contains a secret, and files that git filters in commits are only named.
+    Writes the session up to REV, or after A up to B, as one HTML file. Without -o that is
+    .git/gitcp/view.html, readable only by you. -o FILE is not written if it contains a secret, and
+    files that git filters in commits are only named.
 
       gitcp view
       gitcp view 12 --no-open

@@ -53,9 +53,9 @@ def command(
 ) -> None:
     """Save automatically while files change
 
-    For agents without hooks. Watches files and the agents' conversations in all worktrees of the
-    repository, also in those added later; with --session, only in this one. Prints one line per
-    checkpoint. Runs until ^C or SIGTERM, then saves once more. Ignored files are not watched.
+    For agents without hooks. Watches files and conversations in all worktrees of the repository;
+    with --session, only in this one. Runs until ^C or SIGTERM, then saves once more. Ignored files
+    are not watched.
 
       gitcp watch
       gitcp watch --quiet 3 --every 600

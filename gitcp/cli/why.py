@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """Show which checkpoint and prompt changed a line or path
 
-    With LINE, a line number in the current file: the checkpoint that added it and its prompt.
-    Without: the checkpoints up to REV that changed the path, or why no checkpoint has it.
+    With LINE, a line of the current file: the checkpoint that added it and its prompt. Without: the
+    checkpoints up to REV that changed the path, or why none has it.
 
       gitcp why src/app.py:12
       gitcp why src/app.py

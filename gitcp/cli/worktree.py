@@ -26,9 +26,8 @@ from gitcp.worktree.paths import display
 def command(context: Context, path: str, *, force: bool, as_json: bool) -> None:
     """Remove a worktree after saving what is in it
 
-    Saves files and conversations, then lets `git worktree remove` delete the worktree. Its branch
-    stays. Refuses, with a list, if ignored files, files left out of checkpoints, or commits on no
-    branch would be lost. To get it back: gitcp restore REV --worktree DIR.
+    Its branch stays. Refuses, with a list, if ignored files, files left out of checkpoints, or
+    commits on no branch would be lost. To get it back: gitcp restore REV --worktree DIR.
 
       gitcp fork --remove ../shop-login
     """

@@ -21,8 +21,8 @@ def command(_: Context, /, agent: str, event: str, payload: str | None) -> None:
     agent's name for the event. The event's JSON is read from standard input, or from PAYLOAD. Saves
     a checkpoint if the event calls for one and something changed.
 
-    Always exits with 0. Prints nothing, except notices for the agent: after a restore, and if saves
-    failed. Errors are logged in .git/gitcp/hook.log.
+    Always exits with 0. Prints only notices for the agent. Errors are logged in
+    .git/gitcp/hook.log.
 
       gitcp hook claude Stop < payload.json
     """

@@ -1,4 +1,4 @@
-"""Every key, once: bindings, footer, help and docs/interface.md come from this table."""
+"""Every key, once: bindings, footer and help come from this table."""
 
 from __future__ import annotations
 
