@@ -152,14 +152,15 @@ class Context:
                 "gitcp run --recover"
             )
 
-    def with_option(self, option: str) -> str:
-        """Return the running command line with `option` added, as a hint."""
+    def with_option(self, *words: str) -> str:
+        """Return the running command line with an option added, as a hint."""
         import shlex  # only where something went wrong
 
         from gitcp.cli.commands import expanded
 
         given = expanded(self.arguments)
-        given.insert(given.index("--") if "--" in given else len(given), option)
+        end = given.index("--") if "--" in given else len(given)
+        given[end:end] = words
         return shlex.join(["gitcp", *given])
 
     def interrupted(self) -> str:

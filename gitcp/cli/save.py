@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gitcp import adapters, humanize, wire
-from gitcp.cli import rendering
+from gitcp.cli import confirm, rendering
 from gitcp.cli.agent_names import RECORDED_NAME
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
@@ -37,7 +38,7 @@ from gitcp.model import Checkpoint, CheckpointId, Note, Trigger
 from gitcp.saving import unchanged
 from gitcp.saving.save import Saved, SaveRequest, described, save
 from gitcp.state import state_commands
-from gitcp.state.state_commands import ALLOW
+from gitcp.state.state_commands import ALLOW, StateCommand
 from gitcp.value import replace
 from gitcp.worktree.paths import skip_line
 
@@ -64,6 +65,7 @@ class Options(NoteOptions):
     produces: tuple[bytes, ...]
     appends: tuple[bytes, ...]
     state: bool
+    allow: tuple[str, ...]
     amend: bool
     dry_run: bool
     force: bool
@@ -129,7 +131,16 @@ class Options(NoteOptions):
     click.option(
         "--state",
         is_flag=True,
-        help="run every gitcp.state command, and allow it in this repository",
+        help="run every gitcp.state command, due or not",
+    )
+)
+@rare(
+    click.option(
+        "--allow",
+        type=WORDS,
+        metavar="ID",
+        multiple=True,
+        help="with --state: allow a command that this repository names (repeatable)",
     )
 )
 @rare(click.option("--amend", is_flag=True, help="change the label of the last checkpoint"))
@@ -187,10 +198,16 @@ def _save(context: Context, given: Options) -> None:
 
 
 def _with_states(context: Context, given: Options, request: SaveRequest) -> SaveRequest:
-    """Return the request, with --state with every state that a command saves. Who asks for it by
-    name allows the commands, which are shown once. Raises BadValue if there are none.
+    """Return the request, with --state with every state that a command saves. Those that this
+    repository's own configuration names are shown, and run only if the user agrees. Raises BadValue
+    if there are none.
     """
     if not given.state:
+        if given.allow:
+            raise BadValue(
+                "--allow is an option of --state: nothing was saved",
+                hint=shlex.join(["gitcp", "save", "--state", *_allowing(given.allow)]),
+            )
         return request
     commands = [each for each in state_commands.listing(context.store.repo) if each.save]
     if not commands:
@@ -198,13 +215,47 @@ def _with_states(context: Context, given: Options, request: SaveRequest) -> Save
             "no command saves a state: nothing was saved",
             hint="git config --global gitcp.state.NAME.save COMMAND",
         )
-    new = [each for each in commands if each.allowable]
-    for each in new:
-        context.output.say(f"allowed in this repository, state {each.name}: {each.save}")
-        if each.restore:
-            context.output.say(f"  restored by: {each.restore}")
-    state_commands.allow(context.store.repo, new)
+    _require_allowed(context, given, commands)
     return replace(request, states=tuple(each.name for each in commands))
+
+
+def _require_allowed(context: Context, given: Options, commands: list[StateCommand]) -> None:
+    """Ask for the commands that this repository's own configuration names, unless they are named.
+    Raises Refused: nothing is run then.
+    """
+    known = {each.id for each in commands}
+    for id in given.allow:
+        if id not in known:
+            raise BadValue(
+                f"no command of a state here has the ID {id}: nothing was run or saved",
+                hint=state_commands.ALLOW,
+            )
+    new = [each for each in commands if each.allowable]
+    asked = [each for each in new if each.id not in given.allow]
+    if asked:
+        confirm.ask(
+            context,
+            "Allow these commands in this repository, and run those that save?",
+            _command_lines(asked),
+            nobody="no command was run, and nothing was saved",
+            no="not allowed: no command was run, and nothing was saved",
+            hint=context.with_option(*_allowing(each.id for each in asked)),
+        )
+    state_commands.allow(context.store.repo, new)
+
+
+def _command_lines(commands: Iterable[StateCommand]) -> Iterator[str]:
+    """Yield what would be allowed: an archive can bring it."""
+    yield "This repository's own configuration names these commands, and it may be a stranger's:"
+    for each in commands:
+        yield f"  state {each.name}, {each.id}"
+        yield f"    saved by: {each.save}"
+        if each.restore:
+            yield f"    restored by: {each.restore}"
+
+
+def _allowing(ids: Iterable[str]) -> list[str]:
+    return [word for id in ids for word in ("--allow", id)]
 
 
 def _amend(context: Context, given: Options) -> None:
@@ -299,7 +350,7 @@ def _states_to_run(context: Context, given: Options) -> list[str]:
 
     due = states.due(context.store, Trigger.MANUAL, tagged=bool(given.tags))
     asked = state_commands.listing(context.store.repo) if given.state else due
-    return [each.name for each in asked if each.save and (given.state or not each.refused)]
+    return [each.name for each in asked if each.save and not each.refused]
 
 
 def _has_states(context: Context) -> bool:

@@ -48,7 +48,7 @@ UNSAID = (
     "was not run"
 )
 ALLOW = "gitcp save --state"
-"""Allows the commands that this repository's own configuration sets, and runs them."""
+"""Asks for the commands that this repository's own configuration sets, and runs them."""
 
 
 class StateCommand(Value):
@@ -78,6 +78,11 @@ class StateCommand(Value):
         """What the user allows: these commands under this name."""
         text = f"{self.name}\0{self.save}\0{self.restore}"
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+    @property
+    def id(self) -> str:
+        """What names these commands to the user: other commands have another ID."""
+        return self.digest[:12]
 
     def is_due(self, trigger: Trigger, *, tagged: bool = False) -> bool:
         """Return whether a save has this state: a tag makes every save a milestone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -112,17 +113,42 @@ def test_excludes(project: Project, rows: Path) -> None:
 
 
 def test_own_configuration(project: Project, rows: Path) -> None:
-    """Commands of the repository's own configuration are shown once, and allowed by name."""
+    """Commands of the repository's own configuration are run only once the user agreed to exactly
+    these: `save --state` once showed and ran them in one breath.
+    """
     project.git("config", "--global", "--remove-section", "gitcp.state.db")
-    project.git("config", "gitcp.state.db.save", "cat ~/rows")
+    project.git("config", "gitcp.state.db.save", "touch ~/ran; cat ~/rows")
+    project.git("config", "gitcp.state.db.restore", "cat > ~/rows")
+    ran = rows.with_name("ran")
     said = project.gitcp("save", "one", check=0).out
     assert "is set in this repository's own configuration" in said
     assert said.endswith("if they are yours, run them with: gitcp save --state\n")
     assert "gitcp save --state" in project.gitcp("doctor", check=1).out
-    allowed = project.gitcp("save", "two", "--state", check=0)
-    assert allowed.err == "allowed in this repository, state db: cat ~/rows\n"
-    assert "state: db  6 bytes" in allowed.out
+    assert project.json("save", "--state", "--dry-run")["states"] == []
+    before = tip(project)
+    refused = project.gitcp("save", "my label", "--state", check=12).err
+    assert "    saved by: touch ~/ran; cat ~/rows\n    restored by: cat > ~/rows\n" in refused
+    assert "no command was run, and nothing was saved" in refused
+    declined = SGR.sub("", on_terminal(project, "save", "--state", typed="n\n").out)
+    assert "saved by: touch ~/ran; cat ~/rows" in declined
+    assert (tip(project), ran.exists()) == (before, False)
+
+    *_, hint = refused.strip().splitlines()
+    assert hint.startswith("hint: gitcp save 'my label' --state --allow ")
+    words = shlex.split(hint.removeprefix("hint: gitcp "))
+    project.git("config", "gitcp.state.db.restore", "cat > ~/elsewhere")
+    assert "has the ID" in project.gitcp(*words, check=2).err
+    project.git("config", "gitcp.state.db.restore", "cat > ~/rows")
+    assert "state: db  6 bytes" in project.gitcp(*words, check=0).out
+    assert ran.exists()
     assert project.gitcp("save", "three", "--state", check=0).err == ""
+    assert project.json("save", "--state", "--dry-run")["states"] == ["db"]
+    project.git("config", "gitcp.state.db.save", "echo other")
+    project.gitcp("save", "--state", check=12)
+    said = SGR.sub("", on_terminal(project, "save", "--state", typed="y\n").out)
+    assert "state: db  6 bytes" in said
+    assert project.gitcp("save", "--state", check=0).err == ""
+    assert "--allow is an option" in project.gitcp("save", "--allow", "1", check=2).err
     project.git("config", "--unset", "gitcp.state.db.save")
     assert "no command saves a state" in project.gitcp("save", "--state", check=2).err
 
