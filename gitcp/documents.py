@@ -301,7 +301,8 @@ class Memory(Value):
 
 class RestoredState(Value):
     """A state outside the files that the user's command restores: the command, its input's size and
-    checksum, and why it was not run or failed, "" if neither.
+    checksum, and why it was not run or failed, "" if neither. `unsaved`: what was there before is
+    in no checkpoint.
     """
 
     name: str
@@ -309,6 +310,7 @@ class RestoredState(Value):
     bytes: int
     sha256: str
     failure: str
+    unsaved: bool
 
 
 class Restored(Value):

@@ -182,12 +182,21 @@ def walk(
     if not top:
         step(store, request_for)  # refuses, and says what there is none of
         return
-    request = restore.limited_to_extent(store, request_for(top[-1]))
+    request = _limited(context, request_for(top[-1]), back)
     if dry_run:
         _print_dry_run(context, request, as_json=as_json)
         return
     make = partial(restore.plan, store)
     carry_out(context, request, apply, make, yes=yes, as_json=as_json, back=back)
+
+
+def _limited(context: Context, asked: RestoreRequest, back: str) -> RestoreRequest:
+    """Return a request limited to what is undone or redone. Says if --state has no effect."""
+    request = restore.limited_to_extent(context.store, asked)
+    if asked.state and not request.state_names:
+        last = "restore to undo" if back == "redo" else "undo to redo"
+        context.output.say(f"note: the {last} changed no state, and --state changes none")
+    return request
 
 
 def _print_dry_run(context: Context, request: RestoreRequest, *, as_json: bool) -> None:
@@ -272,12 +281,16 @@ def _print_left_states(
 
 
 def print_states(steps: Iterable[StateStep], line: Callable[..., None]) -> None:
-    """Print which states outside the files were restored."""
+    """Print which states outside the files were restored, and which were not."""
     for step in steps:
         if step.is_current:
             line(f"  state {step.name} was as in the checkpoint already")
-        elif not step.failure:
+        elif step.failure:
+            line(Styled(f"  state {step.name} not restored: ", RED), step.failure)
+        else:
             line(f"  state {step.name} restored by your command: {one_line(step.command, 70)}")
+        if step.unsaved:
+            line(Styled("    its content before the restore is not saved", RED))
 
 
 def print_memory(plan: MemoryPlan | None, line: Callable[..., None], *, done: bool = False) -> None:
@@ -456,7 +469,7 @@ def print_report(
     """
     output, target = context.output, report.target
     if report.checkpoint is None and not directory:
-        why = _why_nothing(report.kept, paths)
+        why = _why_nothing((*report.kept, *states.left(report.states)), paths)
         output.line(f"nothing to restore: {why} {target.id}{quoted(target)}")
     else:
         print_done(context, report)
@@ -475,7 +488,8 @@ def print_report(
     rendering.pairs(output, "Facts", target.note.facts.items())
     rendering.handoff(output, target.note.handoff)
     if report.checkpoint is not None:
-        output.line(f"{back} with: gitcp {back}{' --state' if report.states else ''}")
+        is_undone = any(step.was_run or step.is_current for step in report.states)
+        output.line(f"{back} with: gitcp {back}{' --state' if is_undone else ''}")
     if report.placed is not None:
         print_resume(context, report.placed, directory)
 

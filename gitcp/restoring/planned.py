@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from gitcp import humanize
 from gitcp.history.live import OpenTurn
 from gitcp.model import Agent, AtPath, Checkpoint, CheckpointId, Conversation, Oid
-from gitcp.restoring import states
 from gitcp.restoring.memory import MemoryPlan
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
@@ -91,11 +90,8 @@ class RestorePlan(Value):
 
     @property
     def kept(self) -> tuple[Kept, ...]:
-        """The files of the project and of the memory, and the states, that differ from the target
-        and stay.
-        """
-        remembered = self.memory.left if self.memory else ()
-        return (*self.files.kept, *remembered, *states.left(self.states))
+        """The files of the project and of the memory that differ from the target and stay."""
+        return (*self.files.kept, *(self.memory.left if self.memory else ()))
 
     @property
     def digest(self) -> str:
@@ -219,12 +215,13 @@ def memory_lines(plan: MemoryPlan | None) -> list[str]:
 
 
 def state_lines(steps: Iterable[StateStep]) -> list[str]:
-    """Return which command would get which content."""
+    """Return which command would get which content, and which states stay and why."""
     return [
-        f"state {each.name} of the checkpoint ({humanize.size(each.state.bytes)}) would be given "
-        f"to your command: {one_line(each.command, 500)}"
+        f"state {each.name} stays as it is: {each.failure}"
+        if each.failure
+        else f"state {each.name} of the checkpoint ({humanize.size(each.state.bytes)}) would be "
+        f"given to your command: {one_line(each.command, 500)}"
         for each in steps
-        if not each.failure
     ]
 
 

@@ -80,7 +80,12 @@ def states(steps: Iterable[StateStep]) -> tuple[documents.RestoredState, ...]:
     """Return the states outside the files that are restored, with the commands."""
     return tuple(
         documents.RestoredState(
-            each.name, each.command, each.state.bytes, each.state.sha256, each.failure
+            each.name,
+            each.command,
+            each.state.bytes,
+            each.state.sha256,
+            each.failure,
+            each.unsaved,
         )
         for each in steps
     )

@@ -467,8 +467,8 @@ def finish(
         remembered = _memory_to_finish(store, request_for, begun, request, forward=forward)
         beside = Beside(placed, remembered, ())
         report = _carry_out(store, request, files, contents, state, beside, entry, begun)
-        kept = (*report.kept, *states.not_continued(request.target, begun.extent.states))
-        return replace(report, kept=kept, conversation=report.target.conversation)
+        steps = states.not_continued(request.target, begun.extent.states)
+        return replace(report, states=steps, conversation=report.target.conversation)
 
 
 def _memory_to_finish(
@@ -616,9 +616,8 @@ def _is_restored(
 def _nothing_to_do(
     request: RestoreRequest, state: SavedState, files: FilePlan, beside: Beside
 ) -> Report:
-    left = (*files.kept, *states.left(beside.states))
-    failed = any(each.missing for each in left)
-    made, kept = (state.saved.checkpoint.id, None, (), ()), (*left, *state.kept)
+    made, kept = (state.saved.checkpoint.id, None, (), ()), (*files.kept, *state.kept)
+    failed = any(each.missing for each in (*files.kept, *states.left(beside.states)))
     report = Report(request.target, *made, kept, beside.placed, failed, left=request.left)
     return replace(report, states=beside.states)
 
@@ -722,14 +721,15 @@ def _carry_out(
         files = replace(files, kept=(*files.kept, *done.failed, *wrong))
         wrote = written.written_by(store, request, files, done, safety.snapshot, tree, begun)
     entry = entry._replace(extent=written.write_list(store.repo, entry.extent, wrote))
-    kept = (*files.kept, *index_failures, *unwritten, *states.left(steps), *before.kept)
-    restore_notice.leave(store, request.target, after.checkpoint, safety, kept)
+    kept = (*files.kept, *index_failures, *unwritten, *before.kept)
+    not_restored = (*kept, *states.left(steps))
+    restore_notice.leave(store, request.target, after.checkpoint, safety, not_restored)
     _record(store, request, entry, (request.target.id, safety.id, after.checkpoint.id))
     journal.finish(store.repo)
     wrote_files = (*done.databases, *done.written)
     made = safety.id, after.checkpoint.id, wrote_files, tuple(done.removed)
     index = request.index and not index_failures
-    failed = any(path.missing for path in kept)
+    failed = any(each.missing for each in not_restored)
     report = Report(request.target, *made, kept, placed, failed, index=index, **in_use)
     live_ones = tuple(each for each in files.databases if each.path in done.databases)
     done_beside = {"memory": remembered, "states": steps}
@@ -918,7 +918,6 @@ def _save_present(
     path = choice.capture.sources[0].path if choice.capture else None
     reason = f"the current conversation is not saved: {saved.unread and saved.unread.what}"
     kept = (Kept(os.fsencode(path or ""), reason),) if saved.unread else ()
-    kept = (*kept, *states.unsaved(states.planned(store, request), saved))
     return SavedState(saved, kept, *snapshots[-1])
 
 

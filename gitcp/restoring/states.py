@@ -33,13 +33,16 @@ LONGEST = 1800
 class StateStep(Value):
     """A state to restore: the content that the target has, and the user's command that gets it.
     `failure` is why that is not run, or how it failed; "" for neither. `is_current`: the state was
-    as in the target already, and nothing was run.
+    as in the target already, and nothing was run. `was_run`: the command was begun, also if it
+    failed. `unsaved`: what the state was before is in no checkpoint, and no undo brings it back.
     """
 
     state: CommandState
     command: str = ""
     failure: str = ""
     is_current: bool = False
+    was_run: bool = False
+    unsaved: bool = False
 
     @property
     def name(self) -> str:
@@ -131,7 +134,7 @@ def _nearest(store: Store, target: Checkpoint) -> str:
 
 
 def left(steps: tuple[StateStep, ...]) -> tuple[Kept, ...]:
-    """Return the states that are not restored, as paths are listed."""
+    """Return the states that are not restored, as the agent is told of paths."""
     return tuple(
         Kept(f"state {step.name}".encode(), f"not restored: {step.failure}", missing=True)
         for step in steps
@@ -139,13 +142,14 @@ def left(steps: tuple[StateStep, ...]) -> tuple[Kept, ...]:
     )
 
 
-def not_continued(target: Checkpoint, wanted: tuple[str, ...]) -> tuple[Kept, ...]:
-    """Return the states that an interrupted restore was to restore, as paths are listed. To finish
-    it runs no command: the record of what it was to do can come with an archive, and what the state
-    became since the crash is in no checkpoint.
+def not_continued(target: Checkpoint, wanted: tuple[str, ...]) -> tuple[StateStep, ...]:
+    """Return the states that an interrupted restore was to restore. To finish it runs no command:
+    the record of what it was to do can come with an archive, and what the state became since the
+    crash is in no checkpoint.
     """
     why = f"left as it is; to restore it: gitcp restore {target.id} --state"
-    return tuple(Kept(f"state {name}".encode(), why) for name in wanted)
+    known = {state.name: state for state in (target.states.each if target.states else ())}
+    return tuple(StateStep(known.get(name, CommandState(name)), failure=why) for name in wanted)
 
 
 def names(steps: tuple[StateStep, ...]) -> tuple[str, ...]:
@@ -156,12 +160,21 @@ def names(steps: tuple[StateStep, ...]) -> tuple[str, ...]:
 def checked(
     store: Store, request: RestoreRequest, steps: tuple[StateStep, ...], saved: Saved
 ) -> tuple[StateStep, ...]:
-    """Return the steps, with those marked whose state the safety checkpoint has the same way.
+    """Return the steps, with those marked whose state the safety checkpoint has the same way, or
+    has not.
 
-    Raises Refused if that lacks the current content of one, and StoreDamaged if the content to
-    restore cannot be read: nothing is changed then.
+    Raises Refused if that lacks the current content of one, unless forced, and StoreDamaged if the
+    content to restore cannot be read: nothing is changed then.
     """
-    _require_saved(request, steps, saved)
+    lost = _unsaved(steps, saved)
+    if lost and not request.force:
+        raise Refused(
+            "the current content cannot be saved first: "
+            f"{'; '.join(saved.missing_states) or 'no command saved it'}; nothing was restored "
+            "(with --force it is, and the current content is lost)",
+            hint=f"gitcp restore {request.target.id} --state --force",
+        )
+    steps = tuple(replace(step, unsaved=step.name in lost) for step in steps)
     steps = against(steps, saved.checkpoint)
     _require_content(store, request.target, steps)
     return steps
@@ -172,29 +185,10 @@ def differ(steps: tuple[StateStep, ...]) -> bool:
     return any(_to_run(steps))
 
 
-def unsaved(steps: tuple[StateStep, ...], saved: Saved) -> tuple[Kept, ...]:
-    """Return the states whose current content is not in the safety checkpoint, as paths are
-    listed: no undo brings it back.
-    """
+def _unsaved(steps: tuple[StateStep, ...], saved: Saved) -> set[str]:
+    """Return the states whose current content is not in the safety checkpoint."""
     safety = saved.checkpoint.states
-    return tuple(
-        Kept(f"state {name}".encode(), "its content before the restore is not saved")
-        for name in names(steps)
-        if safety is None or safety.of(name) is None
-    )
-
-
-def _require_saved(request: RestoreRequest, steps: tuple[StateStep, ...], saved: Saved) -> None:
-    """Raise Refused if the safety checkpoint lacks the current content of a state, unless forced:
-    a restore could lose it.
-    """
-    if unsaved(steps, saved) and not request.force:
-        raise Refused(
-            "the current content cannot be saved first: "
-            f"{'; '.join(saved.missing_states) or 'no command saved it'}; nothing was restored "
-            "(with --force it is, and the current content is lost)",
-            hint=f"gitcp restore {request.target.id} --state --force",
-        )
+    return {name for name in names(steps) if safety is None or safety.of(name) is None}
 
 
 def against(steps: tuple[StateStep, ...], safety: Checkpoint) -> tuple[StateStep, ...]:
@@ -230,7 +224,10 @@ def restore(
     store: Store, target: Checkpoint, steps: tuple[StateStep, ...]
 ) -> tuple[StateStep, ...]:
     """Run the commands, one after another. Return the steps with what failed."""
-    done = {step.name: replace(step, failure=_run(store, target, step)) for step in _to_run(steps)}
+    done = {
+        step.name: replace(step, failure=_run(store, target, step), was_run=True)
+        for step in _to_run(steps)
+    }
     return tuple(done.get(step.name, step) for step in steps)
 
 

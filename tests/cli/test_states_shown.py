@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from pathlib import Path
@@ -151,6 +152,32 @@ def test_own_configuration(project: Project, rows: Path) -> None:
     assert "--allow is an option" in project.gitcp("save", "--allow", "1", check=2).err
     project.git("config", "--unset", "gitcp.state.db.save")
     assert "no command saves a state" in project.gitcp("save", "--state", check=2).err
+
+
+def test_not_restored(project: Project, rows: Path) -> None:
+    """A state that is not restored is said once, with what an undo does to it."""
+    project.gitcp("save", "one", "--session", "s", check=0)
+    project.write("a", "2\n")
+    rows.write_text("row 2\n")
+    project.gitcp("restore", "1", "--yes", check=0)
+    for words, last in ((("undo",), "restore to undo"), (("redo",), "undo to redo")):
+        note = f"note: the {last} changed no state, and --state changes none\n"
+        assert project.gitcp(*words, "--state", "--dry-run", check=0).err == note
+        assert project.gitcp(*words, "--state", "--yes", check=0).err == note
+    project.gitcp("undo", "--yes", check=0)
+    project.git("config", "--global", "gitcp.state.db.restore", "echo broken >&2; exit 4")
+    failed = project.gitcp("restore", "1", "--state", "--yes", check=3).out
+    why = "its command ended with exit code 4: broken"
+    assert failed.count(why) == 1
+    assert f"  state db not restored: {why}\n" in failed
+    assert "undo with: gitcp undo --state\n" in failed
+    project.git("config", "--global", "gitcp.state.db.restore", "cat > ~/rows")
+    project.gitcp("undo", "--state", "--yes", check=0)
+    project.git("config", "--global", "gitcp.state.db.restore", "exit 4")
+    report = project.gitcp("restore", "1", "--state", "--yes", "--json", check=3).out
+    document = json.loads(report)
+    assert [each["failure"] for each in document["states"]] == [why.partition(":")[0]]
+    assert document["kept"] == []
 
 
 def test_leaves_only_when_clean(project: Project, rows: Path) -> None:

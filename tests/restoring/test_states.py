@@ -209,9 +209,9 @@ def test_failing_restore(project: Project, server: Server) -> None:
     server.set(restore=f"head -c 3 > '{server.path}'; echo broken >&2; exit 4")
     report = restore(project, target, state=True)
     assert report.failed
-    assert [(each.path, each.reason) for each in report.kept] == [
-        (b"state db", "not restored: its command ended with exit code 4: broken")
-    ]
+    failures = [(each.name, each.failure) for each in report.states]
+    assert failures == [("db", "its command ended with exit code 4: broken")]
+    assert not report.kept, "a state is among states alone"
     assert (server.rows, project.read("a")) == ("row", b"old\n")
     server.set(restore=good)
     undo(project, state=True)
@@ -232,9 +232,8 @@ def test_current_state_is_saved_first(project: Project, server: Server) -> None:
     server.path.write_text("row 2\n")
     report = restore(project, target, state=True, force=True)
     assert not report.failed
-    assert [(each.path, each.reason) for each in report.kept] == [
-        (b"state db", "its content before the restore is not saved")
-    ]
+    assert [(each.name, each.unsaved) for each in report.states] == [("db", True)]
+    assert not report.kept
     assert server.rows == "row 1\n"
 
 
@@ -305,8 +304,9 @@ def test_interrupted(project: Project, server: Server, monkeypatch: pytest.Monke
         report = finish(project, forward=forward)
         assert not report.failed
         assert (server.rows, project.read("a")) == ("row 3, since the crash\n", text)
-        assert [each.path for each in report.kept] == [b"state db"]
-        assert "--state" in report.kept[0].reason
+        assert [each.name for each in report.states] == ["db"]
+        assert "--state" in report.states[0].failure
+        assert not report.kept
 
 
 def test_files_come_before_a_slow_command(
