@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gitcp import humanize
 from gitcp.errors import StoreDamaged
 from gitcp.model import FILE, RESERVED, Checkpoint, Entry, FileChange, Oid
 from gitcp.saving import memory
 from gitcp.store import MEMORY, Store
 
 DAMAGED = "its stored copy is damaged"
+TOO_LARGE = f"it has more than {humanize.size(memory.LARGEST)}"
 SKIPPED = "not saved: it could not be read, or is too large"
 MORE = "not saved: there are too many"
 
@@ -71,18 +73,21 @@ def _listed(store: Store, checkpoint: Checkpoint, agent: str) -> Iterator[Rememb
         yield Remembered(agent, "", 0, DAMAGED)
         return
     for path, oid in blobs.items():
-        data = _content(store, oid)
-        yield Remembered(agent, path, len(data or b""), DAMAGED if data is None else "")
+        data, problem = _content(store, oid)
+        yield Remembered(agent, path, len(data or b""), problem)
     for path in memory.skipped(checkpoint.memory, agent):
         yield Remembered(agent, path, 0, SKIPPED if path else MORE)
 
 
-def _content(store: Store, oid: Oid) -> bytes | None:
-    """Return a blob's content, None if it is damaged."""
+def _content(store: Store, side: Oid | bytes | None) -> tuple[bytes | None, str]:
+    """Return a file's content, and why there is none, "" if it can be compared."""
+    if not isinstance(side, str):
+        return side, ""
     try:
-        return store.reader.read_blob(oid)
+        data = memory.content(store.reader, side)
     except StoreDamaged:
-        return None
+        return None, DAMAGED
+    return data, TOO_LARGE if data is None else ""
 
 
 def stored(store: Store, checkpoint: Checkpoint, agent: str) -> dict[str, bytes]:
@@ -120,11 +125,7 @@ def _changes(
         sides = before.get(path), after.get(path)
         if sides[0] == sides[1]:
             continue
-        contents = [_content(store, side) if isinstance(side, str) else side for side in sides]
-        lost = any(
-            side is not None and data is None for side, data in zip(sides, contents, strict=True)
-        )
-        if lost or contents[0] != contents[1]:
-            problem = DAMAGED if lost else ""
-            blobs = (sides[0], sides[1]) if lost else None
-            yield MemoryChange(agent, path, contents[0], contents[1], problem, blobs)
+        (was, lost), (now, missing) = (_content(store, side) for side in sides)
+        problem = lost or missing
+        if problem or was != now:
+            yield MemoryChange(agent, path, was, now, problem, sides if problem else None)

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gitcp import adapters, clock, regular, wire
+from gitcp import adapters, clock, humanize, regular, wire
 from gitcp.adapters import base
 from gitcp.adapters.base import Message
 from gitcp.errors import GitcpError, Refused, StoreDamaged
@@ -37,6 +37,8 @@ REPLACED = "old"
 
 
 UNKNOWN = "the checkpoint could not save it"
+DAMAGED = "not restored: its stored copy is damaged"
+TOO_LARGE = f"not restored: it has more than {humanize.size(memory.LARGEST)}"
 MANY = 2000
 """Lines of a file from which those that are frequent are not matched one by one: a file of 1 MiB
 with few different lines took 40 seconds.
@@ -106,9 +108,10 @@ def plan(store: Store, request: RestoreRequest) -> MemoryPlan | None:
     try:
         blobs = memory.files(store.reader, target.memory, agent)
     except StoreDamaged:
-        return MemoryPlan(agent, directory, (), (_damaged(directory),))
+        whole = Kept(os.fsencode(directory), DAMAGED, missing=True)
+        return MemoryPlan(agent, directory, (), (whole,))
     now = memory.current(store, agent)
-    wanted, damaged = _contents(store, blobs, now)
+    wanted, unusable = _contents(store, blobs, now)
     differing = sorted(path for path in wanted | now if wanted.get(path) != now.get(path))
     unknown = {
         path
@@ -119,19 +122,23 @@ def plan(store: Store, request: RestoreRequest) -> MemoryPlan | None:
     steps = (
         _step(path, wanted.get(path), now.get(path), writers)
         for path in differing
-        if path not in damaged and path not in unknown
+        if path not in unusable and path not in unknown
     )
-    left = [_damaged(directory / path) for path in damaged]
+    left = [
+        Kept(os.fsencode(directory / path), why, missing=True) for path, why in unusable.items()
+    ]
     left += (Kept(os.fsencode(directory / path), UNKNOWN) for path in sorted(unknown))
     return MemoryPlan(agent, directory, tuple(steps), tuple(left))
 
 
 def _contents(
     store: Store, blobs: Mapping[str, Oid], now: Mapping[str, bytes]
-) -> tuple[dict[str, bytes], list[str]]:
-    """Return the target's files, and those that cannot be read. One that is as `now` is not."""
+) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return the target's files, and why others cannot be restored. One that is as `now` is not
+    read.
+    """
     wanted: dict[str, bytes] = {}
-    damaged = []
+    unusable: dict[str, str] = {}
     for path, oid in blobs.items():
         if not base.is_memory(path):
             continue
@@ -139,14 +146,15 @@ def _contents(
             wanted[path] = now[path]
             continue
         try:
-            wanted[path] = store.reader.read_blob(oid)
+            data = memory.content(store.reader, oid)
         except StoreDamaged:
-            damaged.append(path)
-    return wanted, damaged
-
-
-def _damaged(path: Path) -> Kept:
-    return Kept(os.fsencode(path), "not restored: its stored copy is damaged", missing=True)
+            unusable[path] = DAMAGED
+            continue
+        if data is None:
+            unusable[path] = TOO_LARGE
+        else:
+            wanted[path] = data
+    return wanted, unusable
 
 
 def _agent(request: RestoreRequest) -> str | None:

@@ -122,6 +122,16 @@ def files(reader: ObjectReader, memory: Memory | None, agent: str) -> dict[str, 
     return {os.fsdecode(path): entry.oid for path, entry in walked if entry.mode == FILE}
 
 
+def content(reader: ObjectReader, oid: Oid) -> bytes | None:
+    """Return a file of a memory in a checkpoint; None if it is larger than any that is saved: who
+    made a checkpoint that was fetched may have put anything there. Raises StoreDamaged.
+    """
+    ((_, data),) = reader.verify_blobs([oid], LARGEST)
+    if isinstance(data, StoreDamaged):
+        raise data
+    return data
+
+
 def _readable(reader: ObjectReader, memory: Memory | None) -> Memory | None:
     """Return a checkpoint's memory, None if its trees are damaged: it is stored anew then."""
     try:

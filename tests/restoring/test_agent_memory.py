@@ -476,6 +476,28 @@ def test_damaged_copy_is_shown(project: Project, remembered: Remembered) -> None
     assert changes["damaged.md"].as_file(store).kind is Kind.MODIFIED
 
 
+def test_larger_than_any_that_is_saved(
+    project: Project, remembered: Remembered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of any size can be in a checkpoint from elsewhere: a large one is neither compared nor
+    restored, and is named.
+    """
+    remembered.put("huge.md", "row\n" * (memory.LARGEST // 2), remembered.own)
+    with monkeypatch.context() as patched:
+        patched.setattr(memory, "LARGEST", 1 << 30)
+        target = save(project, None)
+    remembered.put("huge.md", "now\n", remembered.own)
+    store, place = store_of(project), remembered.directory / "huge.md"
+    problems = {each.path: each.problem for each in history_memory.listed(store, target)}
+    assert problems["huge.md"] == "it has more than 1.0 MiB"
+    (change,) = history_memory.compare(store, target, None)
+    assert (change.old, change.problem) == (None, problems["huge.md"])
+    report = restore(project, target)
+    assert report.failed
+    assert kept(report) == {os.fsencode(place): "not restored: it has more than 1.0 MiB"}
+    assert place.read_text() == "now\n"
+
+
 def test_safety_checkpoint_has_what_is_overwritten(
     project: Project, remembered: Remembered
 ) -> None:
