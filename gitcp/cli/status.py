@@ -246,7 +246,7 @@ def _print_problems(output: Output, current: Status) -> None:
     if last is not None and last.conversation is not None:
         unknown = adapters.unknown(last.agent, last.conversation.digest.unknown)
         if unknown:
-            output.line(Styled("Not shown     ", BOLD), unknown)
+            output.line(Styled("Records       ", BOLD), unknown)
 
 
 def _unnamed(current: Status) -> str:

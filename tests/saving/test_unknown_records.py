@@ -63,6 +63,7 @@ def test_who_is_told(project: Project) -> None:
     assert not project.gitcp("save", "two", check=0).err
     for typed in ("status", "doctor", "doctor --store"):
         assert sentence in project.gitcp(*typed.split()).out, typed
+    assert "\nRecords       Claude Code 2.1." in project.gitcp("status").out, "said it twice"
     conversation = json.loads(project.gitcp("show", "--json", check=0).out)["conversation"]
     assert conversation["unknown"] == ["vote"]
     assert conversation["sha256"] == sha256(path.read_bytes()).hexdigest()
