@@ -36,6 +36,8 @@ class InstallName(OneOf):
     """An agent to enable or disable, by any of its names."""
 
     def read(self, text: str) -> str:
+        if text == "all":
+            raise ValueError("without an agent, it is done for every installed one")
         known = called(text)
         return super().read(known.command if known else text)
 

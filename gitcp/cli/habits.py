@@ -239,6 +239,9 @@ OPTIONS: Mapping[str, Mapping[str, Instead | RefusedHabit]] = {
         "--after": Instead("--since"),
         "--before": Instead("--until"),
         "--decorate": IGNORED,
+        "--diff-filter": RefusedHabit(
+            "--name-status marks what was added, modified or deleted", "gitcp log --name-status"
+        ),
         "--follow": IGNORED,
         "--format": _FORMAT,
         "--format=oneline": Instead("--oneline"),
@@ -367,7 +370,8 @@ def unknown_command(name: str, words: Sequence[str]) -> BadValue:
     for spelled, count in _spellings(typed):
         if spelled in MEANT:
             meant, rest = MEANT[spelled], typed[count:]
-            return BadValue(f"{problem}: use {meant!r}", hint=typed_line(meant, rest))
+            whole = ", which saves all files" if meant == "save" and "--" in rest else ""
+            return BadValue(f"{problem}: use {meant!r}{whole}", hint=typed_line(meant, rest))
         if spelled in EXPLAINED:
             why, hint = EXPLAINED[spelled]
             if name == "forget" and any(word.startswith("--keep") for word in words):

@@ -415,11 +415,9 @@ def _print_conversation_plan(
     if placed.session_id is None:
         line(f"  it would be written to {placed.path}")
     elif placed.moves_on(agent):
-        line(
-            "  the agent's session is kept; the restored conversation is a repaired copy"
-            if placed.mended
-            else "  the agent's session has newer messages and is kept; the restored copy gets a new id"
-        )
+        newer = "" if placed.mended else "has newer messages and "
+        copy = "a repaired copy is restored" if placed.mended else "the restored copy gets a new id"
+        line(f"  the agent's session {newer}is kept; {copy}")
     if placed.elsewhere:
         line(f"  {placed.elsewhere}")
 

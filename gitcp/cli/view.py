@@ -172,7 +172,7 @@ def _tell(
     counted = (
         f"{humanize.count(len(story.steps), 'checkpoint')}, {humanize.count(messages, 'message')}"
     )
-    context.output.line(f"{'opened' if opened else 'wrote'} {file}  ({counted})")
+    context.output.line(f"{'opened' if opened else 'wrote'} {given.file or file}  ({counted})")
     _say_withheld(context, story)
     count = humanize.count(len({finding.id for finding in secrets}), "secret")
     if secrets and given.redact:

@@ -1,5 +1,5 @@
 """The first hour of README.md with the real Claude Code, typed in a real terminal: it saves by
-itself, goes too far, is restored, and goes on from there. UPDATE_SCREENS=1 records it for README.md.
+itself, goes too far, is restored, and goes on from there. UPDATE_SCREENS=1 records the picture.
 """
 
 from __future__ import annotations

@@ -478,7 +478,7 @@ def test_a_copy_is_repaired(project: Project, tmp_path: Path) -> None:
     assert f"note: the conversation of {id}: 1 {NOT_UTF8}" in checked
 
     planned = project.gitcp("restore", "@", "--dry-run", env=env, check=0).out
-    assert "the agent's session is kept; the restored conversation is a repaired copy" in planned
+    assert "the agent's session is kept; a repaired copy is restored" in planned
     done = project.gitcp("restore", "@", "--yes", env=env, check=0).out
     assert f"session {transcripts.SESSION} was kept; the restored conversation is a repai" in done
     assert "newer messages" not in planned + done

@@ -192,7 +192,9 @@ def test_an_undo_that_fails(shop: Project) -> None:
     words = (*WORDS, "flight", "--compensate", "exit 9")
     shop.gitcp(*words, "--input", "monday", "--", "true", check=0)
     failed = shop.gitcp(*words, "--input", "friday", "--", "touch", "../again")
-    assert "exit 9, which undoes step 'flight', exited with 9: step 'flight' was not run" in failed.err
+    assert (
+        "exit 9, which undoes step 'flight', exited with 9: step 'flight' was not run" in failed.err
+    )
     assert failed.code == 1
     assert not shop.root.parent.joinpath("again").exists()
     shop.gitcp(*words, "--input", "friday", "--", "touch", "../again", check=0)
