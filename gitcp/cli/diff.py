@@ -10,17 +10,18 @@ from typing import Any
 
 import click
 
-from gitcp import documents
+from gitcp import documents, humanize
 from gitcp.adapters.base import Message
 from gitcp.cli import rendering
 from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import LOOKED, PATHS, WORDS, Command, json_option, session_option
 from gitcp.cli.output import BOLD, GREEN, RED, Color, Styled
-from gitcp.history import authors, diff_now, memory, revisions
+from gitcp.history import authors, diff_now, memory, revisions, states
 from gitcp.history import diff as op
 from gitcp.history.databases import DatabaseChange
 from gitcp.history.memory import MemoryChange
+from gitcp.history.states import StateChange
 from gitcp.model import Capture, Checkpoint, Claim, Conversation
 from gitcp.value import Value
 from gitcp.wire import Json
@@ -80,11 +81,18 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: Options
     with _compared(context, a, b, paths, text=not given.name_only) as difference:
         by = authors.between(context.store, a, b) if b is not None else {}
         remembered = () if paths else tuple(memory.compare(context.store, a, b))
-        changes = (*difference.changes, *(each.as_file(context.store) for each in remembered))
+        stated = () if paths or b is None else tuple(states.compare(context.store, a, b))
+        changes = (
+            *difference.changes,
+            *(each.as_file(context.store) for each in remembered),
+            *(each.as_file for each in stated),
+        )
         tables = {each.path: each for each in difference.databases()} if given.as_json else {}
+        sizes = {each.as_file.path: each for each in stated}
         for change in changes if given.as_json else ():
             fields = documents.change(change, by.get(change.path))
             fields["tables"] = _tables(tables.get(change.path))
+            fields["state"] = _state(sizes.get(change.path))
             context.output.document(documents.document("diff", fields))
         if given.as_json:
             return bool(changes)
@@ -97,6 +105,7 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: Options
             options += given.options
             rendering.patch(context.output, difference.text(*options))
             _print_memory(context, remembered, stat=given.stat)
+            _print_states(context, stated, stat=given.stat)
             if b is not None and (given.stat or context.output.terminal):
                 _print_others(context, difference, authors.others(by, b.id.session))
         return bool(changes)
@@ -118,6 +127,17 @@ def _tables(database: DatabaseChange | None) -> list[Json] | None:
     ]
 
 
+def _state(change: StateChange | None) -> Json | None:
+    """Return the sizes and checksums of a state that differs; None if the path is none."""
+    if change is None:
+        return None
+    sides = (("old", change.old), ("new", change.new))
+    return {
+        "name": change.name,
+        **{side: {"bytes": each.bytes, "sha256": each.sha256} for side, each in sides},
+    }
+
+
 def _print_memory(context: Context, changes: Sequence[MemoryChange], *, stat: bool) -> None:
     """Print what differs in agents' memories. It is in no patch: git has no such file."""
     for change in changes:
@@ -125,18 +145,33 @@ def _print_memory(context: Context, changes: Sequence[MemoryChange], *, stat: bo
             what = f"memory {change.agent}/{change.path}: {change.problem}"
             context.output.line(Styled(what, RED))
             continue
-        before, after = (
-            (text or b"").decode("utf-8", "replace").splitlines()
-            for text in (change.old, change.new)
-        )
-        # `ndiff` took 40 seconds for 1,500 lines that are alike.
-        patch = islice(unified_diff(before, after, n=0, lineterm=""), 2, None)
-        lines = [f"{line[0]} {line[1:]}" for line in patch if line[0] in "-+"]
-        gone = sum(line[0] == "-" for line in lines)
-        counts = f"  +{len(lines) - gone} -{gone}" if stat else ""
-        context.output.line(Styled(f"memory {change.agent}/{change.path}{counts}", BOLD))
-        for line in () if stat else lines:
-            context.output.line(Styled(line, RED if line[0] == "-" else GREEN))
+        texts = ((text or b"").decode("utf-8", "replace") for text in (change.old, change.new))
+        _print_lines(context, f"memory {change.agent}/{change.path}", *texts, stat=stat)
+
+
+def _print_states(context: Context, changes: Sequence[StateChange], *, stat: bool) -> None:
+    """Print which states outside the files differ. They are in no patch, either."""
+    for change in changes:
+        sizes = [humanize.size(each.bytes) for each in (change.old, change.new)]
+        what = f"state {change.name}  {' -> '.join(sizes)}"
+        if change.problem:
+            context.output.line(Styled(f"{what}: {change.problem}", RED))
+        elif change.texts is None:
+            context.output.line(Styled(what, BOLD))
+        else:
+            _print_lines(context, what, *change.texts, stat=stat)
+
+
+def _print_lines(context: Context, what: str, old: str, new: str, *, stat: bool) -> None:
+    """Print what differs, and the lines that do, or how many."""
+    # `ndiff` took 40 seconds for 1,500 lines that are alike.
+    patch = unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")
+    lines = [f"{line[0]} {line[1:]}" for line in islice(patch, 2, None) if line[0] in "-+"]
+    gone = sum(line[0] == "-" for line in lines)
+    counts = f"  +{len(lines) - gone} -{gone}" if stat else ""
+    context.output.line(Styled(f"{what}{counts}", BOLD))
+    for line in () if stat else lines:
+        context.output.line(Styled(line, RED if line[0] == "-" else GREEN))
 
 
 def _print_others(context: Context, difference: op.Comparison, by: dict[bytes, Claim]) -> None:

@@ -12,6 +12,7 @@ from terminal import SGR, on_terminal
 
 import gitcp
 from gitcp.errors import BadValue
+from gitcp.history.states import MOST_COMPARED
 from gitcp.model import Oid
 from gitcp.secrets import checkpoint_scan
 
@@ -178,6 +179,28 @@ def test_not_restored(project: Project, rows: Path) -> None:
     document = json.loads(report)
     assert [each["failure"] for each in document["states"]] == [why.partition(":")[0]]
     assert document["kept"] == []
+
+
+def test_diff(project: Project, rows: Path) -> None:
+    """`diff` names the states that two checkpoints have with another content: text line by line."""
+    for number, data in enumerate((b"row 1\nrow 2\n", b"row 1\nrow 3\n", b"\0", b"\0")):
+        rows.write_bytes(data)
+        project.gitcp("save", str(number), "--force", "--session", "s", check=0)
+    assert (
+        project.gitcp("diff", "1", "2").out == "state db  12 bytes -> 12 bytes\n- row 2\n+ row 3\n"
+    )
+    stat = project.gitcp("diff", "1", "2", "--stat", "--exit-code", check=1).out
+    assert stat == "state db  12 bytes -> 12 bytes  +1 -1\n"
+    assert project.gitcp("diff", "1", "2", "--name-only").out == f"{PLACE}\n"
+    assert project.gitcp("diff", "2", "3").out == "state db  12 bytes -> 1 byte\n"
+    (line,) = project.json_lines("diff", "2", "3")
+    assert (line["path"], line["kind"], line["state"]["name"]) == (PLACE, "modified", "db")
+    assert (line["state"]["old"]["bytes"], line["state"]["new"]["bytes"]) == (12, 1)
+    for words in (("3", "4"), ("1", "2", "--", "a")):
+        assert project.gitcp("diff", *words, "--exit-code", check=0).out == ""
+    rows.write_text("row\n" * (MOST_COMPARED // 4 + 1))
+    project.gitcp("save", "large", check=0)
+    assert project.gitcp("diff", "1", "5").out == "state db  12 bytes -> 256.0 KiB\n"
 
 
 def test_leaves_only_when_clean(project: Project, rows: Path) -> None:
