@@ -32,13 +32,16 @@ from talk import Talk
 from tokens import tokens
 
 import gitcp
-from gitcp import errors, store, wire
+from gitcp import adapters, errors, store, wire
 from gitcp.automation.watching.watcher import Stop, watcher
-from gitcp.cli import failure
+from gitcp.cli import failure, log, sessions
 from gitcp.cli.commands import COMMANDS, FORMS, LINES, MORE
 from gitcp.cli.context import Context
 from gitcp.cli.main import root
+from gitcp.conversation import segments
 from gitcp.history import dates
+from gitcp.history.states import MOST_COMPARED
+from gitcp.history.tokens import LISTED, MOST_ROWS
 from gitcp.model import (
     Agent,
     Authors,
@@ -69,8 +72,12 @@ from gitcp.model import (
     Trigger,
     Unlocked,
 )
+from gitcp.restoring import states as restoring
+from gitcp.saving import memory
+from gitcp.saving.save import IN_A_HOOK
 from gitcp.secrets.scan import fingerprint
 from gitcp.state import settings
+from gitcp.state import state_commands as states
 from gitcp.value import replace
 
 from driver import SOURCE, Project
@@ -542,6 +549,30 @@ def test_times() -> None:
     assert len(shown) >= 8
     for text in shown:
         dates.parse(text, datetime(2026, 11, 20, 18, 0, tzinfo=UTC), end=True)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("memory", f"more than {adapters.MOST_REMEMBERED:,} files, and files above "),
+        ("memory", f"files above {memory.LARGEST >> 20} MiB"),
+        ("state", f"all `save` commands together have {IN_A_HOOK:g} seconds"),
+        ("state", f"`restore` may take {restoring.LONGEST // 60} minutes | `{states.TIMEOUT}s` |"),
+        ("state", f"how much it may write | `{states.LARGEST >> 30}g` |"),
+        ("state", f"in pieces of {segments.LARGEST >> 10} KiB"),
+        ("state", f"texts of up to {MOST_COMPARED >> 10} KiB"),
+        ("tokens", f"On a terminal of {log.WIDE} columns or more, `gitcp log`"),
+        ("tokens", f"On a terminal of {sessions.WIDE} columns or more"),
+        ("tokens", f"A list reads at most {LISTED >> 20} MiB"),
+        ("tokens", f"counts at most {MOST_ROWS} rows"),
+    ],
+)
+def test_numbers(page: str, text: str) -> None:
+    """A limit that a page names is the one that the code has."""
+    assert text in " ".join(text_of(f"docs/{page}.md").split())
 
 
 # ---------------------------------------------------------------- scripting.md
