@@ -859,6 +859,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         ("view",),
         ("tag",),
         ("check",),
+        ("doctor", "--state"),
         ("enable", "claude", "codex", "--yes"),
         ("save",),
         ("why", ".codex/hooks.json:1"),

@@ -88,6 +88,7 @@ FORMS = {
     "adapters check": Form("gitcp.cli.adapter_check", "Test the description of an agent in a file"),
     "delete --old": Form("gitcp.cli.prune", "Delete old checkpoints by retention rules"),
     "doctor --store": Form("gitcp.cli.check", "Verify that every checkpoint is intact"),
+    "doctor --state": Form("gitcp.cli.state_check", "Run the commands that save states"),
     "fork --remove": Form("gitcp.cli.worktree", "Remove a worktree after saving what is in it"),
     "log --operations": Form("gitcp.cli.oplog", "List restores, undos and other operations"),
     "push --scan": Form("gitcp.cli.secrets", "List secrets in checkpoints, and send nothing"),

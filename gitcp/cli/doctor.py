@@ -29,6 +29,7 @@ def command(context: Context, *, as_json: bool) -> None:
 
       gitcp doctor
       gitcp doctor --store
+      gitcp doctor --state
     """
     context.shows_faults = True
     store, error = _opened(context)

@@ -23,7 +23,7 @@ from gitcp.git.reader import ObjectReader
 from gitcp.model import TREE, CommandState, Entry, Oid, States, Trigger
 from gitcp.progress import Advance
 from gitcp.state import state_commands
-from gitcp.state.state_commands import StateCommand
+from gitcp.state.state_commands import Ended, StateCommand
 from gitcp.store import Store
 from gitcp.value import replace
 
@@ -86,6 +86,20 @@ def capture(
     return Captured(States(tuple(each), tree), tuple(troubles), is_allowable)
 
 
+def attempt(store: Store, command: StateCommand) -> tuple[CommandState, str]:
+    """Run the command that saves a state as a save does, and store nothing. Return the state,
+    without its checksum, and why it cannot be saved, "" if it can.
+    """
+
+    def measured(output: IO[bytes], ended: Ended) -> tuple[CommandState, None]:
+        size = os.fstat(output.fileno()).st_size
+        return CommandState(command.name, size, "", ended.milliseconds, ended.code), None
+
+    with progress.task(f"trying state {command.name}", progress.BYTES) as advance:
+        state, _, trouble = _run(store, command, advance, None, measured)
+    return state, trouble
+
+
 def _captured(
     store: Store,
     command: StateCommand,
@@ -94,6 +108,26 @@ def _captured(
     end: float | None,
 ) -> tuple[CommandState, Oid | None, str]:
     """Return a state, the tree of its segments, and why it is missing, with what was said."""
+
+    def stored_segments(output: IO[bytes], ended: Ended) -> tuple[CommandState, Oid]:
+        parent = _segments(store.reader, before, command.name)
+        cut = segments.cut_file(store.objects, output.fileno(), command.name, parent)
+        taken, code = ended.milliseconds, ended.code
+        return CommandState(command.name, cut.bytes, cut.sha256, taken, code), cut.tree
+
+    return _run(store, command, advance, end, stored_segments)
+
+
+def _run(
+    store: Store,
+    command: StateCommand,
+    advance: Advance,
+    end: float | None,
+    use: Callable[[IO[bytes], Ended], tuple[CommandState, Oid | None]],
+) -> tuple[CommandState, Oid | None, str]:
+    """Run a command, and let `use` have what it wrote. Return what that returns, and why the state
+    is missing, with what was said.
+    """
     from subprocess import DEVNULL  # few repositories have such a command
     from tempfile import TemporaryFile
 
@@ -110,13 +144,10 @@ def _captured(
                 failure = ended.failure or late
                 state = CommandState(command.name, 0, "", ended.milliseconds, ended.code, failure)
                 return state, None, str(ended) if ended.failure else late
-            parent = _segments(store.reader, before, command.name)
-            cut = segments.cut_file(store.objects, output.fileno(), command.name, parent)
+            return *use(output, ended), ""
     except (OSError, GitcpError, segments.Changed) as error:
         failure = f"it cannot be stored ({getattr(error, 'strerror', None) or error})"
         return CommandState(command.name, missing=failure), None, failure
-    state = CommandState(command.name, cut.bytes, cut.sha256, ended.milliseconds, ended.code)
-    return state, cut.tree, ""
 
 
 def _limits(

@@ -203,6 +203,27 @@ def test_diff(project: Project, rows: Path) -> None:
     assert project.gitcp("diff", "1", "5").out == "state db  12 bytes -> 256.0 KiB\n"
 
 
+def test_tried(project: Project, rows: Path) -> None:
+    """`doctor --state` runs what a save would run, and stores nothing: a program that is there may
+    fail all the same. What the user did not allow is not run.
+    """
+    project.gitcp("save", "one", "--session", "s", check=0)
+    rows.write_text("row 22\n")
+    before = tip(project)
+    said = project.gitcp("doctor", "--state", check=0).out
+    assert said.startswith("state db: 7 bytes in 0.")
+    assert tip(project) == before
+    project.git("config", "gitcp.state.theirs.save", "touch ~/ran")
+    project.git("config", "--global", "gitcp.state.db.save", "cat ~/no-such-rows")
+    tried = project.gitcp("doctor", "--state", check=1).out
+    assert "problem  state db: its command ended with exit code 1: cat: " in tried
+    assert "problem  state theirs: its command is set in this repository's own" in tried
+    assert "         gitcp save --state\n" in tried
+    assert not rows.with_name("ran").exists()
+    fields = json.loads(project.gitcp("doctor", "--state", "--json", check=1).out)["states"]
+    assert [(each["name"], each["exit_code"]) for each in fields] == [("db", 1), ("theirs", None)]
+
+
 def test_leaves_only_when_clean(project: Project, rows: Path) -> None:
     """A secret in it is found before anything leaves; purge and a redaction drop the whole state,
     also one that is cut into pieces.

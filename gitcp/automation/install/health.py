@@ -267,7 +267,7 @@ def _states(store: Store) -> Iterator[Problem]:
             yield Problem(f"state {each.name} cannot be saved: no program {missing!r}", setting)
         elif each.name in failed:
             why = failed[each.name]
-            yield Problem(f"state {each.name} was not saved last: {why}", "gitcp save --state")
+            yield Problem(f"state {each.name} was not saved last: {why}", "gitcp doctor --state")
 
 
 def _watched(store: Store) -> Iterator[str]:
