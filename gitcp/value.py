@@ -100,6 +100,10 @@ class Value:
         fields = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self.fields)
         return f"{type(self).__name__}({fields})"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002
+        """Let a notebook show what `print` shows: a plan as all its fields was 3,000 characters."""
+        printer.text(str(self))
+
 
 def replace(value: V, **changes: Any) -> V:
     """Return a copy of a value with some fields changed."""

@@ -51,6 +51,19 @@ def test_page(checkpoints: Checkpoints, project: Project) -> None:
     assert "  nothing to restore" in str(checkpoints.plan("s@1", conversation=False))
 
 
+class Printer(list[str]):
+    """What IPython passes to `_repr_pretty_`."""
+
+    text = list.append
+
+
+def test_in_a_notebook(checkpoints: Checkpoints) -> None:
+    """The last value of a cell is shown as `print` shows it."""
+    plan, shown = checkpoints.plan("s@1"), Printer()
+    plan._repr_pretty_(shown, cycle=False)
+    assert shown == [str(plan)]
+
+
 PROGRAM = """
 report = checkpoints.restore("s@1", plan_digest=sys.argv[1])
 print(report.written_text, report.removed_text)
