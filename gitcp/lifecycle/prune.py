@@ -80,6 +80,11 @@ class PruneReport(Value):
     operation: Operation | None
     expired: tuple[str, ...] = ()
 
+    @property
+    def dropped(self) -> tuple[tuple[Summary, RetentionVerdict], ...]:
+        """The checkpoints that were dropped."""
+        return self.plan.dropped if self.operation else ()
+
     def to_json(self) -> dict[str, Any]:
         """Return the fields that `gitcp delete --old --json` prints."""
         trash = self.operation.trash if self.operation else None

@@ -394,7 +394,7 @@ def test_prune(checkpoints: Checkpoints, project: Project) -> None:
     plan = checkpoints.plan_prune(Policy(last=2))
     report = checkpoints.prune(Policy(last=1), agreed=plan)
 
-    assert len(plan.dropped) == len(report.plan.dropped) == 4
+    assert len(plan.dropped) == len(report.dropped) == 4
     assert [summary.id.number for summary in checkpoints.log("work")] == [6, 5]
     with pytest.raises(BadValue):
         checkpoints.prune(Policy(last=0))
