@@ -222,6 +222,8 @@ COMMAND_NAMES = ("checkpoint", "checkpoints", "prune", "restore", "rollback")
 
 TRUST = "runs a project's hooks only if you trust the folder; it asks when started there"
 
+IS_TEXT = "has no hooks: an agent that reads it is asked to save, and gitcp watch saves without it"
+
 BY_ITSELF = "has no hooks: it saves when it follows the skill, and gitcp watch saves without it"
 
 OPENCODE_EVENTS = {
@@ -555,6 +557,7 @@ KNOWN = (
         "AGENTS.md",
         aliases=("agents.md",),
         project=".",
+        note=IS_TEXT,
         pieces=(Piece("snippets/AGENTS.md", "AGENTS.md", "section"),),
     ),
 )

@@ -261,6 +261,7 @@ class TableAdapter(SessionFiles):
         file = ABOUT if stream.name == ABOUT else TRANSCRIPT
         values = {"cwd": cwd, "session": session_id, "home": str(self.home(host)), "key": KEY}
         values |= {"slug": "", **self._slug(cwd), "directory": str(path.parent)}
+        values["agent"] = stream.name.removeprefix(AGENTS)
         changes = [
             Change(each.field, each.value.format_map(values), each.when)
             for each in self.table.rewrites

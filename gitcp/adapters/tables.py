@@ -23,7 +23,7 @@ ROLES = ("user", "assistant", "thinking", "call", "result", "summary", "system")
 
 PATH = ("slug", "session", "time", "agent")
 SLUG = ("base", "dashed", "md5", "quoted", "sha256", "slashes")
-VALUE = ("cwd", "directory", "home", "key", "session", "slug")
+VALUE = ("agent", "cwd", "directory", "home", "key", "session", "slug")
 
 TOP = (
     *("name", "title", "resume", "latest", "variable"),

@@ -14,7 +14,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import end
 from gitcp.cli.options import Command, json_option
 from gitcp.cli.output import DIM, GREEN, RED, YELLOW, Styled
-from gitcp.conformance import FAILED, PASSED, Outcome
+from gitcp.conformance import FAILED, PASSED, SKIPPED, Outcome
 from gitcp.errors import BadValue
 
 PATH = click.Path(path_type=Path)
@@ -76,5 +76,7 @@ def _print(context: Context, adapter: TableAdapter, sample: Found, outcomes: lis
         line(Styled(f"{outcome.result:<15}", COLOURS.get(outcome.result, DIM)), outcome.about)
         if outcome.advice:
             line(" " * 15, Styled(outcome.advice, YELLOW))
-    passed = sum(outcome.result == PASSED for outcome in outcomes)
-    line(f"{passed} of {humanize.count(len(outcomes), 'test')} passed")
+    results = [outcome.result for outcome in outcomes]
+    tried = len(results) - results.count(SKIPPED)
+    rest = f", {results.count(SKIPPED)} do not apply" if SKIPPED in results else ""
+    line(f"{results.count(PASSED)} of {humanize.count(tried, 'test')} passed{rest}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from gitcp import documents, humanize
+from gitcp.adapters import described
 from gitcp.agents import KNOWN, KnownAgent, called
 from gitcp.automation.install import command, scripts
 from gitcp.automation.install.plan import (
@@ -39,6 +40,10 @@ class InstallName(OneOf):
         if text == "all":
             raise ValueError("without an agent, it is done for every installed one")
         known = called(text)
+        if known is None and text in described.paths():
+            raise ValueError(
+                f"{text} has no hooks to install: gitcp save and gitcp watch save its conversations"
+            )
         return super().read(known.command if known else text)
 
 

@@ -26,7 +26,8 @@ SUB = "964f4824-08b1-4ac1-8202-016c00dba5e8"
 TIME = "2026-11-28T19:22:49.358Z"
 TABLES = """
 create table session_windows (session_id text primary key, session_key text not null,
-    updated_at integer not null, parent_session_key text, spawned_by text) strict;
+    created_at integer not null, updated_at integer not null, parent_session_key text,
+    spawned_by text) strict;
 create table transcript_events (session_id text not null, seq integer not null, event_json text,
     event_zstd blob, primary key (session_id, seq)) strict;
 """
@@ -52,16 +53,16 @@ def events(cwd: Path, id: str = ID) -> list[dict[str, Any]]:
     ]
 
 
-def put(home: Path, cwd: Path, id: str = ID, above: str | None = None) -> Path:
-    """Write a session into the database of an agent."""
+def put(home: Path, cwd: Path, id: str = ID, *, key: str = "", made: int = 1, by: str = "") -> Path:
+    """Write a session into the database of an agent; that of a sub-agent `by` another's key."""
     path = home / ".openclaw/agents/main/agent/openclaw-agent.sqlite"
     path.parent.mkdir(parents=True, exist_ok=True)
     is_new = not path.exists()
     with closing(sqlite3.connect(path)) as database, database:
         if is_new:
             database.executescript(TABLES)
-        row = (id, f"agent:main:{id}", 1795893771908, above, None)
-        database.execute("insert into session_windows values (?, ?, ?, ?, ?)", row)
+        row = (id, key or f"agent:main:{id}", made, 1795893771908, by or None, by or None)
+        database.execute("insert into session_windows values (?, ?, ?, ?, ?, ?)", row)
         for number, event in enumerate(events(cwd, id)):
             text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
             database.execute(
@@ -81,7 +82,7 @@ def test_found_and_captured(tmp_path: Path) -> None:
     app = tmp_path / "app"
     app.joinpath(".git").mkdir(parents=True)
     path = put(tmp_path, app)
-    put(tmp_path, app, SUB, above=f"agent:main:{ID}")
+    put(tmp_path, app, SUB, by=f"agent:main:{ID}")
     (found,) = ADAPTER.find(app, host(tmp_path))
     assert (found.session_id, found.path, found.modified) == (ID, path, 1795893771.908)
     assert ADAPTER.find(tmp_path, host(tmp_path)) == ()
@@ -96,11 +97,33 @@ def test_found_and_captured(tmp_path: Path) -> None:
 
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("insert into transcript_events values (?, 6, null, ?)", (ID, b"\x28\xb5"))
-    (source,) = ADAPTER.capture(found).sources
+    source, _ = ADAPTER.capture(found).sources
     assert (source.data or b"").splitlines(keepends=True)[:-1] == lines
     digest = ADAPTER.digest(Digest(), (source.data or b"").splitlines())
     assert (digest.messages, digest.last_prompt) == (4, "größer, please")
     assert digest.unknown == ("compressed",)
+
+
+def test_sub_agents(tmp_path: Path) -> None:
+    """A sub-agent is saved with the session that was open under its key when it was spawned, with
+    those that it spawned itself; a fork is a session of its own.
+    """
+    later, fork, below = (f"{n}{ID[1:]}" for n in "123")
+    put(tmp_path, tmp_path, key="main", made=1)
+    put(tmp_path, tmp_path, SUB, key="sub", made=2, by="main")
+    put(tmp_path, tmp_path, below, key="below", made=5, by="sub")
+    put(tmp_path, tmp_path, later, key="main", made=4)
+    path = put(tmp_path, tmp_path, fork, made=6, by="main")
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("update session_windows set spawned_by = null where created_at = 6")
+    by_id = {each.found.session_id: each for each in ADAPTER.list_all(host(tmp_path))}
+    assert set(by_id) == {ID, later, fork}
+    names = {id: [each.name for each in listed.capture().sources] for id, listed in by_id.items()}
+    assert names == {
+        ID: ["main", f"agents/{below}", f"agents/{SUB}"],
+        later: ["main"],
+        fork: ["main"],
+    }
 
 
 def test_a_database_that_cannot_be_read(tmp_path: Path) -> None:

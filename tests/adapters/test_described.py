@@ -137,7 +137,8 @@ def cline_session(home: Path, cwd: Path, prompts: Sequence[str]) -> Path:
         )
     ]
     origin = {"source": "cli", "sessionId": session}
-    put(path, {"version": 1, "sessionId": session, "origin": origin, "messages": messages})
+    head = {"version": 1, "agent": "lead", "sessionId": session, "origin": origin}
+    put(path, {**head, "messages": messages})
     return path
 
 
@@ -166,6 +167,29 @@ def test_cline_elsewhere(tmp_path: Path) -> None:
     ]
     moved = CLINE.find(tmp_path / "here", host(tmp_path / "x", CLINE_DIR=str(tmp_path / ".cline")))
     assert [each.session_id for each in moved] == [found.session_id]
+
+
+def test_clines_sub_agents(tmp_path: Path) -> None:
+    """They are saved with the session, are none of their own, and name it in a copy."""
+    path = cline_session(tmp_path, tmp_path, ["one"])
+    id = path.parent.name
+    names = {"mode": "subagent", "sessionId": f"{id}__agent_7", "parentThreadId": id}
+    document = {"agent": "subagent", "sessionId": f"{id}__agent_7", "origin": names, "messages": []}
+    put(path.with_name("agent_7.messages.json"), document)
+    found = only(CLINE, tmp_path)
+    capture = CLINE.capture(found)
+    assert [each.name for each in capture.sources] == ["main", "about", "agents/agent_7"]
+    stored = conformance.stored(capture)
+    path.write_text("{}")
+    placed = CLINE.place(stored, tmp_path, host(tmp_path), new_id="179_new")
+    copies = {each.path.name: json.loads(b"".join(each.content())) for each in placed.files}
+    assert copies["179_new.messages.json"]["origin"]["sessionId"] == "179_new"
+    there = {**names, "sessionId": "179_new__agent_7", "parentThreadId": "179_new"}
+    assert copies["agent_7.messages.json"] == {
+        **document,
+        "sessionId": "179_new__agent_7",
+        "origin": there,
+    }
 
 
 def test_a_variable_of_the_users_file_ends_the_quick_answer(
@@ -482,6 +506,11 @@ def test_a_file_of_the_user(project: Project, tmp_path: Path) -> None:
     saved = json.loads(project.gitcp("save", "one", "--json", env=env, check=0).out)["checkpoint"]
     assert saved["agent"]["name"] == "mine"
     path = next(home.glob(".mine/sessions/*/*/agents/main/wire.jsonl"))
+    with_document = directory / "cline.toml"
+    with_document.write_text(SHIPPED.joinpath("cline.toml").read_text())
+    cline_session(home, project.root, ["one", "two"])
+    done = project.gitcp("adapters", "check", str(with_document), env=env, check=0)
+    assert "12 of 12 tests passed, 5 do not apply" in done.out
     path.unlink()
     back = json.loads(project.gitcp("restore", "1", "--yes", "--json", env=env, check=0).out)
     assert back["resume"]["command"][:2] == ["kimi", "--session"]

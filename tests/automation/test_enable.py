@@ -709,6 +709,15 @@ def test_what_is_not_saved_is_said(project: Project, scope: tuple[str, ...]) -> 
         assert "its conversations are saved, but not restored into it" in said, agent
 
 
+def test_what_has_no_hooks_is_said(project: Project) -> None:
+    """A text for agents, and agents that a file describes: how they are saved."""
+    said = project.gitcp("enable", "agents-md", "--dry-run", check=0).out
+    assert "has no hooks" in said
+    assert "gitcp watch" in said
+    refused = project.gitcp("enable", "cline", "--yes", check=2).err
+    assert "cline has no hooks to install: gitcp save and gitcp watch save" in refused
+
+
 FLAT = [
     '{"version": 1}',
     '{"version": 1, "hooks": {}}\n',

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import test_real_converting
 import test_real_mending
-from test_real_recovery import REAL, REWOUND
+from test_real_recovery import COMMANDS, REAL, REWOUND
+from test_real_sub_agents import SPAWNING
 
 from gitcp.adapters import known
 from gitcp.agents import recorded
@@ -18,7 +19,7 @@ from gitcp.agents import recorded
 from driver import SOURCE
 
 EACH = frozenset(recorded(real.name) for real in REAL)
-BY_HAND = EACH | {"kimi"}
+BY_HAND = EACH | {"cline", "kimi"}
 EARLIER = {
     "claude-code": "test_real_claude",
     "codex": "test_real_codex",
@@ -29,14 +30,24 @@ EARLIER = {
 } | dict.fromkeys(REWOUND, "test_real_recovery")
 """The tests that go back to before a prompt, and look at what is sent then."""
 
-CONVERTED = frozenset(name for pair in test_real_converting.PAIRS for name in pair)
+SUB_AGENTS = {
+    "claude-code": "test_real_mending",
+    "cline": "test_real_cline",
+    "codex": "test_real_mending",
+    "openclaw": "test_real_openclaw",
+} | dict.fromkeys(map(recorded, SPAWNING), "test_real_sub_agents")
+"""The tests that save a session of which a sub-agent is a part."""
+
+CONVERTED = {name for pair in test_real_converting.PAIRS for name in pair} | {"openclaw"}
 MENDED = frozenset(agent for agent, _ in test_real_mending.CASES)
 COLUMNS: Mapping[str, frozenset[str]] = {
     "in place": BY_HAND,
     "empty home, other path": BY_HAND,
     "earlier prompt": frozenset(EARLIER),
     "hooks": EACH,
-    "converted": CONVERTED,
+    "slash commands": frozenset(map(recorded, COMMANDS)),
+    "sub-agents": frozenset(SUB_AGENTS),
+    "converted": frozenset(CONVERTED),
     "damaged": MENDED,
 }
 UPDATE = bool(os.environ.get("UPDATE_DOCS"))
@@ -44,8 +55,9 @@ PACKAGES = re.compile(r"^    (\w+)=\S+@([\d.]+)$", re.MULTILINE)
 
 
 def test_the_table_in_the_guide() -> None:
-    """The versions are those that `.ci/run` installs, and a cell is what a test does."""
-    pins = dict(PACKAGES.findall((SOURCE / ".ci" / "run").read_text("utf-8")))
+    """The versions are those that `.ci` installs, and a cell is what a test does."""
+    ci = "".join((SOURCE / ".ci" / name).read_text("utf-8") for name in ("run", "full"))
+    pins = dict(PACKAGES.findall(ci))
     versions = {recorded(name): version for name, version in pins.items()}
     names = ("agent", "version", *COLUMNS, "tokens")
     rows = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
@@ -69,3 +81,11 @@ def test_what_goes_back_is_a_test() -> None:
     for module in EARLIER.values():
         text = (SOURCE / "tests" / "real" / f"{module}.py").read_text("utf-8")
         assert "forgets_the_second" in text or "--message" in text, module
+
+
+def test_what_has_sub_agents_is_a_test() -> None:
+    """Each agent named above has a test with a real sub-agent, and what it says."""
+    for module in SUB_AGENTS.values():
+        text = (SOURCE / "tests" / "real" / f"{module}.py").read_text("utf-8")
+        assert "INNER" in text, module
+        assert "REPORT" in text, module

@@ -75,7 +75,7 @@ class Real(NamedTuple):
     said: Callable[[dict[str, Any]], list[str]] = scripted_model.said
 
 
-def tool(name: str, **input: str) -> Step:
+def tool(name: str, /, **input: str) -> Step:
     """A call of a tool."""
     return {"tool": name, "input": input}
 
@@ -371,12 +371,40 @@ def test_a_slash_command(project: Project, tmp_path: Path) -> None:
     assert saved["agent"]["name"] == "claude-code"
 
 
-@pytest.mark.skipif(not CLAUDE.exists(), reason=f"needs Claude Code (npm) in {CLAUDE.parents[2]}")
-def test_a_slash_command_without_a_prefix(project: Project, tmp_path: Path) -> None:
-    """`/restore 1` is gitcp's command: the agent is told which checkpoint is meant."""
+COMMANDS = {
+    "claude": ["/restore 1"],
+    "codex": ["$gitcp restore 1"],
+    "gemini": ["/restore 1"],
+    "kilo": ["--command", "restore", "1"],
+    "opencode": ["--command", "gitcp/restore", "1"],
+    "pi": ["/restore 1"],
+    "qwen": ["/gitcp:restore 1"],
+}
+"""A slash command of gitcp's as each agent is given it: without the prefix where it needs none."""
+
+
+@pytest.mark.parametrize(
+    "real",
+    [
+        pytest.param(real, marks=() if real.name == "claude" else pytest.mark.full, id=real.name)
+        for real in REAL
+        if real.name in COMMANDS
+    ],
+)
+def test_a_slash_command_with_a_number(real: Real, project: Project, tmp_path: Path) -> None:
+    """`/restore 1` is gitcp's command: the agent is told what it does, and which checkpoint is
+    meant.
+    """
+    if not real.program.exists():
+        pytest.skip(f"needs {real.name} (npm) in {real.program.parents[2]}")
     project.write("a.txt", "one\n")
-    story = Story(REAL[0], project, tmp_path / "home")
+    story = Story(real, project, tmp_path / "home")
+    *options, typed = COMMANDS[real.name]
 
-    _, sent = story.turn([], "/restore 1", {"text": "Restore it?"})
+    _, sent = story.turn(options, typed, {"text": "Restore it?"})
 
-    assert "wants to restore this checkpoint: 1" in json.dumps(sent)
+    # Codex has the skill alone, which comes with what was typed.
+    told = ["# Checkpoints with gitcp", "restore 1"]
+    if real.name != "codex":
+        told = ["wants to restore this checkpoint: 1"]
+    assert all(each in json.dumps(sent) for each in told)

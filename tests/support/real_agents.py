@@ -17,16 +17,18 @@ from scripted_model import ScriptedModel
 
 PREFIX = Path(os.environ.get("AGENTS_PREFIX", Path.home() / ".cache/agents"))
 CLAUDE = PREFIX / "claude/node_modules/.bin/claude"
+CLINE = PREFIX / "cline/node_modules/.bin/cline"
 CODEX = PREFIX / "codex/node_modules/.bin/codex"
 COPILOT = PREFIX / "copilot/node_modules/.bin/copilot"
 GEMINI = PREFIX / "gemini/node_modules/.bin/gemini"
+OPENCLAW = PREFIX / "openclaw/node_modules/.bin/openclaw"
 OPENCODE = PREFIX / "opencode/node_modules/.bin/opencode"
 PI = PREFIX / "pi/node_modules/.bin/pi"
 KILO = PREFIX / "kilo/node_modules/.bin/kilo"
 KIMI = PREFIX / "kimi/node_modules/.bin/kimi"
 QWEN = PREFIX / "qwen/node_modules/.bin/qwen"
 NODE = PREFIX / "node/node_modules/.bin/node"
-"""A Node.js that Pi runs on, which needs a newer one than others do."""
+"""A Node.js for those that need a newer one than others do: Pi, Kimi Code and OpenClaw."""
 
 CLAUDE_HEADLESS = ("-p", "--output-format", "json", "--permission-mode", "bypassPermissions")
 
@@ -319,6 +321,30 @@ def kimi(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
     return session_id
 
 
+def cline_environment(home: Path, model: ScriptedModel) -> dict[str, str]:
+    """What Cline CLI is to find in its environment; its settings are written. In its sandbox it
+    starts no service that outlives it.
+    """
+    settings = home / ".cline" / "data" / "settings" / "providers.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    chosen = {"apiKey": "not-a-key", "model": "m", "baseUrl": f"{model.url}/v1"}
+    provider = {
+        "settings": {"provider": "openai-compatible", **chosen},
+        "updatedAt": "2026-11-28T12:00:00.000Z",
+        "tokenSource": "manual",
+    }
+    known = {"openai-compatible": provider}
+    document = {"version": 1, "lastUsedProvider": "openai-compatible", "providers": known}
+    settings.write_text(json.dumps({**document, "modes": {}}))
+    return {"CLINE_SANDBOX": "1", "CLINE_SANDBOX_DATA_DIR": str(home / ".cline" / "data")}
+
+
+def cline(home: Path, cwd: Path, model: ScriptedModel, prompt: str) -> str:
+    """Run `cline PROMPT`; the id of the session, the newest one."""
+    run(home, cwd, [str(CLINE), "--json", prompt], cline_environment(home, model))
+    return max(path.name for path in home.glob(".cline/data/sessions/*"))
+
+
 def in_order(needles: list[str], hay: list[str]) -> bool:
     """Whether each needle is found in some element, one after the other."""
     rest = iter(hay)
@@ -340,6 +366,12 @@ def save(project: Project, home: Path, label: str) -> Any:
     """Save with this home; the checkpoint."""
     said = project.gitcp("save", label, "--json", env={"HOME": str(home)}, check=0).out
     return json.loads(said)["checkpoint"]
+
+
+def sub_agents(checkpoint: Any) -> list[str]:
+    """The sub-agents whose conversations a checkpoint has, beside that of its session."""
+    streams = (each["name"] for each in checkpoint["conversation"]["streams"])
+    return [name for name in streams if name.startswith("agents/")]
 
 
 def restore(project: Project, home: Path, *args: str) -> Any:

@@ -14,7 +14,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gitcp import wire
 from gitcp.adapters import base, directories, generic, pi
@@ -23,13 +23,30 @@ from gitcp.adapters.databases import Unreadable, opened
 from gitcp.errors import ConversationUnreadable
 from gitcp.model import MAIN, Agent, Capture, Host, Source
 
+if TYPE_CHECKING:
+    import sqlite3
+
 SESSIONS = """
     select windows.session_id, windows.updated_at, head.event_json,
         (select max(seq) from transcript_events where session_id = windows.session_id)
     from session_windows as windows join transcript_events as head
         on head.session_id = windows.session_id and head.seq = 0
-    where windows.parent_session_key is null and windows.spawned_by is null
+    where windows.spawned_by is null
     order by windows.updated_at desc, windows.session_id
+"""
+AGENTS = """
+    with recursive team(session_id) as (
+        values(?)
+        union
+        select child.session_id from team join session_windows as parent using (session_id)
+        join session_windows as child on child.spawned_by = parent.session_key
+        where parent.created_at = (select max(created_at) from session_windows
+            where session_key = child.spawned_by and created_at <= child.created_at)
+    )
+    select session_id from team where session_id <> ? order by session_id
+"""
+"""The sessions that a session's agent spawned, and those that these did: a key has a new window
+after each reset, and an agent belongs to the one that was open when it was spawned.
 """
 EVENTS = """
     select seq, event_json, event_zstd from transcript_events where session_id = ? order by seq
@@ -37,7 +54,7 @@ EVENTS = """
 
 
 class OpenClaw(pi.Pi):
-    """OpenClaw's sessions, without those of sub-agents."""
+    """OpenClaw's sessions, each with those of its sub-agents."""
 
     NAME = "openclaw"
     latest = ()
@@ -70,7 +87,7 @@ class OpenClaw(pi.Pi):
 
     def origin(self, found: Found) -> Origin:
         """Return where a session ran."""
-        first = next(_events(found), b"")
+        first = next(iter(_events_of(found)), b"")
         cwd = base.string(wire.parse_line(first) or {}, "cwd")
         return Origin((cwd,) if cwd else ())
 
@@ -122,7 +139,12 @@ class OpenClaw(pi.Pi):
         it.
         """
         try:
-            lines = list(_events(found))
+            with opened(found.path) as database:
+                lines = list(_events(database, found.session_id))
+                sources = [
+                    Source(f"agents/{id}", data=b"".join(_events(database, id)))
+                    for id in _agents_of(database, found.session_id)
+                ]
         except Unreadable as error:
             raise ConversationUnreadable(
                 f"cannot read {found.path}: {error}", hint="openclaw doctor"
@@ -132,9 +154,9 @@ class OpenClaw(pi.Pi):
                 f"{found.path} has no session {found.session_id}", hint="openclaw sessions"
             )
         cwd = base.string(wire.parse_line(lines[0]) or {}, "cwd")
-        source = Source(MAIN, data=b"".join(lines), place=f"{found.session_id}.jsonl")
+        main = Source(MAIN, data=b"".join(lines), place=f"{found.session_id}.jsonl")
         agent = Agent(self.NAME, found.session_id)
-        return Capture(agent, self.NAME, (source,), Path(cwd) if cwd else None)
+        return Capture(agent, self.NAME, (main, *sources), Path(cwd) if cwd else None)
 
     # the protocol's
     def place(self, stored: Stored, cwd: Path, host: Host, *, new_id: str) -> Placement:  # noqa: ARG002
@@ -144,7 +166,7 @@ class OpenClaw(pi.Pi):
 
     def _size(self, found: Found) -> int:
         try:
-            return sum(map(len, _events(found)))
+            return sum(map(len, _events_of(found)))
         except Unreadable:
             return 0
 
@@ -155,18 +177,28 @@ def _agents(host: Host) -> Path:
     return home / "agents"
 
 
-def _events(found: Found) -> Iterator[bytes]:
-    """Yield the events of a session as lines. One that OpenClaw has compressed stays so, and is not
-    shown: Python reads that only since 3.14. Raises Unreadable.
-    """
+def _events_of(found: Found) -> list[bytes]:
+    """Return the events of a session as lines. Raises Unreadable."""
     with opened(found.path) as database:
-        rows = database.execute(EVENTS, (found.session_id,)).fetchall()
-    for number, event, compressed in rows:
+        return list(_events(database, found.session_id))
+
+
+def _events(database: sqlite3.Connection, session_id: str) -> Iterator[bytes]:
+    """Yield the events of a session as lines. One that OpenClaw has compressed stays so, and is not
+    shown: Python reads that only since 3.14.
+    """
+    for number, event, compressed in database.execute(EVENTS, (session_id,)).fetchall():
         if isinstance(compressed, bytes):
             data = b64encode(compressed).decode()
             yield wire.dumps({"type": "compressed", "seq": number, "zstd": data}).strip() + b"\n"
         else:
             yield _text(event).replace(b"\n", b" ") + b"\n"
+
+
+def _agents_of(database: sqlite3.Connection, session_id: str) -> list[str]:
+    """Return the ids of the sessions of a session's sub-agents."""
+    rows = database.execute(AGENTS, (session_id, session_id)).fetchall()
+    return [id for (id,) in rows if isinstance(id, str) and base.STREAM_PART.fullmatch(id)]
 
 
 def _text(value: object) -> bytes:
