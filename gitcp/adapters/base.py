@@ -488,6 +488,11 @@ def with_unknown(before: Digest, kind: object, known: Container[str]) -> Digest:
     return replace(before, unknown=(*before.unknown, name[:KIND]))
 
 
+def with_other_form(before: Digest, kind: object) -> Digest:
+    """Add to a digest a record of a known kind that has no text where those known have theirs."""
+    return with_unknown(before, f"{kind} in another form", ())
+
+
 def shown(text: str) -> str:
     """Truncate a message for a digest."""
     return text.strip()[:SHOWN]

@@ -121,7 +121,8 @@ def branch(
     while at >= 0 and at not in chain:
         chain.add(at)
         above = nodes[at].get(parent, "")
-        at = -1 if above is None else places.get(above, at - 1)
+        named = places.get(above, at - 1) if isinstance(above, str) else at - 1
+        at = -1 if above is None else named
     on, off = ([r for n, r in enumerate(nodes) if (n in chain) is kept] for kept in (True, False))
     return on, off
 

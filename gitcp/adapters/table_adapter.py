@@ -182,6 +182,16 @@ class TableAdapter(SessionFiles):
             if matches(fields, rule.when):
                 yield from _shown(rule, fields)
 
+    def formed(self, before: Digest, fields: Record) -> Digest:
+        """Add a record of which a rule finds nothing where its text should be; of a document, whose
+        records are messages, also one that no rule is for.
+        """
+        rules = [rule for rule in self.table.rules if matches(fields, rule.when)]
+        is_message = bool(rules) or self.table.format == "json"
+        is_known = not is_message or any(_is_found(rule, fields) for rule in rules)
+        kind = rules[0].role if rules else "message"
+        return before if is_known else base.with_other_form(before, kind)
+
     def described(self, before: Digest, fields: Record) -> Digest:
         """Take the model that a record names."""
         for rule in self.table.rules:
@@ -191,7 +201,13 @@ class TableAdapter(SessionFiles):
 
     def digest(self, before: Digest, lines: Iterable[bytes]) -> Digest:
         """Count the records with messages of user, assistant and tools."""
-        return super().digest(before, self._records(lines))
+        if self.table.format == "jsonl":
+            return super().digest(before, lines)
+        document = _document(lines)
+        listed = value_at(document, self.table.records)
+        if document and not isinstance(listed, list):
+            before = base.with_other_form(before, "document")
+        return super().digest(before, map(wire.dumps, base.objects(listed)))
 
     def messages(self, lines: Iterable[bytes]) -> Iterator[Message]:
         """Yield messages, tool calls and results in file order."""
@@ -201,8 +217,7 @@ class TableAdapter(SessionFiles):
         """Return the records of a document as lines; lines as they are."""
         if self.table.format == "jsonl":
             return lines
-        document = wire.parse_line(b"\n".join(line.rstrip(b"\n") for line in lines)) or {}
-        return map(wire.dumps, base.objects(value_at(document, self.table.records)))
+        return map(wire.dumps, base.objects(value_at(_document(lines), self.table.records)))
 
     def before(self, lines: Iterable[bytes], message_id: str) -> int | None:
         """Return the offset of the line with this user message, or of that with which its turn
@@ -327,6 +342,15 @@ def _above(pattern: str) -> Iterator[str]:
 # ---------------------------------------------------------------- records
 
 
+def _is_found(rule: Rule, record: Record) -> bool:
+    """Return whether a record has something where a rule looks for text."""
+    value = value_at(record, rule.each or rule.text)
+    if not rule.each:
+        return value is not None
+    is_list = isinstance(value, list)
+    return is_list and (not value or any(matches(part, rule.only) for part in value))
+
+
 def _shown(rule: Rule, record: Record) -> Iterator[Message]:
     """Yield what a rule shows of a record."""
     id, time = text_at(record, rule.id), text_at(record, rule.time)
@@ -344,6 +368,11 @@ def _shown(rule: Rule, record: Record) -> Iterator[Message]:
             tool, call = tool or "tool", call or id
         failed = bool(rule.failed and value_at(part, rule.failed))
         yield Message(role, text, id, time, tool, call, failed)
+
+
+def _document(lines: Iterable[bytes]) -> Record:
+    """Return a transcript that is one document, {} if it is none."""
+    return wire.parse_line(b"\n".join(line.rstrip(b"\n") for line in lines)) or {}
 
 
 # ---------------------------------------------------------------- copies

@@ -29,6 +29,7 @@ from gitcp.dialogue import NOTICES, File, Text
 from gitcp.errors import ConversationUnreadable, Refused, StoreDamaged
 from gitcp.model import Agent, Capture, Digest, Host, LastMessage, Stream
 from gitcp.restoring.placing import Placed, write
+from gitcp.value import replace
 
 from driver import Project
 
@@ -413,7 +414,7 @@ def test_before(project: Project, agent: Database, sealed: Path) -> None:
 def test_odd_lines_are_passed_over(data: bytes) -> None:
     """Whatever a line holds."""
     assert list(OPENCODE.messages([data])) == []
-    assert OPENCODE.digest(Digest(), [data]) == Digest()
+    assert replace(OPENCODE.digest(Digest(), [data]), unknown=()) == Digest()
     assert OPENCODE.before([data], "x") is None
 
 

@@ -401,6 +401,8 @@ def _digest_line(before: Digest, fields: dict[str, Any]) -> Digest:
     before = base.with_unknown(before, kind, KINDS)
     if isinstance(version, str) and version != before.version:
         before = replace(before, version=version)
+    if kind in TURNS and not isinstance(base.message_of(fields).get("content"), str | list):
+        before = base.with_other_form(before, kind)
     if kind in TURNS and not fields.get("isMeta") and not fields.get("isSidechain"):
         return _digest_message(replace(before, messages=before.messages + 1), fields)
     title = _title(fields)

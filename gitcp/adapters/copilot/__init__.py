@@ -279,6 +279,8 @@ def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
         if fields:
             group = str(kind).partition(".")[0]
             before = before if group in KINDS else base.with_unknown(before, kind, ())
+        if kind in COUNTED and not data:
+            before = base.with_other_form(before, kind)
         if fields.get("agentId"):
             continue
         if kind == "session.start":

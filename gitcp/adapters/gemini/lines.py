@@ -116,6 +116,8 @@ def _digest_message(before: Digest, message: dict[str, Any]) -> Digest:
     text, id = _text(message.get("content")), base.string(message, "id")
     if "id" in message:
         before = base.with_unknown(before, message.get("type"), KINDS)
+    if message.get("type") in ("user", "gemini") and id is None:
+        before = base.with_other_form(before, message["type"])
     if message.get("type") == "gemini":
         before = replace(before, model=base.string(message, "model") or before.model)
         text = text.strip() or "".join(

@@ -48,6 +48,8 @@ def digest(before: Digest, lines: Iterable[bytes]) -> Digest:
         info, parts = parse(fields)
         if info.get("role") in ROLES:
             before = _digest_message(replace(before, messages=before.messages + 1), info, parts)
+        elif info:
+            before = base.with_other_form(before, "message")
         for part in parts:
             before = base.with_unknown(before, part.get("type"), PARTS)
     return before

@@ -71,6 +71,12 @@ class QwenCode(SessionFiles):
         version, model = base.string(fields, "version"), base.string(fields, "model")
         return replace(before, version=version or before.version, model=model or before.model)
 
+    def formed(self, before: Digest, fields: dict[str, Any]) -> Digest:
+        """Add a turn whose message has no parts."""
+        kind, parts = fields.get("type"), base.message_of(fields).get("parts")
+        is_known = kind not in ("user", "assistant") or isinstance(parts, list)
+        return before if is_known else base.with_other_form(before, kind)
+
     def parts(self, fields: dict[str, Any]) -> Iterator[Message]:
         """Yield what a record shows: of a tool's result its own record, and not a call's copy."""
         role = ROLES.get(str(fields.get("type")))
