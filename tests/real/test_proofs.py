@@ -40,12 +40,15 @@ SUB_AGENTS = {
 
 CONVERTED = {name for pair in test_real_converting.PAIRS for name in pair} | {"openclaw"}
 MENDED = frozenset(agent for agent, _ in test_real_mending.CASES)
+TYPED = {"copilot"}
+"""The agents of which a slash command is typed in a terminal, in a test of their own."""
+
 COLUMNS: Mapping[str, frozenset[str]] = {
     "in place": BY_HAND,
     "empty home, other path": BY_HAND,
     "earlier prompt": frozenset(EARLIER),
     "hooks": EACH,
-    "slash commands": frozenset(map(recorded, COMMANDS)),
+    "slash commands": frozenset(map(recorded, COMMANDS)) | TYPED,
     "sub-agents": frozenset(SUB_AGENTS),
     "converted": frozenset(CONVERTED),
     "damaged": MENDED,
@@ -81,6 +84,13 @@ def test_what_goes_back_is_a_test() -> None:
     for module in EARLIER.values():
         text = (SOURCE / "tests" / "real" / f"{module}.py").read_text("utf-8")
         assert "forgets_the_second" in text or "--message" in text, module
+
+
+def test_what_is_typed_is_a_test() -> None:
+    """Each agent named above has a test that types its slash command."""
+    for name in TYPED:
+        text = (SOURCE / "tests" / "real" / f"test_real_{name}.py").read_text("utf-8")
+        assert "def test_a_slash_command" in text, name
 
 
 def test_what_has_sub_agents_is_a_test() -> None:

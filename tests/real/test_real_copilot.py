@@ -5,12 +5,24 @@ continued.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
-from real_agents import COPILOT, clone, copilot, in_order, restore, save
+from real_agents import (
+    COPILOT,
+    OFFLINE,
+    clone,
+    copilot,
+    copilot_environment,
+    in_order,
+    restore,
+    save,
+)
+from tmux import terminal
 
 from driver import Project
 from scripted_model import ScriptedModel, said
@@ -167,3 +179,28 @@ def test_going_back_to_the_first_turn_forgets_the_second(
         "second: use the shell" in text or "Done in the shell." in text for text in heard
     )
     assert events(home, session_id).read_bytes() == whole
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_a_slash_command(project: Project, tmp_path: Path) -> None:
+    """`/gitcp restore 1` is the skill, with what was typed: in a terminal, since with -p Copilot
+    CLI sends a slash command as text.
+    """
+    home = tmp_path / "home"
+    home.joinpath(".copilot").mkdir(parents=True)
+    trusted = {"trusted_folders": [str(project.root)], "banner": "never"}
+    home.joinpath(".copilot", "config.json").write_text(json.dumps(trusted))
+    with ScriptedModel({"text": "Restore it?"}) as model:
+        env = {**OFFLINE, **copilot_environment(model), "HOME": str(home)}
+        env["PATH"] = f"{COPILOT.parent}{os.pathsep}{os.environ['PATH']}"
+        with terminal(project.root, "enable", "copilot", "--user", "--yes", env=env) as shown:
+            shown.until("restart running sessions")
+            shown.press("copilot", "Enter")
+            shown.until("Interactive")
+            shown.press("/gitcp restore 1")
+            shown.until("/gitcp restore 1")
+            shown.press("Enter")
+            shown.until("Restore it?")
+    sent = json.dumps(model.requests[0])
+    assert "# Checkpoints with gitcp" in sent
+    assert "restore 1" in sent

@@ -134,7 +134,17 @@ def codex(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
 
 def copilot(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> None:
     """Run `copilot ARGS -p PROMPT`; the prompt is the last of the arguments."""
-    env = {
+    run(
+        home,
+        cwd,
+        [str(COPILOT), "--allow-all-tools", "--allow-all-paths", *args[:-1], "-p", args[-1]],
+        copilot_environment(model),
+    )
+
+
+def copilot_environment(model: ScriptedModel) -> dict[str, str]:
+    """What Copilot CLI is to find in its environment, so that it speaks to this model alone."""
+    return {
         "COPILOT_OFFLINE": "true",
         "COPILOT_AUTO_UPDATE": "false",
         "COPILOT_PROVIDER_TYPE": "anthropic",
@@ -142,12 +152,6 @@ def copilot(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> None:
         "COPILOT_PROVIDER_API_KEY": "not-a-key",
         "COPILOT_MODEL": "claude-sonnet-4-20250514",
     }
-    run(
-        home,
-        cwd,
-        [str(COPILOT), "--allow-all-tools", "--allow-all-paths", *args[:-1], "-p", args[-1]],
-        env,
-    )
 
 
 def copilot_run(home: Path, cwd: Path, model: ScriptedModel, *args: str) -> str:
