@@ -245,13 +245,16 @@ def _require_allowed(context: Context, given: Options, commands: list[StateComma
 
 
 def _command_lines(commands: Iterable[StateCommand]) -> Iterator[str]:
-    """Yield what would be allowed: an archive can bring it."""
+    """Yield what would be allowed, all of it: a line of a stranger's command cannot pass for one of
+    ours.
+    """
     yield "This repository's own configuration names these commands, and it may be a stranger's:"
     for each in commands:
         yield f"  state {each.name}, {each.id}"
-        yield f"    saved by: {each.save}"
-        if each.restore:
-            yield f"    restored by: {each.restore}"
+        for done, text in (("saved", each.save), ("restored", each.restore)):
+            first, *more = text.split("\n")
+            yield from [f"    {done} by: {first}"] if text else []
+            yield from (f"    | {line}" for line in more)
 
 
 def _allowing(ids: Iterable[str]) -> list[str]:
@@ -311,6 +314,8 @@ def _show(context: Context, given: Options) -> None:
     files = humanize.count(len(current.changes), "file")
     messages = f", {humanize.count(talk, 'new message')}" if talk else ""
     named = ", ".join(_states_to_run(context, given))
+    if asked := ", ".join(_states_to_ask(context, given)):
+        context.output.line(f"would first ask whether to allow the commands of: {asked}")
     if not current.changes and talk == 0 and not given.force:
         unchanged = "files and conversation are unchanged"
         if named:
@@ -351,6 +356,12 @@ def _states_to_run(context: Context, given: Options) -> list[str]:
     due = states.due(context.store, Trigger.MANUAL, tagged=bool(given.tags))
     asked = state_commands.listing(context.store.repo) if given.state else due
     return [each.name for each in asked if each.save and not each.refused]
+
+
+def _states_to_ask(context: Context, given: Options) -> list[str]:
+    """Return the states whose commands --state would ask for."""
+    listed = state_commands.listing(context.store.repo) if given.state else ()
+    return [each.name for each in listed if each.save and each.allowable]
 
 
 def _has_states(context: Context) -> bool:

@@ -127,6 +127,8 @@ def test_own_configuration(project: Project, rows: Path) -> None:
     assert said.endswith("if they are yours, run them with: gitcp save --state\n")
     assert "gitcp save --state" in project.gitcp("doctor", check=1).out
     assert project.json("save", "--state", "--dry-run")["states"] == []
+    planned = project.gitcp("save", "--state", "--dry-run", "--force").out
+    assert "would first ask whether to allow the commands of: db\n" in planned
     before = tip(project)
     refused = project.gitcp("save", "my label", "--state", check=12).err
     assert "    saved by: touch ~/ran; cat ~/rows\n    restored by: cat > ~/rows\n" in refused
@@ -150,6 +152,9 @@ def test_own_configuration(project: Project, rows: Path) -> None:
     said = SGR.sub("", on_terminal(project, "save", "--state", typed="y\n").out)
     assert "state: db  6 bytes" in said
     assert project.gitcp("save", "--state", check=0).err == ""
+    project.git("config", "gitcp.state.db.save", "touch ~/ran\n    saved by: true")
+    spoofed = project.gitcp("save", "--state", check=12).err
+    assert "    saved by: touch ~/ran\n    |     saved by: true\n" in spoofed
     assert "--allow is an option" in project.gitcp("save", "--allow", "1", check=2).err
     project.git("config", "--unset", "gitcp.state.db.save")
     assert "no command saves a state" in project.gitcp("save", "--state", check=2).err
