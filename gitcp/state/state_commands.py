@@ -40,6 +40,9 @@ LONGEST_WAIT = 0.2
 SAID, MOST_SAID = 4096, 1 << 20
 """Bytes at the end of what a command says that are looked at, and after which the rest is cut."""
 
+LINES = 3
+"""Lines at the end of what a command says that are shown."""
+
 GUARD = 'read -r group && { read -r end || kill -s KILL -- "-$group"; }'
 """A shell script that kills a process group when its standard input is closed without a word."""
 
@@ -196,7 +199,7 @@ def _values(name: str, fields: Mapping[str, str]) -> dict[str, Any]:
 
 class Ended(NamedTuple):
     """How a command ended: its exit code (None: it was killed at a limit, or not started), the time
-    it took, and why it failed, "" if it did not. `said` is the last line it wrote to stderr: for
+    it took, and why it failed, "" if it did not. `said` is the end of what it wrote to stderr: for
     the screen, never for a checkpoint.
     """
 
@@ -238,8 +241,8 @@ def run(
             return Ended(None, 0, f"its command cannot be run ({error})")
         taken = round((time.monotonic() - began) * 1000)
         failure = failure or _ending(code)
-        last_line = _last_line(repo, errors) if failure else ""
-    return Ended(code if code >= 0 else None, taken, failure, last_line)
+        words = _last_lines(repo, errors) if failure else ""
+    return Ended(code if code >= 0 else None, taken, failure, words)
 
 
 def _run(
@@ -342,7 +345,9 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name in kept}
 
 
-def _last_line(repo: Repository, errors: IO[bytes]) -> str:
+def _last_lines(repo: Repository, errors: IO[bytes]) -> str:
+    """Return the last lines with words: of psql, the last one alone is a caret."""
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - SAID))
-    lines = masking.tail(errors.read(), repo.host.env).strip().splitlines()
-    return lines[-1].strip()[:200] if lines else ""
+    lines = masking.tail(errors.read(), repo.host.env).splitlines()
+    with_words = [line.strip() for line in lines if any(map(str.isalnum, line))]
+    return "; ".join(line[:200] for line in with_words[-LINES:])

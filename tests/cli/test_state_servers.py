@@ -117,7 +117,8 @@ def test_postgres_fails_whole(project: Project, sql: Run) -> None:
     project.gitcp("save", "one", "--session", "s", check=0)
     recipe("db")
     failed = project.gitcp("restore", "1", "--state", "--yes", check=3)
-    assert "state db  (not restored: its command ended with exit code 3: " in failed.out
+    assert "state db not restored: its command ended with exit code 3: " in failed.out
+    assert "ERROR:  syntax error" in failed.out, "its last line is a caret"
     assert "undo with: gitcp undo --state" in failed.out
     assert sql("select * from users") == "1\n"
 

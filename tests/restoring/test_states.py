@@ -435,7 +435,7 @@ def test_what_it_says_fills_no_disk(
     noise = "yes | head -c 40000000; sleep 0.3"
     server.set(restore=f"{noise}; ({noise}; echo the end) >&2; exit 4")
     report = restore(project, target, state=True)
-    assert report.states[0].failure == "its command ended with exit code 4: the end"
+    assert report.states[0].failure == "its command ended with exit code 4: y; y; the end"
     assert largest < 2 * state_commands.MOST_SAID
 
 
