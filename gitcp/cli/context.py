@@ -124,7 +124,9 @@ class Context:
         except GitcpError as error:
             self.output.say("note: ", str(error))
             return
-        if begun is not None:
+        if begun is not None and journal.is_running(store.repo):
+            self.output.say(f"note: another gitcp process is restoring {begun.target} here")
+        elif begun is not None:
             self.output.say(
                 f"note: a restore of {begun.target} was interrupted here; finish it with "
                 "gitcp restore --continue, undo it with gitcp restore --abort"

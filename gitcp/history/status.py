@@ -117,7 +117,7 @@ def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Stat
         conversation=_growth(capture, last) if capture else None,
         changes=objects.reader.compare(last_tree, current.tree),
         skipped=(*current.skipped, *uncommitted(store.repo, current)),
-        unfinished=journal.unfinished(store.repo),
+        unfinished=journal.interrupted(store.repo),
         undo=stack.undo[-1] if stack.undo else None,
         redo=stack.redo[-1] if stack.redo else None,
         candidates=candidates,

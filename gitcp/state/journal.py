@@ -147,6 +147,11 @@ def unfinished(repo: Repository) -> Unfinished | None:
     return None if _is_logged(repo, restore.key) else restore
 
 
+def interrupted(repo: Repository) -> Unfinished | None:
+    """Return the restore that was begun here and is at work no more. Raises as `unfinished`."""
+    return None if is_running(repo) else unfinished(repo)
+
+
 def _is_logged(repo: Repository, key: str) -> bool:
     """Return whether a restore completed and only its journal was not removed."""
     return bool(key) and any(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,7 @@ from gitcp.history.states import MOST_COMPARED
 from gitcp.model import Oid
 from gitcp.secrets import checkpoint_scan
 
-from driver import Project
+from driver import SOURCE, Project
 from samples import open_store
 
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3z5A"
@@ -184,6 +187,25 @@ def test_not_restored(project: Project, rows: Path) -> None:
     document = json.loads(report)
     assert [each["failure"] for each in document["states"]] == [why.partition(":")[0]]
     assert document["kept"] == []
+
+
+def test_at_work(project: Project, rows: Path) -> None:
+    """A restore whose command takes its time is at work, and was not interrupted."""
+    project.gitcp("save", "one", "--session", "s", check=0)
+    rows.write_text("row 2\n")
+    begun, go = rows.with_name("begun"), rows.with_name("go")
+    waits = "touch ~/begun; while [ ! -e ~/go ]; do sleep 0.05; done; cat > ~/rows"
+    project.git("config", "--global", "gitcp.state.db.restore", waits)
+    command = [sys.executable, "-P", "-m", "gitcp", "restore", "1", "--state", "--yes"]
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with subprocess.Popen(command, cwd=project.root, env=env) as restoring:
+        while not begun.exists() and restoring.poll() is None:
+            time.sleep(0.05)
+        looked, fields = project.gitcp("status"), project.json("status")
+        go.touch()
+    assert looked.err == "note: another gitcp process is restoring s@1 here\n"
+    assert fields["unfinished"] is None
+    assert (restoring.returncode, rows.read_text()) == (0, "row 1\n")
 
 
 def test_diff(project: Project, rows: Path) -> None:

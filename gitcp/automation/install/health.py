@@ -446,7 +446,7 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
     problems += _transcript_problems(store, readable[:MOST_SESSIONS])
     unfinished = False
     try:
-        unfinished = journal.unfinished(store.repo) is not None
+        unfinished = journal.interrupted(store.repo) is not None
     except GitcpError as error:
         problems.append(Problem(str(error), error.hint))
     if unfinished:
