@@ -467,7 +467,7 @@ def finish(
         remembered = _memory_to_finish(store, request_for, begun, request, forward=forward)
         beside = Beside(placed, remembered, ())
         report = _carry_out(store, request, files, contents, state, beside, entry, begun)
-        steps = states.not_continued(request.target, begun.extent.states)
+        steps = states.not_continued(request.target, begun.extent.states, forward=forward)
         return replace(report, states=steps, conversation=report.target.conversation)
 
 

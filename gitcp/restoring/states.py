@@ -142,14 +142,20 @@ def left(steps: tuple[StateStep, ...]) -> tuple[Kept, ...]:
     )
 
 
-def not_continued(target: Checkpoint, wanted: tuple[str, ...]) -> tuple[StateStep, ...]:
-    """Return the states that an interrupted restore was to restore. To finish it runs no command:
+def not_continued(
+    target: Checkpoint, wanted: tuple[str, ...], *, forward: bool
+) -> tuple[StateStep, ...]:
+    """Return the states that an interrupted restore was to restore, and may have begun to: an undo
+    of it, once it is finished (`forward`), undoes that, too. To finish it runs no command:
     the record of what it was to do can come with an archive, and what the state became since the
     crash is in no checkpoint.
     """
     why = f"left as it is; to restore it: gitcp restore {target.id} --state"
     known = {state.name: state for state in (target.states.each if target.states else ())}
-    return tuple(StateStep(known.get(name, CommandState(name)), failure=why) for name in wanted)
+    return tuple(
+        StateStep(known.get(name, CommandState(name)), failure=why, was_run=forward)
+        for name in wanted
+    )
 
 
 def names(steps: tuple[StateStep, ...]) -> tuple[str, ...]:

@@ -165,7 +165,8 @@ def _limits(
         if end is not None and time.monotonic() > end:
             return "its command did not end in the time that a hook has for it"
         if seconds > command.timeout:
-            return f"its command did not end within {command.timeout} seconds"
+            limit = humanize.count(command.timeout, "second")
+            return f"its command did not end within {limit}"
         if seen > command.largest:
             return f"it is larger than {humanize.size(command.largest)}"
         return ""

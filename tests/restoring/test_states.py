@@ -307,6 +307,10 @@ def test_interrupted(project: Project, server: Server, monkeypatch: pytest.Monke
         assert [each.name for each in report.states] == ["db"]
         assert "--state" in report.states[0].failure
         assert not report.kept
+        assert report.states[0].was_run is forward, "what the hint of an undo goes by"
+    server.path.write_text("half\n")
+    undo(project, state=True)
+    assert (server.rows, project.read("a")) == ("row 3, since the crash\n", b"new\n")
 
 
 def test_files_come_before_a_slow_command(
