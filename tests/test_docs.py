@@ -372,13 +372,10 @@ COMMON = re.compile(
 OPTION = re.compile(r"^(  -\S.*?) {2,}(\S.*\n(?: {8,}\S.*\n)*)", re.MULTILINE)
 """An option, and what the help says about it."""
 
-EXAMPLE = re.compile(r"^    \S.*\n", re.MULTILINE)
-"""How a command is typed, which `gitcp COMMAND -h` and the man page show."""
-
 
 def helps() -> str:
-    """The help of every command, as cli.md has it: without examples, and without descriptions of
-    options that are repeated.
+    """The usage, the first sentence and the options of every command, as cli.md has them: without
+    descriptions of options that are repeated.
     """
     parts = []
     described: dict[str, str] = {}
@@ -388,10 +385,12 @@ def helps() -> str:
             forms = [form for form in FORMS if form.split()[0] == name]
             for each in (name, *forms):
                 shown = OPTION.sub(partial(_once, described), COMMON.sub("", _help(*each.split())))
-                shown = re.sub(r"\n{3,}", "\n\n", EXAMPLE.sub("", shown))
                 for word in ("Usage: ", " [OPTIONS]", "Options:\n"):
                     shown = shown.replace(word, "", 1)
-                shown = shown.removeprefix(f"gitcp {each}\n")
+                usage, line, *rest = shown.strip().split("\n\n")
+                shown = "\n\n".join(
+                    [usage, line, *(part for part in rest if part.startswith("  -"))]
+                ).removeprefix(f"gitcp {each}\n")
                 parts.append(f"### gitcp {each}\n\n```text\n{shown.strip()}\n```\n")
     return "\n".join(parts)
 
@@ -414,7 +413,7 @@ def _help(*command: str) -> str:
 
 
 def test_help_pages() -> None:
-    """cli.md holds the help of every command but its examples, however the lines are broken."""
+    """cli.md holds the usage and the options of every command, however the lines are broken."""
     page = SOURCE / "docs/cli.md"
     text = page.read_text("utf-8")
     made = GENERATED.sub(lambda match: f"{match[1]}\n{helps()}\n{match[2]}", text)
