@@ -32,11 +32,11 @@ from gitcp.value import replace
 
 
 def store_capture(
-    store: Store, capture: Capture | None, parent: Checkpoint | None
+    store: Store, capture: Capture | None, parent: Checkpoint | None, *, as_given: bool = False
 ) -> tuple[Conversation | None, Agent | None]:
     """Store the captured streams, sharing segments with the parent's, and return the conversation
     and its agent. Without a capture, or if that is a beginning of the parent's, return the
-    parent's.
+    parent's; `as_given` stores a beginning too.
 
     Writes objects only. Raises ConversationUnreadable if the agent's files cannot be read,
     StoreDamaged if the parent's conversation is needed and damaged.
@@ -58,7 +58,8 @@ def store_capture(
     nested = trees.nest({name.encode(): entry for name, (_, entry) in stored_streams.items()})
     main = next((cut for source, cut in cuts if source.name == MAIN), None)
     digest = _digest(store, capture, previous, main)
-    if parent and previous and main and _is_behind(store, capture, main, digest, parent):
+    is_behind = not as_given and _is_behind(store, capture, main, digest, parent)
+    if is_behind and parent and previous:
         return _kept(store, capture, parent, previous)
     streams = tuple(
         stored_streams[source.name][0]
@@ -90,7 +91,7 @@ def _kept(
 
 
 def _is_behind(
-    store: Store, capture: Capture, main: Cut, digest: Digest, parent: Checkpoint
+    store: Store, capture: Capture, main: Cut | None, digest: Digest, parent: Checkpoint | None
 ) -> bool:
     """Return whether a captured conversation is a beginning of the one that the parent has of the
     same session.
@@ -98,6 +99,8 @@ def _is_behind(
     The agent's file can be: with a session store, Claude Code leaves it as it was when the session
     was resumed. A save of that made the agent forget all later turns.
     """
+    if parent is None or main is None:
+        return False
     previous, whose = parent.conversation, (parent.agent, capture.agent)
     ids = {(each.name, each.session_id) for each in whose if each and each.session_id}
     if previous is None or None in whose or len(ids) != 1 or previous.format != capture.format:

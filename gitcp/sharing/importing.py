@@ -127,7 +127,7 @@ def checkpoint(
     """
     before = store.read(parent) if parent else None
     try:
-        stored, agent = conversation.store_capture(store, transcript.capture, before)
+        stored, agent = conversation.store_capture(store, transcript.capture, before, as_given=True)
         draft = Checkpoint(
             id=CheckpointId(id.session, before.id.number + 1 if before else id.number),
             commit=UNKNOWN,

@@ -85,6 +85,22 @@ def test_files_and_conversations(project: Project) -> None:
     assert checkpoint.created.isoformat() == "2026-02-03T10:00:00+00:00"
 
 
+def test_a_beginning(project: Project) -> None:
+    """A checkpoint with fewer messages of a conversation than the one before has just those."""
+    longer, shorter = talk("Do it.", "Done.", "Again.", "Done."), talk("Do it.", "Done.")
+    times = [{"created_at": f"2026-02-0{day}T10:00:00Z"} for day in (1, 2)]
+    texts = [{"transcript": [longer]}, {"transcript": [shorter]}]
+    pairs = zip(IDS, times, texts, strict=False)
+    branch(project, *(layout(sharded(id), [time | text]) for id, time, text in pairs))
+    store = open_store(project)
+    run(store)
+
+    tip = store.repo.refs.read(importing.ref_of("imported", "5b1f7b0e"))
+    chain = [store.read(summary.commit) for summary in store.history(Oid(tip or ""))]
+    digests = [each.conversation.streams[0].sha256 for each in chain if each.conversation]
+    assert digests == [sha256(text).hexdigest() for text in (shorter, longer)]
+
+
 def test_squashed_rebased_lost_and_forged(project: Project) -> None:
     """Two checkpoints in one commit both have its files; of copies of a commit the oldest counts; a
     line in the body of a message names nothing, so the checkpoint has no files.
