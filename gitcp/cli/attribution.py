@@ -56,7 +56,7 @@ def _check(given: Options) -> None:
 
 def _commits(context: Context, given: Options) -> list[AttributedCommit]:
     """Return the commits of the range of which agents wrote lines, as far as that is recorded."""
-    ends = links.between(context.store.repo, given.range)
+    ends = links.between(context.store.repo, given.range, "nothing was written")
     if given.range is None and ends.base in (None, ends.head):
         raise BadValue(
             "no commits here that the default branch lacks: nothing was written",
@@ -90,23 +90,23 @@ def _write_notes(context: Context, commits: list[AttributedCommit], given: Optio
     _say_unnamed(context, [path for path in paths if git_ai.name_of(path) is None])
     commits = [named for each in commits if (named := git_ai.named(each)).files]
     known = git_ai.noted(store)
-    new = [each for each in commits if each.commit.oid not in known]
-    notes = {each.commit.oid: git_ai.note(each) for each in new}
+    notes = {each.commit.oid: git_ai.note(each) for each in commits if each.commit.oid not in known}
     _require_clean(context, [*notes.values()], given)
-    if kept := len(commits) - len(new):
+    done = git_ai.Added(frozenset(notes), None, None)
+    if not given.dry_run:
+        done = git_ai.add(store, notes, context.host.now())
+    if kept := len(commits) - len(done.commits):
         output.say(f"note: kept the notes that {humanize.count(kept, 'commit')} already had")
-    before = git_ai.tip(store)
-    if notes and not given.dry_run:
-        git_ai.write(store, notes, context.host.now())
-    done = Styled("would write" if given.dry_run else "wrote", BOLD if given.dry_run else GREEN)
-    output.line(done, f" {humanize.count(len(notes), 'note')} to {git_ai.REF}")
+    what = Styled("would write" if given.dry_run else "wrote", BOLD if given.dry_run else GREEN)
+    output.line(what, f" {humanize.count(len(done.commits), 'note')} to {git_ai.REF}")
+    new = [each for each in commits if each.commit.oid in done.commits]
     for each in new[:MOST]:
         output.line(f"  {each.commit.oid[:10]} {each.commit.subject}", Styled(_extent(each), DIM))
     if len(new) > MOST:
         output.line(f"  and {len(new) - MOST:,} more")
-    if notes and not given.dry_run:
-        former = f"{git_ai.REF} {before}" if before else f"-d {git_ai.REF}"
-        output.line(f"undo with: git update-ref {former}")
+    if new and not given.dry_run:
+        former = f"{git_ai.REF} {done.before}" if done.before else f"-d {git_ai.REF}"
+        output.line(f"undo with: git update-ref {former} {done.after}")
         output.line(f"share with: git push REMOTE {git_ai.REF}")
 
 

@@ -6,6 +6,7 @@ that one agent's session, and nobody else, changed the file then. Reads only.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -77,9 +78,14 @@ def attributed(
     named = {str(summary.id): summary.commit for summary in summaries}
 
     def parts(commit: Commit, path: bytes, patch: FilePatch) -> tuple[Part, ...]:
-        origins = sources.origins_of(
-            path, sources.writers_of(linked.get(commit.oid), chains), lines
+        linked_here = sources.writers_of(linked.get(commit.oid), chains)
+        origins = sources.origins_of(path, linked_here, lines)
+        agents = sources.times_written(
+            path, linked_here, lines, lambda made: writers.of(made, path) is not None
         )
+        for text, times in _times_added(patch).items():
+            if times > agents[text]:  # some of them are another's, and nobody knows which
+                origins.pop(("+", text), None)
         wrote = {id: writers.of(named[id], path) for id in set(origins.values())}
         told = ((line, wrote[id]) for line, id in _lines(patch, origins))
         return tuple(_parts((line, writer) for line, writer in told if writer))
@@ -122,6 +128,12 @@ class _Writers:
             made = self._store.read(tip) if tip else None
         agent = made.agent if made else None
         return Writer(agent, session, commit) if agent else None
+
+
+def _times_added(patch: FilePatch) -> Counter[str]:
+    """Return how often each line was added."""
+    runs = (run for hunk in patch.hunks for run in hunk.runs if run.sign == "+")
+    return Counter(line for run in runs for line in run.text.split("\n"))
 
 
 def _lines(patch: FilePatch, origins: Origins) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,8 @@
 """Attributed commits as notes of Git AI (authorship/3.0.0): https://github.com/git-ai-project/git-ai.
 
 A note lists who wrote which lines of each path, then, as JSON, the sessions. The notes of a ref are
-written as one commit, and none is replaced: another writer's note may say more.
+written as one commit, and none is replaced: another writer's note may say more. That is also so
+where Git AI writes at the same moment: the ref moves only from the commit whose notes were read.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256
+from typing import NamedTuple
 
 from gitcp import wire
-from gitcp.errors import Refused
+from gitcp.errors import GitFailed, Refused, StoreBusy
 from gitcp.model import Oid
 from gitcp.review.attribution import AttributedCommit, Part, Writer
 from gitcp.store import Store, signature
@@ -24,6 +26,15 @@ TOOLS = {"claude-code": "claude", "copilot": "github-copilot-cli"}
 """What Git AI calls an agent, where gitcp calls it differently."""
 
 DIGITS = 14
+TRIES = 10
+
+
+class Added(NamedTuple):
+    """The commits that got a note, and REF before and after."""
+
+    commits: frozenset[Oid]
+    before: Oid | None
+    after: Oid | None
 
 
 def note(commit: AttributedCommit) -> str:
@@ -106,20 +117,46 @@ def check_ref(store: Store) -> None:
         )
 
 
-def write(store: Store, notes: Mapping[Oid, str], now: datetime) -> None:
-    """Write notes as one commit on REF. Raises GitFailed if the ref moved in the meantime."""
-    store.repo.git_once("fast-import", "--quiet", input=b"".join(_stream(store, notes, now)))
+def add(store: Store, notes: Mapping[Oid, str], now: datetime) -> Added:
+    """Write notes as one commit on REF, but none for a commit that has one. Raises StoreBusy if the
+    ref moves all the time.
+    """
+    for _ in range(TRIES):
+        before = tip(store)
+        known = noted(store)  # after the tip: if it is newer, the ref has moved
+        new = {commit: text for commit, text in notes.items() if commit not in known}
+        after = _written(store, new, before, now) if new else before
+        if after is not None or not new:
+            return Added(frozenset(new), before, after)
+    raise StoreBusy(f"{REF} moves all the time: nothing was written", hint="run it again")
 
 
-def _stream(store: Store, notes: Mapping[Oid, str], now: datetime) -> Iterable[bytes]:
-    yield f"commit {REF}\ncommitter {signature(store.repo, now)}\n".encode("utf-8", "replace")
+def _written(
+    store: Store, notes: Mapping[Oid, str], before: Oid | None, now: datetime
+) -> Oid | None:
+    """Write notes on top of `before` and return their commit; None if the ref is elsewhere."""
+    stream = b"".join(_stream(store, notes, before, now))
+    try:
+        output = store.repo.git_once("fast-import", "--quiet", input=stream)
+    except GitFailed:
+        if tip(store) == before:
+            raise
+        return None
+    return Oid(output.decode("ascii").strip())
+
+
+def _stream(
+    store: Store, notes: Mapping[Oid, str], before: Oid | None, now: datetime
+) -> Iterable[bytes]:
+    committer = f"committer {signature(store.repo, now)}\n".encode("utf-8", "replace")
+    yield b"commit %s\nmark :1\n%s" % (REF.encode(), committer)
     yield b"data %d\n%s" % (len(MESSAGE), MESSAGE)
-    if tip(store) is not None:
-        yield f"from {REF}^0\n".encode()
+    if before is not None:
+        yield f"from {before}\n".encode()
     for commit, text in notes.items():
         data = text.encode("utf-8", "replace")
         yield b"N inline %s\ndata %d\n%s\n" % (commit.encode(), len(data), data)
-    yield b"done\n"
+    yield b"get-mark :1\ndone\n"
 
 
 def tip(store: Store) -> Oid | None:

@@ -221,25 +221,23 @@ class Ends(NamedTuple):
     onto: str = ""
 
 
-def between(repo: Repository, text: str | None) -> Ends:
+def between(repo: Repository, text: str | None, outcome: str = "nothing to review") -> Ends:
     """Return the ends of `BASE..HEAD` or `BASE`: their merge base, and the last commit.
 
     BASE defaults to the upstream or the default branch, of the remote or here: the first one that
     lacks commits of HEAD. The branch of a remote can be named without the remote. Raises BadValue
-    if a name is not a commit.
+    if a name is not a commit; its message ends with the `outcome` for the command that was typed.
     """
     base, _, head = (text or "").partition("..")
     tip = commit(repo, head or "HEAD")
     if tip is None:
-        raise BadValue(
-            f"{head or 'HEAD'} is no commit; nothing to review", hint="git log --oneline"
-        )
+        raise BadValue(f"{head or 'HEAD'} is no commit: {outcome}", hint="git log --oneline")
     branch = _named(repo, head or "HEAD")
     if base:
         start = commit(repo, base) or _of_a_remote(repo, base)
         if start is None:
             raise BadValue(
-                f"there is no commit {base} here (in CI, check out the full history)",
+                f"there is no commit {base} here (in CI, check out the full history): {outcome}",
                 hint="git fetch",
             )
         return Ends(merge_base(repo, start, tip) or start, tip, branch, base)

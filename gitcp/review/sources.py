@@ -4,7 +4,8 @@ Reads only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from gitcp.errors import GitFailed
@@ -114,6 +115,22 @@ def origins_of(path: bytes, writers: Sequence[Writers], lines: ChainLines) -> Or
                 if not (restored and (sign, line) in origins):  # a restore writes nothing new
                     origins[sign, line] = str(summary.id)
     return origins
+
+
+def times_written(
+    path: bytes, writers: Sequence[Writers], lines: ChainLines, counts: Callable[[Oid], bool]
+) -> Counter[str]:
+    """Return how often these checkpoints added each line of a path, those that `counts` accepts."""
+    times = Counter[str]()
+    for each in writers:
+        for before, version in pairwise(each.chain.versions.get(path, [])):
+            if version.place not in each.indexes:
+                continue
+            summary = each.chain.summaries[version.place]
+            if not is_restore(summary) and counts(summary.commit):
+                old, new = (map(decoded, lines.of(v.entry) or ()) for v in (before, version))
+                times += Counter(new) - Counter(old)
+    return times
 
 
 def _changed(old: Entry | None, new: Entry | None, lines: ChainLines) -> Iterator[tuple[str, str]]:

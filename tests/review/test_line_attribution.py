@@ -58,6 +58,37 @@ def test_lines(worked: Project) -> None:
     assert {part.writer.session for part in commit.parts} == {"alpha"}
 
 
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_line_that_a_person_wrote_too(worked: Project, *, saved: bool) -> None:
+    """Of two equal lines, the agent wrote one: which one is not recorded, and neither is its."""
+    text = SHOP + b"    return sum(prices)\n"
+    if saved:
+        claims = {b"shop.py": Claim(frozenset((NOBODY,)))}
+        files = {b"base.py": b"base = 1\n", b"shop.py": text, b"a file.py": b"import shop\n"}
+        files[b"hand.py"] = b"written by hand\n"
+        store = open_store(worked)
+        save(store, "alpha", files, TALK, authors=Authors(claims=claims))
+        files[b"shop.py"] = text + b"# the agent went on\n"
+        save(store, "alpha", files, TALK, authors=OWN)
+    worked.write("shop.py", text)
+    worked.git("add", "-A")
+    worked.git("commit", "--quiet", "--amend", "-m", "a shop")
+    (commit,) = attributed(worked)
+    assert lines(commit)[b"shop.py"] == [(1, 1)]
+
+
+def test_a_line_that_the_agent_wrote_twice(worked: Project) -> None:
+    """In two checkpoints: both are its own."""
+    text = SHOP + b"    return sum(prices)\n"
+    files = {b"base.py": b"base = 1\n", b"shop.py": text, b"a file.py": b"import shop\n"}
+    save(open_store(worked), "alpha", files | {b"hand.py": b"written by hand\n"}, TALK, authors=OWN)
+    worked.write("shop.py", text)
+    worked.git("add", "-A")
+    worked.git("commit", "--quiet", "--amend", "-m", "a shop")
+    (commit,) = attributed(worked)
+    assert lines(commit)[b"shop.py"] == [(1, 5)]
+
+
 def test_note(worked: Project) -> None:
     """The note is in git's notes, and says what the lines above say; nothing else changed."""
     with worked.guard():
@@ -130,6 +161,10 @@ def test_refused(worked: Project) -> None:
         worked.gitcp("export", "--as", "git-ai", *options, check=2)
     worked.git("checkout", "--quiet", "main")
     assert "HEAD~1.." in worked.gitcp("export", "--as", "git-ai", check=2).err
+    for ends in ("main..none", "none..main"):
+        error = worked.gitcp("export", "--as", "git-ai", ends, check=2).err
+        assert "nothing was written" in error
+        assert "review" not in error
     assert "refs/notes" not in worked.git("for-each-ref")
 
 
