@@ -661,7 +661,7 @@ SPENT = {"id": "m1", "model": "opus", "usage": {"input_tokens": 1, "output_token
 
 
 def _bisected(project: Project) -> str:
-    """What is printed of the checkpoint that made a command fail, and of the tokens used."""
+    """What is printed of the checkpoint that made a command fail, and of its conversation."""
     tried = Project(project.root.parent / "tried")
     for content in ("good", "bad"):
         tried.write("a.txt", content)
@@ -671,9 +671,10 @@ def _bisected(project: Project) -> str:
     talk.say("Go on.")
     with talk.path.open("a") as file:
         file.write(json.dumps({"type": "assistant", "uuid": "a1", "message": SPENT}) + "\n")
+        file.write('{"type": "of-next-year"}\n')
     tried.gitcp("save", check=0)
-    counted = [("stats", "--tokens"), ("show",), ("sessions",)]
-    return searched + "".join(tried.gitcp(*each, "--json", check=0).out for each in counted)
+    counted = [("stats", "--tokens"), ("show",), ("sessions",), ("log", "--tokens"), ("doctor",)]
+    return searched + "".join(tried.gitcp(*each, "--json").out for each in counted)
 
 
 def _reviewed(project: Project) -> str:

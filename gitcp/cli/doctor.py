@@ -130,6 +130,7 @@ def _fields(health: Health) -> Json:
         "sessions": store.sessions if store else 0,
         "checkpoints": store.checkpoints if store else 0,
         "unfinished": bool(store and store.unfinished),
+        "unknown": [each.to_json() for each in store.unknown] if store else [],
         "agents": [
             {
                 "agent": agent.target.command,

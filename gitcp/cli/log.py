@@ -52,16 +52,13 @@ ORIGINS = (
     ("Gitcp-Reverted", "reverted"),
 )
 
-WIDE = 120
-"""Columns of a terminal from which rows have the tokens of their requests."""
-
 CHUNK = 500
 TABLE_ROWS = 20
 HELP = "gitcp log -h"
 HERE = "  = files here"
 """Marks the newest checkpoint whose files are those of the working tree."""
 
-UNDRAWN = ("table", "reverse", "stat", "patch", "name_only", "name_status", "as_json")
+UNDRAWN = ("table", "reverse", "stat", "patch", "name_only", "name_status", "tokens", "as_json")
 
 T = TypeVar("T")
 
@@ -83,6 +80,7 @@ class Options(Value):
     table: bool
     oneline: bool
     steps: bool
+    tokens: bool
     stat: bool
     patch: bool
     name_only: bool
@@ -120,6 +118,7 @@ class Options(Value):
         help="a row for every automatic step and every restore",
     )
 )
+@rare(click.option("--tokens", is_flag=True, help="show the tokens that each row used"))
 @rare(click.option("--stat", is_flag=True, help="show the number of changed lines in each file"))
 @click.option("-p", "--patch", is_flag=True, help="show the changes as a patch")
 @rare(click.option("--name-only", is_flag=True, help="show the changed paths"))
@@ -160,6 +159,8 @@ def command(context: Context, /, **values: Any) -> None:
             "--graph can only be combined with -n, --all and a revision",
             hint=HELP,
         )
+    if given.tokens and given.oneline and not given.as_json:
+        raise BadValue("--tokens and --oneline cannot be used together", hint=HELP)
     if given.phase is not None:
         _mention_phases(context, tips, given.phase)
     with nullcontext() if given.as_json else context.output.paged(context.core_pager):
@@ -181,7 +182,8 @@ def _show(context: Context, tips: list[Oid], selection: Selection, given: Option
     if given.graph:
         _draw(context, graph(store, tips, selection.limit))
     elif given.as_json:
-        _print_json(context, _ordered(select(store, tips, _table_limit(selection, given)), given))
+        summaries = _ordered(select(store, tips, _table_limit(selection, given)), given)
+        _print_json(context, summaries, _counter(context, given) if given.tokens else None)
     elif given.table:
         _print_table(context, tips, selection, given)
     elif given.oneline and not _shows_changes(given):
@@ -225,12 +227,17 @@ def _range(context: Context, given: Options) -> tuple[Oid | None, Oid]:
     return context.ends(given.revision or "@", given.session)
 
 
-def _print_json(context: Context, summaries: Iterable[Summary]) -> None:
+def _print_json(
+    context: Context, summaries: Iterable[Summary], counter: TokenCounter | None
+) -> None:
     for summary in summaries:
         from gitcp import documents  # only for programs
 
         checkpoint = context.store.read(summary.commit)
         fields = documents.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
+        if counter is not None:
+            added = counter.of_row(FoldedRow(summary))
+            fields["tokens_added"] = added and added.document()
         context.output.document(documents.document("checkpoint", fields))
 
 
@@ -303,7 +310,7 @@ def _print(context: Context, tips: Sequence[Oid], selection: Selection, given: O
             _print_lines(context, [line(row.newest)])
             _print_texts(context, row, given)
         return
-    view = View(context, current, _tree_here(context))
+    view = View(context, current, _counter(context, given), _tree_here(context))
     for number, page in enumerate(rows_of.pages(context.store, shown, given.paths)):
         if not number and page:
             _print_header(context, tips, given)
@@ -417,7 +424,7 @@ def _print_table(
     most = _table_limit(selection, given).limit or 0
     rows = list(islice(_rows(context, tips, selection, given), most + 1))
     older, rows = rows[most:], rows[:most][::-1]
-    now, tokens = context.host.now(), _counter(context)
+    now, tokens = context.host.now(), _counter(context, given)
     whole = given.everything or given.revision or "/" in context.viewed_session(given.session)
     columns = (
         TableColumn("id" if whole else "#", YELLOW, right=not whole),
@@ -451,13 +458,15 @@ def _print_table(
         context.output.line(Styled(more, DIM))
 
 
-def _counter(context: Context) -> TokenCounter | None:
-    """Return what counts the tokens of rows, on a terminal with room for them."""
-    if (context.output.width or 0) < WIDE:
+def _counter(context: Context, given: Options) -> TokenCounter | None:
+    """Return what counts the tokens of rows: all that were asked for, else as many as take no time,
+    on a terminal with room for them.
+    """
+    if not given.tokens and (context.output.width or 0) < rendering.WIDE:
         return None
     from gitcp.history.tokens import TokenCounter  # reads conversations
 
-    return TokenCounter(context.store)
+    return TokenCounter(context.store, is_limited=not given.tokens)
 
 
 class View:
@@ -465,13 +474,19 @@ class View:
     newest one with the tree `here` is marked.
     """
 
-    def __init__(self, context: Context, current: str | None, here: Oid | None = None) -> None:
+    def __init__(
+        self,
+        context: Context,
+        current: str | None,
+        tokens: TokenCounter | None = None,
+        here: Oid | None = None,
+    ) -> None:
         self._context = context
         self._current = current
         self._here = here
         self._now = context.host.now()
         self._width = context.output.width or UNLIMITED
-        self._tokens = _counter(context)
+        self._tokens = tokens
         self._indent = 0
 
     def show(self, rows: Iterable[Counted]) -> None:

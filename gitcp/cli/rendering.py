@@ -26,6 +26,9 @@ LAST_LINES = 20
 LONGEST = 2000
 """Characters of one message that are shown, unless the whole conversation is asked for."""
 
+WIDE = 120
+"""Columns of a terminal from which lists have tokens, and dates beside ages."""
+
 
 def say_unread(output: Output, unread: Unread | None) -> None:
     """Say what a save could not read of the conversation, and what to run; nothing if it could."""

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 HELP = "gitcp sessions -h"
 
-WIDE = 120
-"""Columns of a terminal from which times are also shown as dates, and tokens."""
-
 
 @click.command(cls=Command)
 @click.option("-n", "limit", type=NUMBER, metavar="N", help="limit the number shown")
@@ -138,7 +135,7 @@ def _print(context: Context, sessions: tuple[Session, ...], current: str | None)
         TableColumn("last prompt", cut=True),
     )
     now = context.host.now()
-    is_wide = (context.output.width or 0) >= WIDE
+    is_wide = (context.output.width or 0) >= rendering.WIDE
     rows = (
         (
             "*" if session.name == current else "",

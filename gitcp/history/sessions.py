@@ -12,7 +12,7 @@ from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.model import Agent, Checkpoint, Oid
 from gitcp.state import tag
 from gitcp.store import Store
-from gitcp.value import Value
+from gitcp.value import Value, replace
 
 
 class Session(Value):
@@ -95,17 +95,35 @@ def all_sessions(store: Store) -> dict[str, Oid]:
     return {**own, **{name: tip for name, tip in fetched.items() if tip not in own_commits}}
 
 
-def unknown(store: Store) -> Iterator[str]:
-    """Yield a sentence about each agent that wrote records which its adapter does not know, in the
-    sessions as they were saved last.
+class UnknownRecords(Value):
+    """The kinds of records of an agent that its adapter does not know, and in how many sessions
+    they are, as these were saved last. `agent` is that of the newest one.
     """
-    kinds: dict[str, tuple[Agent, dict[str, None]]] = {}
+
+    agent: Agent
+    kinds: tuple[str, ...]
+    sessions: int
+
+    def __str__(self) -> str:
+        return adapters.unknown(self.agent, self.kinds)
+
+    def to_json(self) -> wire.Json:
+        """Return the fields that `gitcp doctor --json` prints."""
+        fields: wire.Json = {"agent": self.agent.name, "version": self.agent.version}
+        return {**fields, "kinds": list(self.kinds), "sessions": self.sessions}
+
+
+def unknown(store: Store) -> Iterator[UnknownRecords]:
+    """Yield what agents wrote that their adapters do not know, by agent."""
+    by_agent: dict[str, UnknownRecords] = {}
     for session in listing(store)[0]:
         agent, conversation = session.last.agent, session.last.conversation
-        if agent is not None and conversation is not None:
-            listed = kinds.setdefault(agent.name, (agent, {}))[1]
-            listed.update(dict.fromkeys(conversation.digest.unknown))
-    yield from filter(None, (adapters.unknown(*each) for each in kinds.values()))
+        kinds = conversation.digest.unknown if conversation else ()
+        if agent is not None and kinds:
+            before = by_agent.get(agent.name, UnknownRecords(agent, (), 0))
+            every = tuple(dict.fromkeys(before.kinds + kinds))
+            by_agent[agent.name] = replace(before, kinds=every, sessions=before.sessions + 1)
+    yield from by_agent.values()
 
 
 def listing(

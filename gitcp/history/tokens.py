@@ -121,13 +121,13 @@ MOST_ROWS = 100
 
 class TokenCounter:
     """Counts the tokens of what a listing shows: None where more would have to be read for the
-    first time than a listing may.
+    first time than a listing may, if it is limited.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, is_limited: bool = True) -> None:
         self._store = store
-        self._reader = UsageReader(store, LISTED)
-        self._rows = 0
+        self._reader = UsageReader(store, LISTED if is_limited else None)
+        self._rows = MOST_ROWS if is_limited else None
 
     def of_conversation(self, conversation: Conversation | None) -> Tokens | None:
         """Return the sums of a conversation, sub-agents' included."""
@@ -137,9 +137,10 @@ class TokenCounter:
         """Return the sums of the requests that the checkpoints of a row have, and the one before
         them has not; None also where one of them is damaged, and after MOST_ROWS.
         """
-        self._rows += 1
-        if self._rows > MOST_ROWS:
-            return None
+        if self._rows is not None:
+            if not self._rows:
+                return None
+            self._rows -= 1
         with suppress(StoreDamaged):
             parent = row.oldest.parent
             before = self._store.read(parent).conversation if parent else None

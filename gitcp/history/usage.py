@@ -31,6 +31,10 @@ MOST_FILES = 2000
 """Streams that are kept: of more, the one that was written first is removed."""
 
 
+MOST_TIMES = 4
+"""How many times as many segments as its conversation has a file keeps, of others with the same
+beginning."""
+
 MOST_REMEMBERED = 64
 """Conversations, streams and segments that one reader remembers: more would fill the memory."""
 
@@ -101,6 +105,9 @@ class UsageReader:
             return self._joined(format, segments, known)
         finally:
             if len(known) > size:
+                if len(known) > MOST_TIMES * len(segments):  # a conversation that is rewritten
+                    for other in known.keys() - {segment.oid for segment in segments}:
+                        del known[other]
                 _keep(path, known)
 
     def _joined(

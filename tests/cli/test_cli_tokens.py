@@ -6,9 +6,10 @@ from functools import partial
 
 import pytest
 
+from gitcp.cli import rendering
 from gitcp.history import tokens
 
-from driver import Project
+from driver import SOURCE, Project
 from samples import answers, open_store, save
 
 WIDE = {"COLUMNS": "150"}
@@ -58,6 +59,34 @@ def test_documents(talked: Project) -> None:
         "alpha": used(3),
         "beta": None,
     }
+
+
+def test_asked_for(talked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`log --tokens` counts every row, on a narrow terminal and for programs: none is left out
+    because it was not read before.
+    """
+    monkeypatch.setattr(tokens, "MOST_ROWS", 1)
+    monkeypatch.setattr(tokens, "LISTED", 1)
+    log = talked.gitcp("log", "--session", "alpha", "--tokens", check=0).out
+    assert [line.rpartition(", ")[2] for line in log.splitlines()[4::2]] == [
+        "14k tokens",
+        "7003 tokens",
+    ]
+    rows = talked.json_lines("log", "--session", "alpha", "--tokens")
+    assert [row["tokens_added"] for row in rows] == [None, used(2), used(1)]
+    assert "tokens_added" not in talked.json_lines("log", "--session", "alpha")[0]
+    talked.gitcp("log", "--oneline", "--tokens", check=2)
+
+
+def test_the_page_says_so() -> None:
+    """The numbers of docs/tokens.md are those of the program."""
+    text = SOURCE.joinpath("docs/tokens.md").read_text("utf-8")
+    for sentence in (
+        f"{tokens.LISTED >> 20} MiB for the first time",
+        f"at most {tokens.MOST_ROWS} rows",
+        f"terminal of {rendering.WIDE} columns",
+    ):
+        assert sentence in " ".join(text.split())
 
 
 def test_most(talked: Project, monkeypatch: pytest.MonkeyPatch) -> None:

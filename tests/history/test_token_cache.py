@@ -17,6 +17,7 @@ from gitcp.git.fsync import replace_cache
 from gitcp.history import usage
 from gitcp.history.usage import UsageReader
 from gitcp.model import Conversation
+from gitcp.saving.conversation import stored as segments_of
 from gitcp.store import Store
 from gitcp.value import replace
 
@@ -142,6 +143,24 @@ def test_bounded(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(kept(store)) == 2
     strange = replace(stored(store, data), format="../../x")
     assert UsageReader(store).of_conversation(strange) == {}
+
+
+def test_rewritten(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a conversation that is written anew, again and again, a few earlier forms are kept."""
+    monkeypatch.setattr(usage, "MOST_TIMES", 2)
+    store = open_store(project)
+    begin = b"".join(map(claude, range(120)))
+    sizes = []
+    for number in range(8):
+        data = begin + b"".join(claude(n, f"{number} {PADDING}") for n in range(120, 240))
+        conversation = stored(store, data)
+        for _ in range(2):
+            read = UsageReader(store).of_conversation(conversation)
+            assert read == whole(data, "claude-code")
+        (file,) = kept(store)
+        sizes.append(len(trusted_cache.load(str(file))[1]))
+    most = usage.MOST_TIMES * len(segments_of(store, conversation, "main"))
+    assert most - 4 < max(sizes) <= most
 
 
 def test_nothing_to_write_to(project: Project) -> None:

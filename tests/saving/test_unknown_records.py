@@ -64,6 +64,9 @@ def test_who_is_told(project: Project) -> None:
     for typed in ("status", "doctor", "doctor --store"):
         assert sentence in project.gitcp(*typed.split()).out, typed
     assert "\nRecords       Claude Code 2.1." in project.gitcp("status").out, "said it twice"
+    (unknown,) = json.loads(project.gitcp("doctor", "--json").out)["unknown"]
+    assert unknown.pop("version").startswith("2.1.")
+    assert unknown == {"agent": "claude-code", "kinds": ["vote"], "sessions": 1}
     conversation = json.loads(project.gitcp("show", "--json", check=0).out)["conversation"]
     assert conversation["unknown"] == ["vote"]
     assert conversation["sha256"] == sha256(path.read_bytes()).hexdigest()

@@ -28,6 +28,7 @@ from gitcp.fastpath import watched
 from gitcp.git import process, shared, verify, worktrees
 from gitcp.git.fsync import open_own
 from gitcp.history import sessions
+from gitcp.history.sessions import UnknownRecords
 from gitcp.model import RESERVED, Host
 from gitcp.policy import events
 from gitcp.restoring import placing
@@ -36,7 +37,7 @@ from gitcp.saving import session as session_op
 from gitcp.state import journal, push_policy, settings, state_commands
 from gitcp.state.hook_failures import Failing
 from gitcp.store import METADATA, Store
-from gitcp.value import Value
+from gitcp.value import Value, replace
 
 FORMAT = "--format=%(objectname) %(*objectname) %(refname)"
 SENT = {"refs/heads/": "git push --all", "refs/tags/": "git push --tags"}
@@ -85,12 +86,15 @@ class AgentHealth(Value):
 
 
 class StoreHealth(Value):
-    """The repository's store: its size, and whether a restore was interrupted."""
+    """The repository's store: its size, whether a restore was interrupted, and the agents' records
+    that gitcp does not know.
+    """
 
     root: Path
     sessions: int
     checkpoints: int
     unfinished: bool
+    unknown: tuple[UnknownRecords, ...] = ()
 
 
 class Health(Value):
@@ -182,7 +186,9 @@ def _in_store(
     with _listing(problems):
         notes += _watched(store)
     with _listing(problems):
-        notes += (f"{each}; {NEWER}{installed.upgrade()}" for each in sessions.unknown(store))
+        unknown = tuple(sessions.unknown(store))
+        notes += (f"{each}; {NEWER}{installed.upgrade()}" for each in unknown)
+        health = replace(health, unknown=unknown) if health is not None else None
     with _listing(problems):
         notes += _only_here(store)
     with _listing(problems):
