@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ class Options(Value):
     "-o",
     metavar="FILE",
     default="-",
-    help="write to FILE instead of standard output (-)",
+    help="write to FILE, or into a directory, instead of standard output (-)",
 )
 @rare(
     click.option(
@@ -124,6 +125,10 @@ def command(context: Context, /, **values: Any) -> None:
         agent=given.agent,
         unfiltered=given.unfiltered,
     )
+    name = given.output
+    if path is not None and path.is_dir():
+        file = op.file_name(request)
+        path, name = path / file, os.path.join(name, file)
     if path is not None:
         output_file.require_free(path, force=given.force)
     fields = documents.document(
@@ -139,7 +144,7 @@ def command(context: Context, /, **values: Any) -> None:
     if given.as_json:
         context.output.document(documents.document("exported", written.to_json()))
     else:
-        _print(context, checkpoint, given.output, made, written.bytes)
+        _print(context, checkpoint, name, made, written.bytes)
 
 
 def _attribution(given: Options) -> attribution.Options:

@@ -130,6 +130,13 @@ def format_of(path: Path) -> Format | None:
     return ENDINGS.get(path.suffix.lower())
 
 
+def file_name(request: ExportRequest) -> str:
+    """Return the name of a file in a directory of several sessions: `e7baae82.jsonl`."""
+    endings = {form: ending for ending, form in ENDINGS.items()}
+    endings |= {Format.STS: ".jsonl", Format.ATIF: ".json"}
+    return f"{request.checkpoint.id.session}{endings[request.format]}"
+
+
 def write(request: ExportRequest, made: Exported, path: Path, *, force: bool) -> ExportedFile:
     """Write what was exported to a file, whole or not at all. Raises Refused if it exists, unless
     `force`.

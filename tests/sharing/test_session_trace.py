@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from talk import Talk
+from tokens import tokens
 
 from gitcp.adapters.base import Image, Message
 from gitcp.sharing import session_trace, trajectory
@@ -47,6 +48,24 @@ def test_messages() -> None:
         {"role": "tool", "content": "from nowhere"},
         {"role": "assistant", "content": "Done."},
     ]
+
+
+def test_a_directory_of_them(project: Project) -> None:
+    """A data set is a directory with a file for each session, without secrets."""
+    directory, secret = project.root.parent / "traces", tokens()["npm-token"]
+    directory.mkdir()
+    for id, text in (("aaaaaaaa", "one"), ("bbbbbbbb", secret)):
+        Talk(project, f"{id}-0000-4000-8000-000000000000").say(text)
+        project.gitcp("save", "--session", id, check=0)
+    typed = ("export", "-f", "sts", "-o", "../traces")
+    said = project.gitcp(*typed, "--session", "aaaaaaaa", check=0).out
+    assert said.startswith("exported aaaaaaaa@1 to ../traces/aaaaaaaa.jsonl  (")
+    project.gitcp(*typed, "--session", "bbbbbbbb", check=15)
+    project.gitcp(*typed, "--session", "bbbbbbbb", "--redact", check=0)
+    project.gitcp(*typed, "--session", "bbbbbbbb", "--redact", check=12)
+    names = sorted(each.name for each in directory.iterdir())
+    assert names == ["aaaaaaaa.jsonl", "bbbbbbbb.jsonl"]
+    assert secret not in "".join(each.read_text() for each in directory.iterdir())
 
 
 def test_exported(project: Project) -> None:
