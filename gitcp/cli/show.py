@@ -211,7 +211,8 @@ def _print_whole(context: Context, checkpoint: Checkpoint, given: Options) -> No
         return
     output.line()
     base = checkpoint.snapshot.base
-    unknown = f"unknown ({base.unknown})" if base.unknown else "no commit yet"
+    without = "no commit yet" if checkpoint.snapshot.has_files else "unknown (made without files)"
+    unknown = f"unknown ({base.unknown})" if base.unknown else without
     commit = base.commit[:10] if base.commit else unknown
     standing = [commit, base.branch and f"on {base.branch}", base.operation]
     output.line(f"Base:     {', '.join(filter(None, standing))}")

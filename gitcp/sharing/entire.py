@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -118,11 +119,11 @@ def plan(store: Store, source: str | None) -> EntirePlan:
     """
     tips = _tips(store) if source is None else _fetched(store, source)
     if not tips:
-        name = source or "this repository"
+        listed_by = f"ls-remote {shlex.quote(source)}" if source else "branch --all --list"
         raise RevisionNotFound(
-            f"{name} has no checkpoints of Entire (branch {BRANCH} or {PREFIX}*); "
-            "nothing was imported",
-            hint=f"git branch --all --list '*{BRANCH}'",
+            f"{source or 'this repository'} has no checkpoints of Entire (branch {BRANCH} or "
+            f"{PREFIX}*); nothing was imported",
+            hint=f"git {listed_by} '*{BRANCH}'",
         )
     listed = dict(_listed(store, tips))
     commits, known = _commits(store), _imported(store)

@@ -124,6 +124,7 @@ def test_squashed_rebased_lost_and_forged(project: Project) -> None:
     ]
     tip = next(iter(store.repo.refs.list("refs/gitcp/remotes/").values()))
     assert not store.read(tip).snapshot.has_files
+    assert "\nBase:     unknown (made without files)" in project.gitcp("show", tip, check=0).out
 
 
 def test_a_ref_for_each_checkpoint(project: Project, tmp_path: Path) -> None:
@@ -234,10 +235,16 @@ def test_record_that_is_lost(project: Project, content: str) -> None:
 
 
 def test_nothing_of_entire(project: Project) -> None:
-    """A repository without checkpoints of Entire is said to have none."""
+    """A repository without checkpoints of Entire is said to have none, with what lists its own."""
     project.commit()
-    with pytest.raises(RevisionNotFound, match="this repository has no checkpoints of Entire"):
-        entire.plan(open_store(project), None)
+    store = open_store(project)
+    for source, name, command in (
+        (None, "this repository", "git branch --all --list '*entire/checkpoints/v1'"),
+        (str(project.root), str(project.root), "git ls-remote"),
+    ):
+        with pytest.raises(RevisionNotFound, match=f"{name} has no checkpoints of E") as raised:
+            entire.plan(store, source)
+        assert raised.value.hint.startswith(command)
 
 
 def test_command(project: Project) -> None:
