@@ -34,7 +34,7 @@ from tokens import tokens
 import gitcp
 from gitcp import adapters, errors, store, wire
 from gitcp.automation.watching.watcher import Stop, watcher
-from gitcp.cli import failure, log, sessions
+from gitcp.cli import failure, rendering
 from gitcp.cli.commands import COMMANDS, FORMS, LINES, MORE
 from gitcp.cli.context import Context
 from gitcp.cli.main import root
@@ -563,9 +563,8 @@ def test_times() -> None:
         ("state", f"how much it may write | `{states.LARGEST >> 30}g` |"),
         ("state", f"in pieces of {segments.LARGEST >> 10} KiB"),
         ("state", f"texts of up to {MOST_COMPARED >> 10} KiB"),
-        ("tokens", f"On a terminal of {log.WIDE} columns or more, `gitcp log`"),
-        ("tokens", f"On a terminal of {sessions.WIDE} columns or more"),
-        ("tokens", f"A list reads at most {LISTED >> 20} MiB"),
+        ("tokens", f"On a terminal of {rendering.WIDE} columns or more, `gitcp log`"),
+        ("tokens", f"a list reads at most {LISTED >> 20} MiB"),
         ("tokens", f"counts at most {MOST_ROWS} rows"),
     ],
 )

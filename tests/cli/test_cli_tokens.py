@@ -6,10 +6,9 @@ from functools import partial
 
 import pytest
 
-from gitcp.cli import rendering
 from gitcp.history import tokens
 
-from driver import SOURCE, Project
+from driver import Project
 from samples import answers, open_store, save
 
 WIDE = {"COLUMNS": "150"}
@@ -76,17 +75,6 @@ def test_asked_for(talked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["tokens_added"] for row in rows] == [None, used(2), used(1)]
     assert "tokens_added" not in talked.json_lines("log", "--session", "alpha")[0]
     talked.gitcp("log", "--oneline", "--tokens", check=2)
-
-
-def test_the_page_says_so() -> None:
-    """The numbers of docs/tokens.md are those of the program."""
-    text = SOURCE.joinpath("docs/tokens.md").read_text("utf-8")
-    for sentence in (
-        f"{tokens.LISTED >> 20} MiB for the first time",
-        f"at most {tokens.MOST_ROWS} rows",
-        f"terminal of {rendering.WIDE} columns",
-    ):
-        assert sentence in " ".join(text.split())
 
 
 def test_most(talked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
