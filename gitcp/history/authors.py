@@ -69,7 +69,8 @@ def steps_since(
     record of the newest checkpoint, that is the last one of `session`. Raises as `transitions`.
 
     `is_copy`: it may be one for which no file was read, such as a fork. Then it is not in the line,
-    but has the files of one that is.
+    but has the files of one that is. It may also have been made elsewhere, and what its session
+    came to be there was brought here by a restore.
     """
     line = WorktreeHistory(store)
     newest = line.newest() or store.tip(session)
@@ -81,10 +82,33 @@ def steps_since(
     same = [n for n, step in enumerate(steps) if step.after.snapshot.tree == since.snapshot.tree]
     if is_copy and same:
         return steps[: same[0]][::-1]
+    for number, step in enumerate(steps):
+        if (elsewhere := _brought(line, step, since)) is not None:
+            return [*elsewhere, *steps[:number][::-1]]
     raise Refused(
         f"{since.id} was not made in this working tree, or what came after it is "
         "no longer known; nothing was changed"
     )
+
+
+def _brought(line: WorktreeHistory, step: Step, since: Checkpoint) -> list[Step] | None:
+    """Return the steps from `since` to the checkpoint that a restore brought here whole; None if
+    there are none.
+    """
+    source = restored_source(line.store, step.after)
+    if source is None or source.snapshot.tree != step.after.snapshot.tree:
+        return None
+    return _led_to(line, source, since)
+
+
+def _led_to(line: WorktreeHistory, last: Checkpoint, since: Checkpoint) -> list[Step] | None:
+    """Return the steps from `since` to `last`, oldest first; None if no line has both."""
+    steps: list[Step] = []
+    for step in line.steps(last.commit):
+        if step.after.commit == since.commit:
+            return steps[::-1]
+        steps.append(step)
+    return None
 
 
 def changed_by(store: Store, checkpoint: Checkpoint) -> dict[bytes, Claim]:
@@ -181,13 +205,13 @@ class WorktreeHistory:
     """The checkpoints of a working tree in the order in which they were made, read backwards."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store = store
         self._read: dict[Oid, Checkpoint] = {}
         self._sessions: dict[str, tuple[dict[int, Oid], Iterator[Summary]]] = {}
 
     def newest(self) -> Oid | None:
         """Return the last checkpoint made in this working tree, None if it is not known."""
-        last = latest.known(self._store)
+        last = latest.known(self.store)
         return last.commit if last else None
 
     def steps(self, newest: Oid) -> Iterator[Step]:
@@ -229,11 +253,11 @@ class WorktreeHistory:
         if step.after.trigger is not Trigger.RESTORE:
             return step.claims()
         # After a restore and an undo, `why` named the undo as the author of every line.
-        source = restored_source(self._store, step.after)
+        source = restored_source(self.store, step.after)
         if source is None:
             return {}
         trees_of = source.snapshot.tree, step.after.snapshot.tree
-        merged = {change.path for change in trees.diff(self._store.reader, *trees_of)}
+        merged = {change.path for change in trees.diff(self.store.reader, *trees_of)}
         own = Claim(frozenset((step.after.id.session,)))
         claims = {change.path: own for change in step.changes if change.path in merged}
         restored = {c.path: c.new for c in step.changes if c.new and c.path not in merged}
@@ -254,7 +278,7 @@ class WorktreeHistory:
     def read(self, commit: Oid) -> Checkpoint:
         """Return a checkpoint, each of which is read once."""
         if commit not in self._read:
-            self._read[commit] = self._store.read(commit)
+            self._read[commit] = self.store.read(commit)
         return self._read[commit]
 
     def _step(self, after: Checkpoint) -> Step:
@@ -266,8 +290,8 @@ class WorktreeHistory:
         is_whole = is_next or (
             previous is None and (before is None or before.id.number == after.id.number - 1)
         )
-        old = before.snapshot.tree if before else self._store.base_tree(after.snapshot.base.commit)
-        changes = trees.diff(self._store.reader, old, after.snapshot.tree)
+        old = before.snapshot.tree if before else self.store.base_tree(after.snapshot.base.commit)
+        changes = trees.diff(self.store.reader, old, after.snapshot.tree)
         return Step(before, after, tuple(changes), is_whole)
 
     def _commit(self, id: CheckpointId) -> Oid | None:
@@ -275,7 +299,7 @@ class WorktreeHistory:
         read once, and only as far back as needed.
         """
         if id.session not in self._sessions:
-            chain = self._store.readable(self._store.tip(id.session))
+            chain = self.store.readable(self.store.tip(id.session))
             self._sessions[id.session] = ({}, chain)
         commits, rest = self._sessions[id.session]
         while id.number not in commits:

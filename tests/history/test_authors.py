@@ -83,6 +83,45 @@ def test_not_recorded(project: Project) -> None:
         authors.transitions(store, "alpha", save(store, "beta").commit)
 
 
+def test_brought_by_a_restore(project: Project) -> None:
+    """What a session changed elsewhere, before a restore brought it here whole, is its own; what
+    came after is told apart as ever. A session that was handed over could not be rewound where
+    another one had worked: the state before the restore was saved in that one.
+    """
+    store = open_store(project)
+    first = save(store, "alpha", {b"a": b"1"}, authors=Authors(own=1))
+    save(store, "alpha", {b"a": b"2"}, authors=Authors(own=1))
+    last = save(store, "alpha", {b"a": b"3", b"b": b"1"}, authors=Authors(own=2))
+    safety = save(store, "beta", {b"mine": b"1"}, authors=Authors(own=1))
+    brought: dict[str, Any] = {"trigger": Trigger.RESTORE, "restored_from": last.id}
+    whole = Authors(own=3, previous=safety.id)
+    made = save(store, "alpha", {b"a": b"3", b"b": b"1"}, authors=whole, **brought)
+    then = Authors(own=1, previous=made.id)
+    other = save(store, "beta", {b"a": b"3", b"b": b"2"}, authors=then)
+    latest.write(store.repo, latest.Latest(other.id, 0))
+
+    two, three, after = authors.transitions(store, "alpha", first.commit)
+    assert [each.own for each in (two, three, after)] == [{b"a"}, {b"a", b"b"}, frozenset()]
+    assert after.others == {b"b": ("beta",)}
+    since_last = authors.transitions(store, "alpha", last.commit)
+    assert [each.checkpoint for each in since_last] == [other.id]
+
+
+def test_merged_by_a_restore(project: Project) -> None:
+    """Of a restore that wrote other files than the checkpoint has, nothing follows."""
+    store = open_store(project)
+    first = save(store, "alpha", {b"a": b"1"}, authors=Authors(own=1))
+    last = save(store, "alpha", {b"a": b"2"}, authors=Authors(own=1))
+    safety = save(store, "beta", {b"mine": b"1"}, authors=Authors(own=1))
+    brought: dict[str, Any] = {"trigger": Trigger.RESTORE, "restored_from": last.id}
+    merged = Authors(own=1, previous=safety.id)
+    mixed = save(store, "alpha", {b"a": b"2", b"mine": b"1"}, authors=merged, **brought)
+    latest.write(store.repo, latest.Latest(mixed.id, 0))
+
+    with pytest.raises(Refused, match="was not made in this working tree"):
+        authors.transitions(store, "alpha", first.commit)
+
+
 class Killed(BaseException):
     """What ends a save at once, as a signal does."""
 
