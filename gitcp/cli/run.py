@@ -159,7 +159,7 @@ def _run(
     if ended.code == 0:
         _succeed(context, opened, run, given, step)
     else:
-        _fail(context, opened, run, given)
+        _fail(context, opened, run, given, step)
     retain(context, before)
     end(ended.code)
 
@@ -174,17 +174,24 @@ def _succeed(
     try:
         result = step.result(context, opened.transaction.before) if step else None
     except BadValue:  # a file was not written: the step failed
-        _fail(context, opened, run, given)
+        _fail(context, opened, run, given, step)
         raise
-    _tell(context, opened, transaction.succeed(context.store, opened, run, result), run, given)
+    done = transaction.succeed(context.store, opened, run, result)
+    _tell(context, opened, done, run, given, step)
 
 
-def _fail(context: Context, opened: OpenTransaction, run: Run, given: Options) -> None:
+def _fail(
+    context: Context,
+    opened: OpenTransaction,
+    run: Run,
+    given: Options,
+    step: steps.ShellStep | None,
+) -> None:
     failure = transaction.fail(context.store, opened, run, limit=given.limit)
     if given.as_json:
         context.output.document(
             documents.document(
-                "run", _fields(failure.transaction.before, failure.checkpoint, run, failure)
+                "run", _fields(failure.transaction.before, failure.checkpoint, run, failure, step)
             )
         )
     else:
@@ -192,12 +199,17 @@ def _fail(context: Context, opened: OpenTransaction, run: Run, given: Options) -
 
 
 def _tell(
-    context: Context, opened: OpenTransaction, done: Checkpoint, run: Run, given: Options
+    context: Context,
+    opened: OpenTransaction,
+    done: Checkpoint,
+    run: Run,
+    given: Options,
+    step: steps.ShellStep | None,
 ) -> None:
     label = opened.transaction.label
     if given.as_json:
         context.output.document(
-            documents.document("run", _fields(opened.transaction.before, done.id, run, None))
+            documents.document("run", _fields(opened.transaction.before, done.id, run, None, step))
         )
     else:
         context.output.say(Styled("done", GREEN), f" {label}  ({_took(run)}); saved {done.id}")
@@ -244,11 +256,20 @@ def _took(run: Run) -> str:
     return f"{run.milliseconds / 1000:.2f} s"
 
 
-def _fields(before: object, after: object, run: Run, failure: Failure | None) -> dict[str, Any]:
+def _fields(
+    before: object,
+    after: object,
+    run: Run,
+    failure: Failure | None,
+    step: steps.ShellStep | None = None,
+) -> dict[str, Any]:
+    done = done_about(failure)
+    undone = [outcome.effect.to_json() for outcome in step.undone] if step else []
     return {
         "before": str(before),
         "checkpoint": str(after),
         "ok": failure is None,
         "run": documents.run(run),
-        **done_about(failure),
+        **done,
+        "compensations": [*undone, *done["compensations"]],
     }

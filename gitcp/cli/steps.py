@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import click
 
 from gitcp import documents
+from gitcp.cli import effects
 from gitcp.cli.context import Context
 from gitcp.cli.options import WORDS, produces_option, rare, together
 from gitcp.errors import BadValue
 from gitcp.model import StepName
 from gitcp.running import steps
+from gitcp.running.compensate import Outcome
 from gitcp.running.steps import StepCache, StepPlan, StepRequest, StepVerdict
 from gitcp.state.steps import StepResult, encode, inputs_checksum
 from gitcp.value import EMPTY, Value
@@ -75,12 +77,15 @@ class Options(Value):
 
 
 class ShellStep(NamedTuple):
-    """A step that a command of the shell does: its session, and the results that it uses."""
+    """A step that a command of the shell does: its session, the results that it uses, and how what
+    its last run did elsewhere was undone.
+    """
 
     session: str
     request: StepRequest
     used: Mapping[StepName, str]
     known: StepCache
+    undone: tuple[Outcome, ...] = ()
 
     def announce(self, context: Context) -> None:
         """Record what undoes the command's effect, before it runs."""
@@ -104,6 +109,11 @@ def check_options(given: Options, program: Sequence[str]) -> None:
             f"--{alone[0]} takes no command, and none of the others: nothing was run",
             hint="gitcp run -h",
         )
+    if alone and given.compensate:
+        raise BadValue(
+            f"--{alone[0]} and --compensate cannot be used together: nothing was run",
+            hint="gitcp run -h",
+        )
     about = [name for name in ("input", "depends", "produces") if getattr(given, name)]
     if about and not given.step:
         raise BadValue(f"--{about[0]} requires --step: nothing was run", hint="gitcp run -h")
@@ -125,11 +135,15 @@ def begin(
         if given.as_json:
             _print(context, StepPlan(session, (planned,)), given)
         else:
-            context.output.say(f"skipped step {request.step}: nothing that it depends on changed")
+            left = "; --compensate is recorded when it runs" if given.compensate else ""
+            text = f"skipped step {request.step}: nothing that it depends on changed{left}"
+            context.output.say(text)
         return None
-    steps.undo(context.store, session, request, known, limit=given.limit)
+    undone = steps.undo(context.store, session, request, known, limit=given.limit)
+    for outcome in undone:
+        effects.tell(context.output.say, outcome.effect)
     used = steps.checksums(context.store, session, request.depends, known)
-    return ShellStep(session, request, used, known)
+    return ShellStep(session, request, used, known, undone)
 
 
 def plan(context: Context, program: Sequence[str], given: Options) -> None:
@@ -173,6 +187,7 @@ def _request(
         depends=tuple(map(StepName, given.depends)),
         files=context.inside(given.produces),
         compensate="".join(given.compensate),
+        is_command=True,
     )
 
 

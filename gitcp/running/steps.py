@@ -16,15 +16,16 @@ from typing import Any
 
 from gitcp import fingerprint
 from gitcp.errors import BadValue, GitcpError, Refused, RevisionNotFound
+from gitcp.git.records import unwritable
 from gitcp.model import Note, Oid, StepName, Trigger
-from gitcp.running.compensate import FUNCTION, Outcome, compensate
+from gitcp.running.compensate import FUNCTION, Outcome, compensate, require_command
 from gitcp.saving import save
 from gitcp.saving.save import Records, Saved, SaveRequest
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import effects, settings
 from gitcp.state.effects import Effect
 from gitcp.state.steps import Results, StepResult, decode
-from gitcp.store import Store
+from gitcp.store import Store, one_line
 from gitcp.value import Value, replace
 from gitcp.worktree import reading
 from gitcp.worktree.paths import display
@@ -104,7 +105,8 @@ class StepPlan(Value):
 class StepRequest(Value):
     """A step as a program calls it. `inputs` is their checksum, compared unless
     `any_inputs`; `depends` are the steps it names, `files` the paths it writes, from the root.
-    `compensate` is what undoes its effect, "" if nothing does.
+    `compensate` is what undoes its effect, "" if nothing does. `is_command`: it is a command of the
+    shell, which calls no functions.
     """
 
     step: StepName
@@ -113,6 +115,7 @@ class StepRequest(Value):
     files: tuple[bytes, ...] = ()
     any_inputs: bool = False
     compensate: str = ""
+    is_command: bool = False
 
 
 class StepCache:
@@ -321,16 +324,17 @@ def _results(store: Store, session: str, known: StepCache) -> Results:
 
 def undo(
     store: Store, session: str, request: StepRequest, known: StepCache, *, limit: float
-) -> None:
+) -> tuple[Outcome, ...]:
     """Undo what the last run of a step did outside of the files, before it runs again: its
     compensation, and before it those of the steps that depend on it, newest first. They run again,
-    too. Raises GitcpError if one fails, which is not run again, and Refused, with nothing run, if
-    the step's own is a function that the program does not pass.
+    too. Return how they ended. Raises GitcpError if one fails, which is not run again, and Refused,
+    with nothing run, for one that is not this user's, a function in a command of the shell, and the
+    step's own if it is a function that the program does not pass.
     """
     results = _results(store, session, known)
     last = results.find(request.step)
     if not (request.compensate or (last is not None and last.compensate)):
-        return
+        return ()
     recorded = {result.step: result for result in results}
     undone = after(request.step, recorded.values())
     open_effects = [
@@ -339,8 +343,11 @@ def undo(
         if effect.outcome is None and effect.step in undone
     ]
     if not open_effects:
-        return
+        return ()
     for effect in open_effects:
+        _require_announced(store, effect, request)
+        if request.is_command:
+            require_command(effect)
         _require_passed(effect, request)
     # First: after a crash, what was undone must not count as done.
     stale = {effect.step for effect in open_effects if effect.step in recorded}
@@ -350,9 +357,11 @@ def undo(
         Note(label=f"undoing step {request.step}"),
         Records(results=tuple(replace(recorded[each], invalidated=True) for each in stale if each)),
     )
+    outcomes: list[Outcome] = []
     for effect in open_effects:
         assert effect.step is not None
         outcome = undo_effect(store, session, effect, recorded.get(effect.step), limit=limit)
+        outcomes.append(outcome)
         if outcome.effect.outcome != effects.DONE:
             output = outcome.run.output.strip() if outcome.run else ""
             raise GitcpError(
@@ -360,6 +369,19 @@ def undo(
                 f"step {str(request.step)!r} was not run{f' ({output})' if output else ''}",
                 hint="undo it by hand, and run the program again: it is not tried again",
             )
+    return tuple(outcomes)
+
+
+def _require_announced(store: Store, effect: Effect, request: StepRequest) -> None:
+    """Raise Refused for a compensation that is only in a checkpoint: an archive ran a command of
+    its author when a step of the same name was run in it.
+    """
+    if not effects.is_announced(store, effect):
+        raise Refused(
+            f"{one_line(effect.command, 70)} undoes step {str(effect.step)!r}, but you did not "
+            f"record that in this directory: step {str(request.step)!r} was not run",
+            hint="gitcp run --compensations --list",
+        )
 
 
 def _require_passed(effect: Effect, request: StepRequest) -> None:
@@ -386,7 +408,10 @@ def undo_effect(
     has_ended = result is not None and not result.begun and result.kept
     value = decode(result) if result is not None and has_ended else None
     key = effect.step.key if effect.step else ""
-    return compensate(store, effect, session, limit=limit, undo=lambda call: call(key, value))
+    outcome = compensate(store, effect, session, limit=limit, undo=lambda call: call(key, value))
+    if effect.step:
+        effects.withdraw(store, effect)
+    return outcome
 
 
 def undo_recorded(store: Store, session: str, effect: Effect, *, limit: float) -> Outcome:
@@ -416,6 +441,10 @@ def announce(store: Store, session: str, request: StepRequest, known: StepCache)
     if not request.compensate:
         return
     step = request.step
+    try:
+        effects.announce(store, step, request.compensate)
+    except OSError:
+        raise unwritable(store.repo.host, f"step {str(step)!r} was not run") from None
     last = _results(store, session, known).find(step) or StepResult(step, b"null")
     begun = replace(last, invalidated=True, begun=True, compensate=request.compensate)
     note = Note(label=f"before step {step}", compensations=(request.compensate,))

@@ -1,5 +1,5 @@
 """External effects: what checkpoints record of them, and the outcome of their compensations.
-Read-only.
+Writes only who announced one.
 
 An effect's key is `SESSION@NUMBER:INDEX`: the checkpoint that records it, and its index there from
 0. A checkpoint with trigger before-risky-change records an effect about to happen, any other a past
@@ -8,6 +8,7 @@ one.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import takewhile
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gitcp.errors import StoreDamaged
+from gitcp.git import records
 from gitcp.model import Checkpoint, CheckpointId, StepName, Trigger
 from gitcp.store import Store, Summary
 from gitcp.value import Value, replace
@@ -70,6 +72,31 @@ def after(store: Store, target: Checkpoint | None, session: str) -> tuple[Effect
     return tuple(
         effect for checkpoint in recording for effect in _effects_of(store, checkpoint, outcomes)
     )
+
+
+def announce(store: Store, step: StepName, command: str) -> None:
+    """Record outside of the repository that this user lets a command undo a step here. A checkpoint
+    that an archive brought can name any command. Raises OSError.
+    """
+    records.write(store.repo.common_dir, store.repo.host, _record_of(step, command), b"")
+
+
+def is_announced(store: Store, effect: Effect) -> bool:
+    """Return whether this user announced here what undoes a step."""
+    assert effect.step is not None
+    name = _record_of(effect.step, effect.command)
+    return records.has(store.repo.common_dir, store.repo.host, name)
+
+
+def withdraw(store: Store, effect: Effect) -> None:
+    """Remove the record of `announce`, after the command ran."""
+    assert effect.step is not None
+    records.remove(store.repo.common_dir, store.repo.host, _record_of(effect.step, effect.command))
+
+
+def _record_of(step: StepName, command: str) -> str:
+    digest = hashlib.sha256("\0".join((*step, command)).encode("utf-8", "surrogateescape"))
+    return f"{DIRECTORY}/{digest.hexdigest()}"
 
 
 def _own(history: Iterable[Summary], session: str) -> Iterator[Summary]:

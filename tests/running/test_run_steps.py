@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from pathlib import Path
 
 import pytest
 
 import gitcp
+from gitcp.errors import Refused
 from gitcp.model import StepName
 
 from driver import Project
@@ -200,3 +204,49 @@ def test_an_undo_that_fails(shop: Project) -> None:
     shop.gitcp(*words, "--input", "friday", "--", "touch", "../again", check=0)
     two = shop.gitcp(*words, "--compensate", "true", "--", "true", check=2)
     assert "--step takes one --compensate: nothing was run" in two.err
+
+
+def test_it_says_what_was_undone(shop: Project) -> None:
+    """A line for each on stderr, and a row in the document; a step that is skipped records nothing
+    new, and says so.
+    """
+    words = (*WORDS, "flight", "--compensate", "echo gone >>../cancelled")
+    shop.gitcp(*words, "--input", "monday", "--", "true", check=0)
+    again = shop.gitcp(*words, "--input", "friday", "--", "true", check=0)
+    assert "echo gone >>../cancelled  (done)" in again.err
+    skipped = shop.gitcp(*words, "--input", "friday", "--", "true", check=0)
+    assert skipped.err.endswith("changed; --compensate is recorded when it runs\n")
+    done = shop.gitcp(*words, "--input", "sunday", "--json", "--", "true", check=0)
+    (undone,) = json.loads(done.out)["compensations"]
+    assert (undone["command"], undone["outcome"]) == ("echo gone >>../cancelled", "done")
+    refused = shop.gitcp(*words, "--plan", check=2)
+    assert "--plan and --compensate cannot be used together: nothing was run" in refused.err
+
+
+def test_what_an_archive_records_is_not_run(shop: Project, tmp_path: Path) -> None:
+    """A command that only a checkpoint names, which somebody else recorded, is not run when a step
+    of the same name runs here, from the shell or from Python.
+    """
+    command = f"touch {tmp_path}/pwned"
+    shop.gitcp(*WORDS, "build", "--compensate", command, "--", "true", check=0)
+    copy = tmp_path / "unpacked"
+    shutil.copytree(shop.root, copy, symlinks=True)
+    there = Project(copy)
+
+    with there.guard():
+        refused = there.gitcp(*WORDS, "build", "--", "echo", "other")
+        assert refused.code == 12
+        assert "you did not record that in this directory: step 'build' was not run" in refused.err
+        with pytest.raises(Refused, match="you did not record that"):
+            gitcp.open(copy).session("s").step("build", lambda: 1)
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_functions_are_not_called(shop: Project) -> None:
+    """A function that a program recorded is not imported by a command of the shell."""
+    session = gitcp.open(shop.root).session("s")
+    session.step("first", lambda: 1)
+    session.step("then", lambda: 2, depends=["first"], compensate=os.getpid)
+    refused = shop.gitcp(*WORDS, "first", "--compensate", "true", "--", "true")
+    assert refused.code == 12
+    assert "a function of another program: nothing was run" in refused.err
