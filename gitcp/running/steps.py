@@ -345,10 +345,7 @@ def undo(
     if not open_effects:
         return ()
     for effect in open_effects:
-        _require_announced(store, effect, request)
-        if request.is_command:
-            require_command(effect)
-        _require_passed(effect, request)
+        _require_allowed(store, effect, request)
     # First: after a crash, what was undone must not count as done.
     stale = {effect.step for effect in open_effects if effect.step in recorded}
     _save(
@@ -372,28 +369,26 @@ def undo(
     return tuple(outcomes)
 
 
-def _require_announced(store: Store, effect: Effect, request: StepRequest) -> None:
+def _require_allowed(store: Store, effect: Effect, request: StepRequest) -> None:
     """Raise Refused for a compensation that is only in a checkpoint: an archive ran a command of
-    its author when a step of the same name was run in it.
+    its author when a step of the same name was run in it. A command of the shell calls no function,
+    and the step's own has to be passed; what the program passes for the steps that depend on this
+    one is not known before they run.
     """
+    step, command = str(request.step), effect.command
     if not effects.is_announced(store, effect):
         raise Refused(
-            f"{one_line(effect.command, 70)} undoes step {str(effect.step)!r}, but you did not "
-            f"record that in this directory: step {str(request.step)!r} was not run",
+            f"{one_line(command, 70)} undoes step {str(effect.step)!r}, but you did not "
+            f"record that in this directory: step {step!r} was not run",
             hint="gitcp run --compensations --list",
         )
-
-
-def _require_passed(effect: Effect, request: StepRequest) -> None:
-    """Raise Refused if the step itself is undone by a function that the program does not pass.
-    What it passes for the steps that depend on this one is not known before they run.
-    """
-    if effect.step != request.step or effect.command == request.compensate:
-        return
-    if effect.command.startswith(FUNCTION):
-        name = effect.command.removeprefix(FUNCTION).replace(":", ".")
+    if request.is_command:
+        require_command(effect)
+    is_own = effect.step == request.step and command != request.compensate
+    if is_own and command.startswith(FUNCTION):
+        name = command.removeprefix(FUNCTION).replace(":", ".")
         raise Refused(
-            f"step {str(request.step)!r} is undone by the function {name}, which the program does "
+            f"step {step!r} is undone by the function {name}, which the program does "
             "not pass as compensate: nothing was run",
             hint="pass this function, or undo it with compensate() before",
         )
