@@ -137,6 +137,24 @@ class Change(Value):
     by: Claim | None
 
 
+class StateContent(Value):
+    """What a checkpoint has of a state outside the files."""
+
+    bytes: int
+    sha256: str
+
+
+class ChangedState(Value):
+    """A state outside the files that differs. `problem` is why its content cannot be read, "" if it
+    can.
+    """
+
+    name: str
+    old: StateContent
+    new: StateContent
+    problem: str
+
+
 class Waiting(Value):
     """A pending note."""
 

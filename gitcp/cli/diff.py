@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from difflib import unified_diff
-from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -20,12 +18,25 @@ from gitcp.cli.output import BOLD, GREEN, RED, Color, Styled
 from gitcp.history import authors, diff_now, memory, revisions, states
 from gitcp.history import diff as op
 from gitcp.history.databases import DatabaseChange
-from gitcp.history.memory import MemoryChange
 from gitcp.history.states import StateChange
-from gitcp.model import Capture, Checkpoint, Claim, Conversation
+from gitcp.model import RESERVED, Capture, Checkpoint, Claim, Conversation, FileChange
 from gitcp.value import Value
 from gitcp.wire import Json
 from gitcp.worktree.paths import display
+
+OF_FILES = {"--check", "--shortstat", "--summary"}
+"""Options of git with which it prints no changes, but something about those of files."""
+
+
+class Beside(NamedTuple):
+    """What differs beside the files: in no patch, because git has no such file. `texts` are both
+    contents, None if they are not compared.
+    """
+
+    file: FileChange
+    what: str
+    texts: tuple[bytes, bytes] | None
+    problem: str
 
 
 class Options(Value):
@@ -80,23 +91,18 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: Options
     paths = context.inside(given.paths)
     with _compared(context, a, b, paths, text=not given.name_only) as difference:
         by = authors.between(context.store, a, b) if b is not None else {}
-        remembered = () if paths else tuple(memory.compare(context.store, a, b))
-        stated = () if paths or b is None else tuple(states.compare(context.store, a, b))
-        changes = (
-            *difference.changes,
-            *(each.as_file(context.store) for each in remembered),
-            *(each.as_file for each in stated),
-        )
-        tables = {each.path: each for each in difference.databases()} if given.as_json else {}
-        sizes = {each.as_file.path: each for each in stated}
-        for change in changes if given.as_json else ():
-            fields = documents.change(change, by.get(change.path))
-            fields["tables"] = _tables(tables.get(change.path))
-            fields["state"] = _state(sizes.get(change.path))
-            context.output.document(documents.document("diff", fields))
+        stated = tuple(states.compare(context.store, a, b, paths)) if b is not None else ()
+        beside = (*_remembered(context, a, b, paths), *map(_stated, stated))
+        changes = (*difference.changes, *(each.file for each in beside))
         if given.as_json:
-            return bool(changes)
-        if given.name_only:
+            tables = {each.path: _tables(each) for each in difference.databases()}
+            state = {each.as_file.path: each.to_json() for each in stated}
+            for change in changes:
+                fields = documents.change(change, by.get(change.path))
+                fields["tables"] = tables.get(change.path)
+                fields["state"] = state.get(change.path)
+                context.output.document(documents.document("diff", fields))
+        elif given.name_only:
             for change in changes:
                 context.output.line(display(change.path))
         else:
@@ -104,17 +110,14 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: Options
             options = [f"--stat={width}" if width else "--stat"] if given.stat else []
             options += given.options
             rendering.patch(context.output, difference.text(*options))
-            _print_memory(context, remembered, stat=given.stat)
-            _print_states(context, stated, stat=given.stat)
+            _print_beside(context, beside, given)
             if b is not None and (given.stat or context.output.terminal):
                 _print_others(context, difference, authors.others(by, b.id.session))
         return bool(changes)
 
 
-def _tables(database: DatabaseChange | None) -> list[Json] | None:
-    """Return the tables of a database that differ; None if the path is none."""
-    if database is None:
-        return None
+def _tables(database: DatabaseChange) -> list[Json]:
+    """Return the tables of a database that differ."""
     return [
         {
             "name": table.name,
@@ -127,51 +130,67 @@ def _tables(database: DatabaseChange | None) -> list[Json] | None:
     ]
 
 
-def _state(change: StateChange | None) -> Json | None:
-    """Return the sizes and checksums of a state that differs; None if the path is none."""
-    if change is None:
-        return None
-    sides = (("old", change.old), ("new", change.new))
-    return {
-        "name": change.name,
-        **{side: {"bytes": each.bytes, "sha256": each.sha256} for side, each in sides},
-    }
+def _remembered(
+    context: Context, a: Checkpoint, b: Checkpoint | None, paths: tuple[bytes, ...]
+) -> Iterator[Beside]:
+    """Yield what differs in agents' memories."""
+    if paths and not any(op.is_below(path, (RESERVED,)) for path in paths):
+        return
+    for change in memory.compare(context.store, a, b):
+        file = change.as_file(context.store)
+        texts = None if change.problem else (change.old or b"", change.new or b"")
+        if op.is_below(file.path, paths):
+            what = f"memory {change.agent}/{change.path}"
+            yield Beside(file, what, texts, change.problem)
 
 
-def _print_memory(context: Context, changes: Sequence[MemoryChange], *, stat: bool) -> None:
-    """Print what differs in agents' memories. It is in no patch: git has no such file."""
+def _stated(change: StateChange) -> Beside:
+    """Return how a state outside the files differs."""
+    sizes = [humanize.size(each.bytes) for each in (change.old, change.new)]
+    what = f"state {change.name}  {' -> '.join(sizes)}"
+    return Beside(change.as_file, what, change.texts, change.problem)
+
+
+def _print_beside(context: Context, changes: Iterable[Beside], given: Options) -> None:
+    """Print what is in no patch: in the rows that git was asked for, or its lines."""
     for change in changes:
-        if change.problem:
-            what = f"memory {change.agent}/{change.path}: {change.problem}"
-            context.output.line(Styled(what, RED))
-            continue
-        texts = ((text or b"").decode("utf-8", "replace") for text in (change.old, change.new))
-        _print_lines(context, f"memory {change.agent}/{change.path}", *texts, stat=stat)
+        if "--name-status" in given.options:
+            _print_row(context, change, rendering.SIGNS[change.file.kind])
+        elif "--numstat" in given.options:
+            counts = _counts(_lines(context, change)) if change.texts else ("-", "-")
+            _print_row(context, change, *counts)
+        elif not OF_FILES & {*given.options}:
+            _print_lines(context, change, stat=given.stat)
 
 
-def _print_states(context: Context, changes: Sequence[StateChange], *, stat: bool) -> None:
-    """Print which states outside the files differ. They are in no patch, either."""
-    for change in changes:
-        sizes = [humanize.size(each.bytes) for each in (change.old, change.new)]
-        what = f"state {change.name}  {' -> '.join(sizes)}"
-        if change.problem:
-            context.output.line(Styled(f"{what}: {change.problem}", RED))
-        elif change.texts is None:
-            context.output.line(Styled(what, BOLD))
-        else:
-            _print_lines(context, what, *change.texts, stat=stat)
+def _print_row(context: Context, change: Beside, *cells: str | int) -> None:
+    """Print a row as git does, with tabs."""
+    row = "\t".join(map(str, (*cells, display(change.file.path))))
+    rendering.patch(context.output, f"{row}\n".encode())
 
 
-def _print_lines(context: Context, what: str, old: str, new: str, *, stat: bool) -> None:
+def _print_lines(context: Context, change: Beside, *, stat: bool) -> None:
     """Print what differs, and the lines that do, or how many."""
-    # `ndiff` took 40 seconds for 1,500 lines that are alike.
-    patch = unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")
-    lines = [f"{line[0]} {line[1:]}" for line in islice(patch, 2, None) if line[0] in "-+"]
-    gone = sum(line[0] == "-" for line in lines)
-    counts = f"  +{len(lines) - gone} -{gone}" if stat else ""
-    context.output.line(Styled(f"{what}{counts}", BOLD))
+    if change.problem:
+        context.output.line(Styled(f"{change.what}: {change.problem}", RED))
+        return
+    lines = _lines(context, change)
+    added, removed = _counts(lines)
+    counts = f"  +{added} -{removed}" if stat and change.texts else ""
+    context.output.line(Styled(f"{change.what}{counts}", BOLD))
     for line in () if stat else lines:
-        context.output.line(Styled(line, RED if line[0] == "-" else GREEN))
+        text = line.decode("utf-8", "replace")
+        context.output.line(Styled(f"{text[0]} {text[1:]}", RED if text[0] == "-" else GREEN))
+
+
+def _lines(context: Context, change: Beside) -> tuple[bytes, ...]:
+    return op.lines(context.store.repo, *change.texts) if change.texts else ()
+
+
+def _counts(lines: Sequence[bytes]) -> tuple[int, int]:
+    """Return how many lines were added, and removed."""
+    removed = sum(line.startswith(b"-") for line in lines)
+    return len(lines) - removed, removed
 
 
 def _print_others(context: Context, difference: op.Comparison, by: dict[bytes, Claim]) -> None:

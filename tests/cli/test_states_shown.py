@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from terminal import SGR, on_terminal
 
 import gitcp
 from gitcp.errors import BadValue
+from gitcp.history.memory import DAMAGED
 from gitcp.history.states import MOST_COMPARED
 from gitcp.model import Oid
 from gitcp.secrets import checkpoint_scan
@@ -228,6 +230,53 @@ def test_diff(project: Project, rows: Path) -> None:
     rows.write_text("row\n" * (MOST_COMPARED // 4 + 1))
     project.gitcp("save", "large", check=0)
     assert project.gitcp("diff", "1", "5").out == "state db  12 bytes -> 256.0 KiB\n"
+
+
+def test_diff_as_git(project: Project, rows: Path) -> None:
+    """With git's options, a state has a row of their form, or none; it is a path like others."""
+    for data in (b"row 1\n", b"row 2\nrow 3\n", b"\0"):
+        rows.write_bytes(data)
+        project.gitcp("save", "--session", "s", check=0)
+    for options, row in (
+        (("--name-status",), f"M\t{PLACE}\n"),
+        (("--numstat",), f"2\t1\t{PLACE}\n"),
+        (("--shortstat",), ""),
+        (("--name-status", "--", PLACE), f"M\t{PLACE}\n"),
+        (("--name-only", "--", ".gitcp/states"), f"{PLACE}\n"),
+        (("--name-only", "--", ".gitcp/memory"), ""),
+    ):
+        assert project.gitcp("diff", "1", "2", *options, check=0).out == row, options
+    assert project.gitcp("diff", "2", "3", "--numstat").out == f"-\t-\t{PLACE}\n"
+
+
+def test_diff_of_many_lines(project: Project, rows: Path) -> None:
+    """A state of many short lines is compared in no time: difflib took minutes."""
+    generator = random.Random(1)
+    for _ in range(2):
+        lines = [f"{generator.randrange(110)}\n" for _ in range(80_000)]
+        rows.write_text("".join(lines))
+        project.gitcp("save", "--session", "s", check=0)
+    began = time.monotonic()
+    said = project.gitcp("diff", "1", "2", "--numstat").out
+    assert time.monotonic() - began < 30
+    added, removed, _ = said.split("\t")
+    assert added == removed
+    assert 0 < int(added) < 80_000
+
+
+def test_diff_damaged(project: Project, rows: Path) -> None:
+    """A state whose content is damaged is modified, and both outputs say that it is damaged."""
+    for data in ("row 1\n", "row 2\n"):
+        rows.write_text(data)
+        project.gitcp("save", "--session", "s", check=0)
+    segment = project.git("ls-tree", "-r", "--object-only", tip(project), PLACE).strip()
+    path = project.git_dir / "objects" / segment[:2] / segment[2:]
+    path.chmod(0o644)
+    path.write_bytes(b"damaged")
+    (line,) = project.json_lines("diff", "1", "2")
+    assert (line["kind"], bool(line["old"]), bool(line["new"])) == ("modified", True, True)
+    assert line["state"]["problem"] == DAMAGED
+    assert project.gitcp("diff", "1", "2").out == f"state db  6 bytes -> 6 bytes: {DAMAGED}\n"
 
 
 def test_tried(project: Project, rows: Path) -> None:
