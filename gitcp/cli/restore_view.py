@@ -286,7 +286,7 @@ def print_states(steps: Iterable[StateStep], line: Callable[..., None]) -> None:
         if step.is_current:
             line(f"  state {step.name} was as in the checkpoint already")
         elif step.failure:
-            line(Styled(f"  state {step.name} not restored: ", RED), step.failure)
+            line(Styled(f"  state {step.name} not restored: ", RED), step.explained)
         else:
             line(f"  state {step.name} restored by your command: {one_line(step.command, 70)}")
         if step.unsaved:
@@ -486,8 +486,8 @@ def print_report(
     rendering.pairs(output, "Facts", target.note.facts.items())
     rendering.handoff(output, target.note.handoff)
     if report.checkpoint is not None:
-        is_undone = any(step.was_run or step.is_current for step in report.states)
-        output.line(f"{back} with: gitcp {back}{' --state' if is_undone else ''}")
+        with_state = " --state" if any(step.can_undo for step in report.states) else ""
+        output.line(f"{back} with: gitcp {back}{with_state}")
     if report.placed is not None:
         print_resume(context, report.placed, directory)
 

@@ -84,7 +84,7 @@ def states(steps: Iterable[StateStep]) -> tuple[documents.RestoredState, ...]:
             each.command,
             each.state.bytes,
             each.state.sha256,
-            each.failure,
+            each.explained,
             each.unsaved,
         )
         for each in steps

@@ -723,7 +723,7 @@ def _carry_out(
     entry = entry._replace(extent=written.write_list(store.repo, entry.extent, wrote))
     kept = (*files.kept, *index_failures, *unwritten, *before.kept)
     not_restored = (*kept, *states.left(steps))
-    restore_notice.leave(store, request.target, after.checkpoint, safety, not_restored)
+    restore_notice.leave(store, request.target, after.checkpoint, safety, not_restored, steps)
     _record(store, request, entry, (request.target.id, safety.id, after.checkpoint.id))
     journal.finish(store.repo)
     wrote_files = (*done.databases, *done.written)

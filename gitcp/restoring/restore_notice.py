@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitcp import wire
 from gitcp.codec import Codec
@@ -32,6 +33,9 @@ from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.wire import Json
 from gitcp.worktree.paths import display
+
+if TYPE_CHECKING:
+    from gitcp.restoring.states import StateStep
 
 NAME = "untold"
 NOTICE = "notice"
@@ -49,6 +53,8 @@ class RestoreNotice(Value):
     `here` is the checkpoint that recorded the restore, `safety` the one of the state before.
     `session_id` is the agent's session with the restored conversation (None: no conversation),
     `before` the one in the state before. `told`: another session of the agent has been told.
+    `states` are the states outside the files that were restored; `with_state`: an undo needs
+    --state to restore what it can of them.
     """
 
     target: CheckpointId
@@ -59,6 +65,8 @@ class RestoreNotice(Value):
     kept: tuple[tuple[str, str], ...]
     told: bool = False
     before: str | None = None
+    states: tuple[str, ...] = ()
+    with_state: bool = False
 
 
 CODEC = Codec(wire.FORMS, in_full=True)
@@ -74,7 +82,12 @@ def drop(store: Store, undone: CheckpointId) -> bool:
 
 
 def leave(
-    store: Store, target: Checkpoint, here: Checkpoint, safety: Checkpoint, kept: tuple[Kept, ...]
+    store: Store,
+    target: Checkpoint,
+    here: Checkpoint,
+    safety: Checkpoint,
+    kept: tuple[Kept, ...],
+    steps: tuple[StateStep, ...],
 ) -> None:
     """Write the notice of a restore, unless it undoes one that nobody was told of. A failure is
     ignored, since the restore itself succeeded.
@@ -98,9 +111,18 @@ def leave(
             *([("…", f"{len(shown) - SHOWN} more")] if len(shown) > SHOWN else []),
         ),
         before=running,
+        states=tuple(_restored(steps)),
+        with_state=any(step.can_undo for step in steps),
     )
     with suppress(OSError):
         _write(store, notice)
+
+
+def _restored(steps: Iterable[StateStep]) -> Iterator[str]:
+    for step in steps:
+        if step.was_run and not step.failure:
+            lost = " (its content before is in no checkpoint)" if step.unsaved else ""
+            yield f"state {step.name}{lost}"
 
 
 def take(store: Store, agent: str, session_id: str) -> str | None:
@@ -273,12 +295,15 @@ def _text(store: Store, notice: RestoreNotice, *, with_handoff: bool) -> str:
     target, before = _checkpoint(store, notice.target), _checkpoint(store, notice.safety)
     note = target.note if target else Note()
     label = f' "{note.label}"' if note.label else ""
+    undo = "gitcp undo --state" if notice.with_state else "gitcp undo"
+    states = ", ".join(notice.states)
     lines = [
         (
             f"gitcp restored checkpoint {notice.target}{label}: "
             "files may differ from what you remember, so read them again first."
         ),
-        f"The state before is checkpoint {notice.safety}; `gitcp undo` restores it.",
+        f"The state before is checkpoint {notice.safety}; `{undo}` restores it.",
+        *([f"It also restored, outside the files: {states}"] if states else []),
         *(handoff_lines(_unsaid(store, target)) if target and with_handoff else ()),
         *_failed_since(note, before),
         *_not_restored(store, notice),

@@ -34,7 +34,8 @@ class StateStep(Value):
     """A state to restore: the content that the target has, and the user's command that gets it.
     `failure` is why that is not run, or how it failed; "" for neither. `is_current`: the state was
     as in the target already, and nothing was run. `was_run`: the command was begun, also if it
-    failed. `unsaved`: what the state was before is in no checkpoint, and no undo brings it back.
+    failed; `said` is the end of what it wrote to stderr then, for the screen alone. `unsaved`: what
+    the state was before is in no checkpoint, and no undo brings it back.
     """
 
     state: CommandState
@@ -43,10 +44,21 @@ class StateStep(Value):
     is_current: bool = False
     was_run: bool = False
     unsaved: bool = False
+    said: str = ""
 
     @property
     def name(self) -> str:
         return self.state.name
+
+    @property
+    def explained(self) -> str:
+        """The failure, with what the command said."""
+        return f"{self.failure}: {self.said}" if self.said else self.failure
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether an undo with --state has this state to restore."""
+        return self.is_current or (self.was_run and not self.unsaved)
 
 
 def plan(store: Store, request: RestoreRequest) -> tuple[StateStep, ...]:
@@ -136,7 +148,7 @@ def _nearest(store: Store, target: Checkpoint) -> str:
 def left(steps: tuple[StateStep, ...]) -> tuple[Kept, ...]:
     """Return the states that are not restored, as the agent is told of paths."""
     return tuple(
-        Kept(f"state {step.name}".encode(), f"not restored: {step.failure}", missing=True)
+        Kept(f"state {step.name}".encode(), step.failure, missing=True)
         for step in steps
         if step.failure
     )
@@ -231,7 +243,7 @@ def restore(
 ) -> tuple[StateStep, ...]:
     """Run the commands, one after another. Return the steps with what failed."""
     done = {
-        step.name: replace(step, failure=_run(store, target, step), was_run=True)
+        step.name: replace(step, **_run(store, target, step), was_run=True)
         for step in _to_run(steps)
     }
     return tuple(done.get(step.name, step) for step in steps)
@@ -242,8 +254,10 @@ def _limit(seconds: float) -> str:
     return "" if seconds <= LONGEST else f"its command did not end within {LONGEST} seconds"
 
 
-def _run(store: Store, target: Checkpoint, step: StateStep) -> str:
-    """Run a command with the content on its standard input. Return why it failed, or ""."""
+def _run(store: Store, target: Checkpoint, step: StateStep) -> dict[str, str]:
+    """Run a command with the content on its standard input. Return why it failed, or "", and what
+    it said.
+    """
     assert target.states is not None
     directory = store.repo.store_dir
     try:
@@ -258,8 +272,8 @@ def _run(store: Store, target: Checkpoint, step: StateStep) -> str:
             with progress.task(f"restoring state {step.name}", progress.BYTES):
                 ended = state_commands.run(store.repo, step.command, given, DEVNULL, _limit)
     except (GitcpError, OSError) as error:
-        return getattr(error, "strerror", None) or str(error)
-    return str(ended)
+        return {"failure": getattr(error, "strerror", None) or str(error)}
+    return {"failure": ended.failure, "said": ended.said}
 
 
 def restored(store: Store, target: Checkpoint, steps: tuple[StateStep, ...]) -> States | None:

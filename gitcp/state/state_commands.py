@@ -12,11 +12,12 @@ import fcntl
 import hashlib
 import os
 import re
+import select
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from gitcp import wire
 from gitcp.errors import BadValue, GitcpError
@@ -25,6 +26,9 @@ from gitcp.git.repo import Repository
 from gitcp.model import Trigger
 from gitcp.state import masking, settings
 from gitcp.value import Value
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 PREFIX = "gitcp.state."
 NAME = "state-commands"
@@ -37,6 +41,9 @@ LIMITS = ("when", "timeout", "maxSize")
 ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 POLL = 0.02
 LONGEST_WAIT = 0.2
+IN_PIPE = 1 << 20
+"""Bytes: the most that a pipe holds."""
+
 SAID, MOST_SAID = 4096, 1 << 20
 """Bytes at the end of what a command says that are looked at, and after which the rest is cut."""
 
@@ -46,6 +53,7 @@ LINES = 3
 GUARD = 'read -r group && { read -r end || kill -s KILL -- "-$group"; }'
 """A shell script that kills a process group when its standard input is closed without a word."""
 
+LEFT_WRITING = "a process that its command left running was still writing it"
 UNSAID = (
     "its command is set in this repository's own configuration, which may be a stranger's, and "
     "was not run"
@@ -219,8 +227,9 @@ def run(
     output: IO[bytes] | int,
     over: Callable[[float], str] = lambda _: "",
 ) -> Ended:
-    """Run a shell command at the root of the working tree, with these files as its standard input
-    and output. `over` returns why it must end after this many seconds, "" if it may go on.
+    """Run a shell command at the root of the working tree, with this file as its standard input,
+    and write its standard output to that one. `over` returns why it must end after this many
+    seconds, "" if it may go on.
 
     What it leaves running when it ends is left. Raises OSError if gitcp's own directory has no room
     for what it says.
@@ -254,30 +263,69 @@ def _run(
     """Run a command. Return its exit code, and why it was killed, "" if it was not."""
     import subprocess  # 4 ms, and few repositories have such a command
 
-    began, failure, pause = time.monotonic(), "", POLL
+    output = None if isinstance(files[1], int) else files[1]
+    failure = ""
     with _guarded(repo) as guard:
         child = subprocess.Popen(
             ["/bin/sh", "-c", command],
             cwd=repo.root,
             env=_environment(repo.host.env),
             stdin=files[0],
-            stdout=files[1],
+            stdout=subprocess.PIPE if output else files[1],
             stderr=files[2],
             start_new_session=True,
         )
         try:
             guard(child.pid)
-            while child.poll() is None and not failure:
-                with suppress(subprocess.TimeoutExpired):
-                    child.wait(pause)
-                pause = min(2 * pause, LONGEST_WAIT)
-                failure = over(time.monotonic() - began)
+            failure = _followed(child, output, over)
         finally:
             if child.poll() is None:
                 with suppress(ProcessLookupError, PermissionError):  # includes its child processes
                     os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
+            if child.stdout:
+                child.stdout.close()
     return child.returncode, failure
+
+
+def _followed(child: Popen[bytes], output: IO[bytes] | None, over: Callable[[float], str]) -> str:
+    """Copy what a command writes until it ends. Return why it must be killed, or why that is not
+    all, "" for neither. Given the file itself, a process that it left running filled the disk.
+    """
+    from subprocess import TimeoutExpired
+
+    began, failure, pause, pipe = time.monotonic(), "", POLL, child.stdout
+    while child.poll() is None and not failure:
+        if pipe and output and not pipe.closed:
+            _copy(pipe, output, pause)
+        else:
+            with suppress(TimeoutExpired):
+                child.wait(pause)
+        pause = min(2 * pause, LONGEST_WAIT)
+        failure = over(time.monotonic() - began)
+    if failure or child.returncode or not (pipe and output) or pipe.closed:
+        return failure
+    _copy(pipe, output, 0)
+    return LEFT_WRITING if not pipe.closed and _copy(pipe, output, LONGEST_WAIT) else ""
+
+
+def _copy(pipe: IO[bytes], output: IO[bytes], seconds: float) -> bool:
+    """Copy all that is in a pipe, or the first that comes within these seconds. Return whether
+    there was something; at its end the pipe is closed. Raises GitcpError if it cannot be stored.
+    """
+    waiting = select.poll()
+    waiting.register(pipe, select.POLLIN)
+    if not waiting.poll(1000 * seconds):
+        return False
+    data = os.read(pipe.fileno(), IN_PIPE)
+    try:
+        output.write(data)
+        output.flush()
+    except OSError as error:
+        raise GitcpError(f"{error.strerror}") from None
+    if not data:
+        pipe.close()
+    return bool(data)
 
 
 @contextmanager

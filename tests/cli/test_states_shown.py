@@ -189,6 +189,14 @@ def test_not_restored(project: Project, rows: Path) -> None:
     document = json.loads(report)
     assert [each["failure"] for each in document["states"]] == [why.partition(":")[0]]
     assert document["kept"] == []
+    project.gitcp("undo", "--yes", check=0)
+    project.git("config", "--global", "gitcp.state.db.save", "exit 1")
+    project.git("config", "--global", "gitcp.state.db.restore", "cat > ~/rows")
+    lost = project.gitcp("restore", "1", "--state", "--force", "--yes", check=0).out
+    assert "    its content before the restore is not saved\n" in lost
+    assert "undo with: gitcp undo\n" in lost
+    project.gitcp("undo", "--yes", check=0)
+    assert (rows.read_text(), project.read("a")) == ("row 1\n", b"2\n")
 
 
 def test_at_work(project: Project, rows: Path) -> None:

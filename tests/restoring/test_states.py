@@ -6,18 +6,19 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
 import pytest
 from back import finish, redo, restore, save, undo
 
 from gitcp.conversation import segments
-from gitcp.errors import DiskFull, Refused, StoreDamaged
+from gitcp.errors import DiskFull, GitcpError, Refused, StoreDamaged
 from gitcp.git import trees
 from gitcp.model import Checkpoint, CommandState, Trigger
 from gitcp.restoring import restore as restore_op
+from gitcp.restoring import restore_notice, trust
 from gitcp.restoring import states as op
-from gitcp.restoring import trust
 from gitcp.restoring.restore import RestoreRequest
 from gitcp.saving import save as save_op
 from gitcp.saving import states
@@ -209,8 +210,8 @@ def test_failing_restore(project: Project, server: Server) -> None:
     server.set(restore=f"head -c 3 > '{server.path}'; echo broken >&2; exit 4")
     report = restore(project, target, state=True)
     assert report.failed
-    failures = [(each.name, each.failure) for each in report.states]
-    assert failures == [("db", "its command ended with exit code 4: broken")]
+    failures = [(each.name, each.failure, each.said) for each in report.states]
+    assert failures == [("db", "its command ended with exit code 4", "broken")]
     assert not report.kept, "a state is among states alone"
     assert (server.rows, project.read("a")) == ("row", b"old\n")
     server.set(restore=good)
@@ -345,6 +346,14 @@ def test_a_full_disk_costs_the_state_alone(
     assert state_of(made.checkpoint).missing == "it cannot be stored (the disk is full)"
 
 
+def test_a_disk_that_becomes_full(project: Project) -> None:
+    """The command is ended, and not said to have failed."""
+    repo = open_store(project).repo
+    repo.store_dir.mkdir(exist_ok=True)
+    with open("/dev/full", "wb", buffering=0) as full, pytest.raises(GitcpError, match="No space"):
+        state_commands.run(repo, "echo row; sleep 30", DEVNULL, full)
+
+
 def test_a_name_that_no_checkpoint_can_have(project: Project, server: Server) -> None:
     """It is named and left out: a configuration that came with an archive stopped every save."""
     server.set("a b", where="--local", save="true")
@@ -395,6 +404,34 @@ def test_a_command_that_does_not_end(
     assert report.states[0].failure == "its command did not end within 0.2 seconds"
 
 
+def test_what_the_agent_is_told(project: Project, server: Server) -> None:
+    """Which states a restore changed, with the undo that includes them. Of a failure it has no word
+    of the command's: what an agent is told is in the next checkpoint.
+    """
+
+    def told(**fields: Any) -> str:
+        restore(project, target, state=True, **fields)
+        notice = restore_notice.take(open_store(project), "claude-code", "s")
+        assert notice is not None
+        return notice
+
+    target = saved(project).checkpoint
+    server.path.write_text("row 2\n")
+    done = told()
+    assert "`gitcp undo --state` restores it." in done
+    assert "\nIt also restored, outside the files: state db\n" in f"{done}\n"
+    good = f"cat > '{server.path}'"
+    server.path.write_text("row 2\n")
+    server.set(restore="echo password=hunter2 >&2; exit 4")
+    failed = told()
+    assert "`gitcp undo --state` restores it." in failed
+    assert failed.endswith("Not restored:\n- state db: its command ended with exit code 4")
+    server.set(save="exit 1", restore=good)
+    lost = told(force=True)
+    assert "`gitcp undo` restores it." in lost
+    assert "state db (its content before is in no checkpoint)" in lost
+
+
 def test_plan_is_agreed(project: Project, server: Server) -> None:
     """A plan says what would run on what, and another command is another plan."""
     target = saved(project).checkpoint
@@ -439,7 +476,7 @@ def test_what_it_says_fills_no_disk(
     noise = "yes | head -c 40000000; sleep 0.3"
     server.set(restore=f"{noise}; ({noise}; echo the end) >&2; exit 4")
     report = restore(project, target, state=True)
-    assert report.states[0].failure == "its command ended with exit code 4: y; y; the end"
+    assert report.states[0].said == "y; y; the end"
     assert largest < 2 * state_commands.MOST_SAID
 
 
@@ -447,7 +484,7 @@ def test_what_is_left_running(project: Project, server: Server) -> None:
     """A process that a command leaves running, with its output, is neither waited for nor ended: a
     restore may start a server.
     """
-    server.set(save=f"(sleep 2; echo late; echo late >&2; echo > '{server.path}.late') & echo rows")
+    server.set(save=f"(sleep 2; echo late >&2; echo > '{server.path}.late') & echo rows")
     began = time.monotonic()
     made = saved(project)
     assert time.monotonic() - began < 1.9
@@ -456,3 +493,21 @@ def test_what_is_left_running(project: Project, server: Server) -> None:
     while not late.exists() and time.monotonic() < began + 20:
         time.sleep(0.1)
     assert late.exists()
+
+
+def test_what_goes_on_writing(project: Project, server: Server) -> None:
+    """A state of which a process that was left running still writes the rest is not saved; nor does
+    that fill the disk: it has nowhere to write to.
+    """
+    loop = "while [ $((i += 1)) -lt 3000000 ]; do echo $i; done; echo > rows.end"
+    script = server.path.with_name("script")
+    script.write_text(f"cd '{server.path.parent}'; echo $$ > rows.id; i=0; {loop}")
+    server.set(save=f"sh '{script}' & sleep 0.5; echo rows")
+    made = saved(project)
+    assert state_of(made.checkpoint).missing == state_commands.LEFT_WRITING
+    id, began = int(server.path.with_name("rows.id").read_text()), time.monotonic()
+    with suppress(ProcessLookupError):
+        while time.monotonic() < began + 20:
+            os.kill(id, 0)
+            time.sleep(0.05)
+    assert not server.path.with_name("rows.end").exists()
