@@ -333,7 +333,7 @@ class RestoredState(Value):
 
 class Restored(Value):
     """What a restore did, or would do. `safety` is the checkpoint of the state before it. `reason`
-    and `candidates` are a rollback's.
+    and `candidates` are a rollback's. `offered_states` stay, because they were not asked for.
     """
 
     target: CheckpointId
@@ -349,6 +349,7 @@ class Restored(Value):
     resume: Resume | None
     memory: Memory | None
     states: tuple[RestoredState, ...]
+    offered_states: tuple[str, ...]
     databases: tuple[InUse, ...]
     open_files: tuple[InUse, ...]
     facts: Mapping[str, str]

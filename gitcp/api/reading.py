@@ -107,7 +107,8 @@ class Reading(Opened):
         paths: Paths = (),
     ) -> tuple[FileChange, ...]:
         """Return the paths that differ between two checkpoints, or without `new` between one and
-        the current files. `paths` limits it to these, and what is below them.
+        the current files. `paths` limits it to these, and what is below them. States outside
+        the files are no paths: compare the `states` of two checkpoints.
         """
         store, scope = self.store(), stored_paths(self.root, paths)
         before = self._read(store, old, session)

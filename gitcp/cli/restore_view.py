@@ -22,7 +22,7 @@ from gitcp.restoring.memory import MemoryPlan
 from gitcp.restoring.merge import Conflict
 from gitcp.restoring.others import OtherSession
 from gitcp.restoring.plan import FilePlan, Kept
-from gitcp.restoring.planned import state_lines
+from gitcp.restoring.planned import offered_lines, state_lines
 from gitcp.restoring.restore import Report, RestorePlan, RestoreRequest
 from gitcp.restoring.states import StateStep
 from gitcp.state import undo_stack
@@ -87,7 +87,7 @@ def carry_out(
             context, report, report.effects, back=back, paths=request.paths, is_listed=is_listed
         )
         if yes:
-            _print_left_states(context, request, context.output.line)
+            _print_left_states(report, context.output.line)
         print_conflicts(context.output.line, conflicts)
         if choice is not None:
             explain(context, choice, context.output.line)
@@ -253,7 +253,7 @@ def print_plan(
     for text in state_lines(plan.states):
         line(f"  {text}")
     if not context.output.can_ask:
-        _print_left_states(context, request, line)
+        _print_left_states(plan, line)
     for command in plan.effects:
         line(Styled("  not undone: ", BOLD), command)
     operation = context.store.repo.head().operation
@@ -265,19 +265,10 @@ def print_plan(
         line(f"  nothing to restore: {why}")
 
 
-def _print_left_states(
-    context: Context, request: RestoreRequest, line: Callable[..., None]
-) -> None:
+def _print_left_states(done: RestorePlan | Report, line: Callable[..., None]) -> None:
     """Print that states outside the files are in the checkpoint, and stay as they are."""
-    names = [step.name for step in states.offered(context.store, request)]
-    if names:
-        again = f"gitcp restore {request.target.id} --state"
-        stays = (
-            f"state {names[0]} stays as it is"
-            if len(names) == 1
-            else (f"states {', '.join(names)} stay as they are")
-        )
-        line(f"  {stays}; to restore: {again}")
+    for text in offered_lines(done.target, done.offered):
+        line(f"  {text}")
 
 
 def print_states(steps: Iterable[StateStep], line: Callable[..., None]) -> None:

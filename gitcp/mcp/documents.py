@@ -115,10 +115,18 @@ class Rows(Value):
     checkpoints: tuple[ListedRow, ...]
 
 
+class PathChange(documents.Change):
+    """A path that differs. `state` is null unless it is that of a state outside the files, of which
+    the patch has nothing.
+    """
+
+    state: documents.ChangedState | None
+
+
 class Differences(Value):
     """The result of `diff`. `cut`: the patch has only its beginning."""
 
-    changes: tuple[documents.Change, ...]
+    changes: tuple[PathChange, ...]
     patch: str
     cut: bool
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from gitcp import documents
 from gitcp.cli.context import Context
-from gitcp.history import authors, diff_now, tokens
+from gitcp.history import authors, diff_now, states, tokens
 from gitcp.history import diff as diff_op
 from gitcp.history import find as find_op
 from gitcp.history import show as show_op
@@ -101,17 +101,18 @@ def diff(context: Context, given: arguments.Diff) -> Json:
 
 
 def changed(context: Context, given: arguments.Diff, comparison: Comparison) -> list[Json]:
-    """Return the paths that differ, with who changed them between two checkpoints."""
-    by = (
-        authors.between(
-            context.store,
-            context.checkpoint(given.old, given.session),
-            context.checkpoint(given.new, given.session),
-        )
-        if given.new is not None
-        else {}
-    )
-    return [documents.change(change, by.get(change.path)) for change in comparison.changes]
+    """Return the paths that differ; between two checkpoints, with who changed them, and with states
+    outside the files.
+    """
+    if given.new is None:
+        return [{**documents.change(each), "state": None} for each in comparison.changes]
+    old, new = (context.checkpoint(name, given.session) for name in (given.old, given.new))
+    by = authors.between(context.store, old, new)
+    stated = states.compare(context.store, old, new, inside(context, given.paths))
+    return [
+        *({**documents.change(e, by.get(e.path)), "state": None} for e in comparison.changes),
+        *({**documents.change(each.as_file), "state": each.to_json()} for each in stated),
+    ]
 
 
 @contextmanager

@@ -64,8 +64,9 @@ class RestorePlan(Value):
     conversation changes, but another conversation becomes the current one, `instead_of` describes
     the one that is current. `stored` are the conversation to restore and its agent, `choice` is why
     a rollback restores this checkpoint. `memory` is what becomes of the agent's memory, None if it
-    is left. `states` are those outside the files that the user's commands restore.
-    `open_files` are those that programs go on writing to, in vain.
+    is left. `states` are those outside the files that the user's commands restore, `offered` those
+    that stay, because they were not asked for. `open_files` are those that programs go on writing
+    to, in vain.
     """
 
     target: Checkpoint
@@ -82,6 +83,7 @@ class RestorePlan(Value):
     choice: RollbackChoice | None = None
     memory: MemoryPlan | None = None
     states: tuple[StateStep, ...] = ()
+    offered: tuple[StateStep, ...] = ()
     open_files: tuple[OpenFile, ...] = ()
 
     def __bool__(self) -> bool:
@@ -129,7 +131,8 @@ class RestorePlan(Value):
             change = f"would return to {what}" if self.placed.changes else "is unchanged"
             lines.append(f"  the {self.placed.agent} conversation {change}")
         lines += memory_lines(self.memory)
-        lines += [f"  {line}" for line in state_lines(self.states)]
+        states = (*state_lines(self.states), *offered_lines(self.target, self.offered))
+        lines += [f"  {line}" for line in states]
         for each in self.others:
             lines += _listed(f"changed by session {each.session} as well", each.paths)
         lines += [f"  conflict: {display(each.path)}  ({each.why})" for each in self.conflicts]
@@ -162,6 +165,7 @@ class RestorePlan(Value):
                 turns=printed.turns(self.turns),
                 memory=printed.memory(self.memory),
                 states=printed.states(self.states),
+                offered_states=tuple(each.name for each in self.offered),
                 databases=printed.in_use(self.files.databases),
                 open_files=printed.in_use(self.open_files),
                 **shared,
@@ -223,6 +227,17 @@ def state_lines(steps: Iterable[StateStep]) -> list[str]:
         f"given to your command: {one_line(each.command, 500)}"
         for each in steps
     ]
+
+
+def offered_lines(target: Checkpoint, steps: Sequence[StateStep]) -> list[str]:
+    """Return that states stay as they are, and what restores them."""
+    if not steps:
+        return []
+    names = ", ".join(each.name for each in steps)
+    stay = (
+        f"state {names} stays as it is" if len(steps) == 1 else f"states {names} stay as they are"
+    )
+    return [f"{stay}; to restore: gitcp restore {target.id} --state"]
 
 
 def digest_of(*parts: object) -> str:

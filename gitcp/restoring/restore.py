@@ -97,8 +97,9 @@ class Report(Value):
     were undone. `conversation` is the one that was restored, `effects` are the compensations
     recorded since the target and not run, `conflicts` what could not be merged, and `choice` is why
     a rollback restored this checkpoint. `memory` is what was done to the agent's memory of the
-    project, None for nothing, and `states` to the states outside the files. `databases` were
-    restored through SQLite, `open_files` are those that programs go on writing to, in vain.
+    project, None for nothing, and `states` to the states outside the files; `offered` are those
+    that stay, because they were not asked for. `databases` were restored through SQLite,
+    `open_files` are those that programs go on writing to, in vain.
     """
 
     target: Checkpoint
@@ -119,6 +120,7 @@ class Report(Value):
     choice: RollbackChoice | None = None
     memory: MemoryPlan | None = None
     states: tuple[StateStep, ...] = ()
+    offered: tuple[StateStep, ...] = ()
     databases: tuple[LiveDatabase, ...] = ()
     open_files: tuple[OpenFile, ...] = ()
 
@@ -140,6 +142,7 @@ class Report(Value):
                 turns=printed.turns(self.turns),
                 memory=printed.memory(self.memory),
                 states=printed.states(self.states),
+                offered_states=tuple(each.name for each in self.offered),
                 databases=printed.in_use(self.databases),
                 open_files=printed.in_use(self.open_files),
                 **printed.parts(self.target, self.placed, self.conversation, self.effects),
@@ -232,6 +235,7 @@ def plan(store: Store, request: RestoreRequest) -> RestorePlan:
         stored=request.stored,
         memory=memory.plan(store, request),
         states=states.plan(store, request),
+        offered=states.offered(store, request),
         **_in_use(store, files),
     )
 
@@ -514,6 +518,7 @@ def _restore(
 ) -> Report:
     request = others.decided(store, request)
     looks = request.mine or others.has_live(store, request.session or "")
+    offered = states.offered(store, request)
     try:
         allowed = _allowed(store, request, agreed, looks=looks)
         if isinstance(agreed, RestorePlan) and (agreed.memory, agreed.states) != (
@@ -526,7 +531,7 @@ def _restore(
         kept, placed = unchanged.kept, unchanged.placed
         failed = any(one.missing for one in kept)
         report = Report(request.target, None, None, (), (), kept, placed, failed)
-    report = replace(report, conversation=request.stored[0])
+    report = replace(report, conversation=request.stored[0], offered=offered)
     if isinstance(agreed, RestorePlan):
         known = {"others": agreed.others, "conflicts": agreed.conflicts, "choice": agreed.choice}
         return replace(report, effects=agreed.effects, **known)

@@ -109,8 +109,10 @@ def require_asked(store: Store, request: RestoreRequest, command: str) -> None:
 
 def _steps(store: Store, request: RestoreRequest) -> Iterator[StateStep]:
     recorded = request.target.states
+    if recorded is None:
+        return
     commands = {each.name: each for each in state_commands.listing(store.repo)}
-    for state in recorded.each if recorded else ():
+    for state in recorded.each:
         if request.state_names is None or state.name in request.state_names:
             command = commands.get(state.name, StateCommand(state.name))
             yield StateStep(state, command.restore, _obstacle(state, command))

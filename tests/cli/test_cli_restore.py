@@ -18,7 +18,7 @@ from driver import SOURCE, File, Project
 
 REPORT = (
     "schema target safety checkpoint written removed kept others conflicts turns conversation "
-    "resume memory states databases open_files facts handoff position effects"
+    "resume memory states offered_states databases open_files facts handoff position effects"
     " reason candidates"
 ).split()
 

@@ -234,6 +234,30 @@ def test_diff(project: Project, talk: Talk) -> None:
     with_tools(project, work)
 
 
+def test_states(project: Project, talk: Talk) -> None:
+    """A difference has the states outside the files, and the plan of a restore those that stay."""
+    rows = Path(os.environ["HOME"]) / "rows"
+    project.git("config", "--global", "gitcp.state.db.save", "cat ~/rows")
+    project.git("config", "--global", "gitcp.state.db.restore", "cat > ~/rows")
+    for data in ("row 1\n", "row 22\n"):
+        rows.write_text(data)
+        project.gitcp("save", check=0)
+    project.write("app.py", "two\n")
+
+    async def work(tools: Tools) -> None:
+        (change,) = (await tools("diff", old="1", new="2"))["changes"]
+        assert (change["path"], change["kind"]) == (".gitcp/states/db", "modified")
+        state = change["state"]
+        assert (state["name"], state["old"]["bytes"], state["new"]["bytes"]) == ("db", 6, 7)
+        assert (await tools("diff", old="1", new="2", paths=["app.py"]))["changes"] == []
+        (change,) = (await tools("diff"))["changes"]
+        assert (change["path"], change["state"]) == ("app.py", None)
+        plan = await tools("restore", revision="1")
+        assert (plan["states"], plan["offered_states"]) == ([], ["db"])
+
+    with_tools(project, work)
+
+
 def test_note(project: Project, talk: Talk) -> None:
     """What is noted is in the next checkpoint, whoever makes it."""
 

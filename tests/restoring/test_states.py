@@ -201,6 +201,21 @@ def test_restored_by_the_users_command_alone(project: Project, server: Server) -
     assert refused.value.hint == f"gitcp restore {target.id} --state"
 
 
+def test_offered(project: Project, server: Server) -> None:
+    """The plan of a restore that was not asked for states names those that stay, and its report."""
+    target = saved(project).checkpoint
+    store, request = open_store(project), RestoreRequest(target, project.root)
+    plan = restore_op.plan(store, request)
+    assert [each.name for each in plan.offered] == ["db"]
+    stays = f"  state db stays as it is; to restore: gitcp restore {target.id} --state"
+    assert stays in str(plan).splitlines()
+    assert (plan.to_json()["states"], plan.to_json()["offered_states"]) == ([], ["db"])
+    report = restore_op.restore(store, request, plan)
+    assert report.to_json()["offered_states"] == ["db"]
+    asked = restore_op.plan(store, replace(request, state=True))
+    assert (asked.offered, [each.name for each in asked.states]) == ((), ["db"])
+
+
 def test_failing_restore(project: Project, server: Server) -> None:
     """A command that fails is reported with its exit code and what it said; the way back works."""
     target = saved(project).checkpoint
