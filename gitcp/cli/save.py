@@ -160,6 +160,7 @@ def command(context: Context, /, **values: Any) -> None:
       gitcp save --decided "one file per change" --next "write the tests"
     """
     given = Options(**values)
+    _check_allow(context, given)
     if given.amend:
         _amend(context, given)
     elif given.dry_run:
@@ -203,13 +204,8 @@ def _with_states(context: Context, given: Options, request: SaveRequest) -> Save
     if there are none.
     """
     if not given.state:
-        if given.allow:
-            raise BadValue(
-                "--allow is an option of --state: nothing was saved",
-                hint=shlex.join(["gitcp", "save", "--state", *_allowing(given.allow)]),
-            )
         return request
-    commands = [each for each in state_commands.listing(context.store.repo) if each.save]
+    commands = _saving(context)
     if not commands:
         raise BadValue(
             "no command saves a state: nothing was saved",
@@ -219,17 +215,39 @@ def _with_states(context: Context, given: Options, request: SaveRequest) -> Save
     return replace(request, states=tuple(each.name for each in commands))
 
 
-def _require_allowed(context: Context, given: Options, commands: list[StateCommand]) -> None:
-    """Ask for the commands that this repository's own configuration names, unless they are named.
-    Raises Refused: nothing is run then.
-    """
-    known = {each.id for each in commands}
+def _saving(context: Context) -> list[StateCommand]:
+    return [each for each in state_commands.listing(context.store.repo) if each.save]
+
+
+def _check_allow(context: Context, given: Options) -> None:
+    """Raise BadValue for --allow without --state, or with the ID of no command."""
+    if given.allow and not given.state:
+        raise BadValue(
+            "--allow is an option of --state: nothing was saved",
+            hint=context.with_option("--state"),
+        )
+    known = {each.id for each in _saving(context)} if given.allow else set()
     for id in given.allow:
         if id not in known:
             raise BadValue(
                 f"no command of a state here has the ID {id}: nothing was run or saved",
-                hint=state_commands.ALLOW,
+                hint=shlex.join(["gitcp", *_without_allow(context.arguments)]),
             )
+
+
+def _without_allow(arguments: Iterable[str]) -> Iterator[str]:
+    words = iter(arguments)
+    for word in words:
+        if word == "--allow":
+            next(words, None)
+        elif not word.startswith("--allow="):
+            yield word
+
+
+def _require_allowed(context: Context, given: Options, commands: list[StateCommand]) -> None:
+    """Ask for the commands that this repository's own configuration names, unless they are named.
+    Raises Refused: nothing is run then.
+    """
     new = [each for each in commands if each.allowable]
     asked = [each for each in new if each.id not in given.allow]
     if asked:
@@ -255,6 +273,7 @@ def _command_lines(commands: Iterable[StateCommand]) -> Iterator[str]:
             first, *more = text.split("\n")
             yield from [f"    {done} by: {first}"] if text else []
             yield from (f"    | {line}" for line in more)
+        yield from (f"    {limit}" for limit in each.limits)
 
 
 def _allowing(ids: Iterable[str]) -> list[str]:

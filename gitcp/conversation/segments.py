@@ -89,6 +89,10 @@ class BlobReader(Protocol):
 
     def read_blob(self, oid: Oid) -> bytes: ...
 
+    def verify_blobs(
+        self, oids: Iterable[Oid], most: int
+    ) -> Iterator[tuple[Oid, bytes | StoreDamaged | None]]: ...
+
 
 class Changed(Exception):
     """The file was truncated or rewritten while it was read."""
@@ -136,16 +140,19 @@ def in_order(
 def content(reader: BlobReader, segments: Iterable[Segment], start: int = 0) -> Iterator[bytes]:
     """Yield the bytes of a stream from offset `start` on, a segment at a time.
 
-    Raises StoreDamaged if a segment's size does not match.
+    Raises StoreDamaged if a segment's size does not match; one that is larger is not held in
+    memory.
     """
     for oid, offset, size in segments:
         if size and offset + size <= start:  # an empty stream is one empty segment
             continue
-        data = reader.read_blob(oid)
-        if len(data) != size:
+        ((_, data),) = reader.verify_blobs([oid], size)
+        if isinstance(data, StoreDamaged):
+            data = reader.read_blob(oid)  # of a partial clone, it is fetched
+        if data is None or len(data) != size:
+            has = f"{len(data)} bytes instead of" if data is not None else "more bytes than"
             raise StoreDamaged(
-                f"segment {oid} of a conversation has {len(data)} bytes instead of {size}",
-                hint="gitcp doctor --store",
+                f"segment {oid} of a conversation has {has} {size}", hint="gitcp doctor --store"
             )
         yield data[start - offset :] if offset < start else data
 

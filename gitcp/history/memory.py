@@ -91,9 +91,13 @@ def _content(store: Store, side: Oid | bytes | None) -> tuple[bytes | None, str]
 
 
 def stored(store: Store, checkpoint: Checkpoint, agent: str) -> dict[str, bytes]:
-    """Return the files of an agent's memory in a checkpoint, by path. Raises StoreDamaged."""
+    """Return the files of an agent's memory in a checkpoint, by path; of one that is larger than
+    any that is saved only that. Raises StoreDamaged.
+    """
     blobs = memory.files(store.reader, checkpoint.memory, agent)
-    return {path: store.reader.read_blob(oid) for path, oid in blobs.items()}
+    contents = {path: memory.content(store.reader, oid) for path, oid in blobs.items()}
+    too_large = f"({TOO_LARGE})\n".encode()
+    return {path: too_large if data is None else data for path, data in contents.items()}
 
 
 def compare(store: Store, old: Checkpoint, new: Checkpoint | None) -> Iterator[MemoryChange]:

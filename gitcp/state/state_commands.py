@@ -86,9 +86,19 @@ class StateCommand(Value):
 
     @property
     def digest(self) -> str:
-        """What the user allows: these commands under this name."""
-        text = f"{self.name}\0{self.save}\0{self.restore}"
+        """What the user allows: these commands under this name, with these limits."""
+        text = "\0".join((self.name, self.save, self.restore, *self.limits))
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """The settings beside the commands that are not the default, in words."""
+        when = ", ".join(self.when) or NEVER
+        return (
+            *([f"when: {when}"] if when != MANUAL else []),
+            *([f"timeout: {self.timeout:,} seconds"] if self.timeout != TIMEOUT else []),
+            *([f"maxSize: {self.largest:,} bytes"] if self.largest != LARGEST else []),
+        )
 
     @property
     def id(self) -> str:

@@ -160,9 +160,39 @@ def test_own_configuration(project: Project, rows: Path) -> None:
     project.git("config", "gitcp.state.db.save", "touch ~/ran\n    saved by: true")
     spoofed = project.gitcp("save", "--state", check=12).err
     assert "    saved by: touch ~/ran\n    |     saved by: true\n" in spoofed
-    assert "--allow is an option" in project.gitcp("save", "--allow", "1", check=2).err
+    lone = project.gitcp("save", "lab el", "--allow", "1", check=2).err
+    assert lone.endswith("hint: gitcp save 'lab el' --allow 1 --state\n")
+    for words in (["--allow=1"], ["--dry-run", "--allow", "1"]):
+        unknown = project.gitcp("save", "lab el", "--state", *words, check=2).err
+        assert "has the ID 1: nothing was run or saved\n" in unknown
+        left = shlex.join(["gitcp", "save", "lab el", "--state", *words]).partition(" --allow")[0]
+        assert unknown.endswith(f"hint: {left}\n")
     project.git("config", "--unset", "gitcp.state.db.save")
     assert "no command saves a state" in project.gitcp("save", "--state", check=2).err
+
+
+def test_own_limits(project: Project, rows: Path) -> None:
+    """What a repository says of when its command runs, how long and how much, is shown and allowed
+    with it: one that was allowed for manual saves ran before each risky change.
+    """
+    project.git("config", "--global", "--remove-section", "gitcp.state.db")
+    project.git("config", "gitcp.state.db.save", "touch ~/ran; cat ~/rows")
+    asked = project.gitcp("save", "--state", check=12).err
+    assert not any(word in asked for word in ("when:", "timeout:", "maxSize:"))
+    project.gitcp(*shlex.split(asked.rpartition("hint: gitcp ")[2]), check=0)
+    for key, value, shown in (
+        ("when", "before-risky-change", "when: before-risky-change"),
+        ("timeout", "2h", "timeout: 7,200 seconds"),
+        ("maxSize", "4g", "maxSize: 4,294,967,296 bytes"),
+    ):
+        rows.with_name("ran").unlink(missing_ok=True)
+        project.git("config", f"gitcp.state.db.{key}", value)
+        project.gitcp("save", "--trigger", "before-risky-change", "--force", check=0)
+        asked = project.gitcp("save", "--state", check=12).err
+        assert f"    {shown}\n" in asked
+        assert not rows.with_name("ran").exists()
+        project.gitcp(*shlex.split(asked.rpartition("hint: gitcp ")[2]), check=0)
+        assert rows.with_name("ran").exists()
 
 
 def test_not_restored(project: Project, rows: Path) -> None:

@@ -581,6 +581,19 @@ def test_segment_of_another_length_is_refused(objects: Objects) -> None:
         list(content(objects.reader, read_segments(objects.reader, tree, 13)))
 
 
+def test_segment_is_read_up_to_its_size(objects: Objects) -> None:
+    """A blob that is larger than its segment is not held in memory: a stranger may have sent it."""
+    objects.writer.write_blob(bytes(64 << 20))
+    objects.writer.flush()
+    oid = objects.repo.object_format.oid_of("blob", bytes(64 << 20))
+    tracemalloc.start()
+    with pytest.raises(StoreDamaged, match="has more bytes than 13"):
+        list(content(Objects(objects.repo).reader, [Segment(oid, 0, 13)]))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 16 << 20
+
+
 def test_parent_with_enormous_segments_is_cut_anew(objects: Objects) -> None:
     """A segment larger than ours can be is not read into memory for the sake of sharing it."""
     data = b"x" * (segments.LARGEST + 1)

@@ -492,6 +492,9 @@ def test_larger_than_any_that_is_saved(
     assert problems["huge.md"] == "it has more than 1.0 MiB"
     (change,) = history_memory.compare(store, target, None)
     assert (change.old, change.problem) == (None, problems["huge.md"])
+    assert history_memory.stored(store, target, "claude-code")["huge.md"] == (
+        b"(it has more than 1.0 MiB)\n"
+    )
     report = restore(project, target)
     assert report.failed
     assert kept(report) == {os.fsencode(place): "not restored: it has more than 1.0 MiB"}
