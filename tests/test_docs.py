@@ -428,9 +428,7 @@ METHODS = re.compile(r"(<!-- methods: [^\n]* -->\n).*?(<!-- /methods -->)", re.D
 
 
 def methods() -> str:
-    """The public methods of the API as a table: each call, and the first sentence about it, unless
-    a command has its name.
-    """
+    """The public methods of the API as a table: each call, and the first sentence about it."""
     tables = []
     for title, cls in (("Checkpoints", gitcp.Checkpoints), ("Session", gitcp.Session)):
         tables.append(f"| `gitcp.{title}` | what it does |\n|---|---|")
@@ -441,8 +439,7 @@ def methods() -> str:
             sentence = re.split(r"(?<=\.) (?=[A-Z])", paragraph)[0].removesuffix(".")
             what = f"{sentence[0].lower()}{sentence[1:]}"
             given = ", ".join(map(_parameter, [*inspect.signature(method).parameters.values()][1:]))
-            is_command = cls is gitcp.Checkpoints and name.rstrip("_") in LINES
-            tables.append(f"| `{name}({given})` | {'' if is_command else what} |")
+            tables.append(f"| `{name}({given})` | {what} |")
         tables.append("")
     return "\n".join(tables)
 
@@ -455,9 +452,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def test_methods() -> None:
-    """The page lists every public method with its parameters, as its docstring describes it, unless
-    it is a command.
-    """
+    """The page lists every public method with its parameters, as its docstring describes it."""
     page = SOURCE / "docs/python.md"
     text = page.read_text("utf-8")
     made = METHODS.sub(lambda match: f"{match[1]}\n{methods()}\n{match[2]}", text)
