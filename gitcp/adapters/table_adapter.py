@@ -343,12 +343,15 @@ def _above(pattern: str) -> Iterator[str]:
 
 
 def _is_found(rule: Rule, record: Record) -> bool:
-    """Return whether a record has something where a rule looks for text."""
+    """Return whether a record has something where a rule looks for text: of a list, parts that name
+    their kind. They may all be of other kinds: an answer may be only a call.
+    """
     value = value_at(record, rule.each or rule.text)
     if not rule.each:
         return value is not None
-    is_list = isinstance(value, list)
-    return is_list and (not value or any(matches(part, rule.only) for part in value))
+    return isinstance(value, list) and all(
+        value_at(part, field) is not None for part in value for field in rule.only
+    )
 
 
 def _shown(rule: Rule, record: Record) -> Iterator[Message]:

@@ -98,3 +98,91 @@ def test_every_field(tmp_path: Path, agent: str, how: str) -> None:
         digest, messages = read(agent, [json.dumps(each).encode() + b"\n" for each in lines])
         if how == "another name" and not messages and field not in UNNOTICED.get(agent, ()):
             assert digest.unknown, field
+
+
+def turns(role: str, *contents: Any, key: str = "content", **others: Any) -> list[Any]:
+    """Messages of a role, each with one of these contents."""
+    return [{"role": role, key: content, **others} for content in contents]
+
+
+def kinds(key: str, *names: str) -> list[Any]:
+    """Contents of one part of a kind each, and the empty one."""
+    return [[], *([{key: name}] for name in names)]
+
+
+WITHOUT_TEXT: dict[str, list[Any]] = {
+    "claude-code": [
+        {"type": role, "message": {"role": role, "content": content}}
+        for role in ("user", "assistant")
+        for content in kinds("type", "thinking", "redacted_thinking", "tool_use", "image")
+    ],
+    "codex": [
+        {"type": "response_item", "payload": payload}
+        for payload in (
+            {"type": "reasoning", "summary": [], "encrypted_content": "x"},
+            {"type": "function_call", "name": "ls", "arguments": "{}", "call_id": "c1"},
+            *turns("user", *kinds("type", "input_image"), type="message"),
+            *turns("assistant", [], type="message"),
+        )
+    ],
+    "gemini": [
+        {"id": "1", "type": "gemini", "content": "", "thoughts": [{"subject": "x"}]},
+        {"id": "2", "type": "gemini", "content": [], "toolCalls": [{"id": "c1", "name": "ls"}]},
+        {"id": "3", "type": "gemini", "content": []},
+        {"id": "4", "type": "user", "content": [{"inlineData": {"mimeType": "image/png"}}]},
+    ],
+    "pi": [
+        {"type": "message", "id": "1", "message": message}
+        for role in ("user", "assistant")
+        for message in turns(role, *kinds("type", "thinking", "toolCall", "image"))
+    ],
+    "qwen": [
+        {"type": "assistant", "uuid": "1", "message": message}
+        for message in turns(
+            "model",
+            [],
+            [{"text": "x", "thought": True}],
+            [{"functionCall": {"id": "c1", "name": "ls", "args": {}}}],
+            [{"inlineData": {"mimeType": "image/png", "data": "eA=="}}],
+            key="parts",
+        )
+    ],
+    "kiro": [
+        {"version": "v1", "kind": kind, "data": {"message_id": "1", "content": content}}
+        for kind in ("Prompt", "AssistantMessage")
+        for content in kinds("kind", "toolUse", "image")
+    ],
+    "cline": [
+        {"messages": [message]}
+        for role in ("user", "assistant")
+        for message in turns(role, *kinds("type", "redacted_thinking", "tool_use", "image"))
+    ],
+}
+"""Messages as they are, of which none has text: thoughts, tool calls, pictures, nothing."""
+
+
+@pytest.mark.parametrize("agent", WITHOUT_TEXT)
+def test_a_message_without_text_is_known(agent: str) -> None:
+    """It has nothing to show, and no other form."""
+    adapter = adapters.load(agent)
+    for record in WITHOUT_TEXT[agent]:
+        assert adapter.digest(Digest(), [json.dumps(record).encode() + b"\n"]).unknown == (), record
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "noticed"),
+    [
+        ("kiro", "kind2", "assistant in another form"),
+        ("cline", "type2", "assistant in another form"),
+    ],
+)
+def test_parts_without_their_kind(agent: str, name: str, noticed: str) -> None:
+    """What tells one part from another is gone: that is another form."""
+    part = {name: "text", "data": "hi", "text": "hi"}
+    record = (
+        {"kind": "AssistantMessage", "data": {"content": [part]}}
+        if agent == "kiro"
+        else {"messages": turns("assistant", [part])}
+    )
+    line = json.dumps(record).encode() + b"\n"
+    assert adapters.load(agent).digest(Digest(), [line]).unknown == (noticed,)
