@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, NewType
 
-from gitcp.value import EMPTY, Value
+from gitcp.value import EMPTY, Value, replace
 
 Oid = NewType("Oid", str)
 
@@ -241,6 +241,13 @@ class Snapshot(Value):
     def has_files(self) -> bool:
         """Whether the files were captured at all: not if only a conversation or a state was."""
         return not any(skip.reason is SkipReason.NOT_HELD for skip in self.skipped)
+
+    def carried(self, base: Base, skip: Skip) -> Snapshot:
+        """Return the snapshot of a later checkpoint that claims no files, as `skip` says. It has
+        this one's tree, so that nothing seems to have changed.
+        """
+        others = (each for each in self.skipped if each.reason is not SkipReason.NOT_HELD)
+        return replace(self, base=base, skipped=(skip, *others))
 
 
 # ---------------------------------------------------------------- conversation

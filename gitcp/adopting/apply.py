@@ -259,9 +259,7 @@ class _Share:
         skip = Skip(b".", SkipReason.NOT_HELD, ADOPTED)
         if parent is None:
             return Snapshot(self._store.repo.object_format.empty_tree, base, 0, (skip,))
-        before = parent.snapshot
-        others = (each for each in before.skipped if each.reason is not SkipReason.NOT_HELD)
-        return replace(before, base=base, skipped=(skip, *others))
+        return parent.snapshot.carried(base, skip)
 
     def _new_name(self, session_id: str) -> str:
         """Return a name for a new session, as a save would choose it."""

@@ -36,7 +36,7 @@ class Options(Value):
 
 def export(context: Context, given: Options) -> None:
     """Write which lines of commits agents wrote, as notes or as lines of JSON."""
-    _check(given)
+    _check(context, given)
     commits = _commits(context, given)
     if given.format == GIT_AI:
         _write_notes(context, commits, given)
@@ -44,7 +44,7 @@ def export(context: Context, given: Options) -> None:
         _write_records(context, commits, given)
 
 
-def _check(given: Options) -> None:
+def _check(context: Context, given: Options) -> None:
     to_file = {"-o": given.output != "-"} if given.format == GIT_AI else {}
     for option, value in {**given.unused, **to_file}.items():
         if value:
@@ -52,6 +52,13 @@ def _check(given: Options) -> None:
                 f"{option} and --as {given.format} cannot be used together: nothing was written",
                 hint="gitcp export -h",
             )
+    path = context.cwd / given.output
+    if given.output != "-" and (given.output.endswith("/") or path.is_dir()):
+        raise BadValue(
+            f"--as {given.format} writes one file, and {given.output} names a directory: nothing "
+            "was written",
+            hint=f"gitcp export --as {given.format} -o FILE",
+        )
 
 
 def _commits(context: Context, given: Options) -> list[AttributedCommit]:

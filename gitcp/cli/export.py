@@ -75,7 +75,7 @@ class Options(Value):
     "-o",
     metavar="FILE",
     default="-",
-    help="write to FILE, or into a directory, instead of standard output (-)",
+    help="write to FILE, or a directory (agent-trace: FILE), not standard output (-)",
 )
 @rare(
     click.option(
@@ -126,7 +126,7 @@ def command(context: Context, /, **values: Any) -> None:
         unfiltered=given.unfiltered,
     )
     name = given.output
-    if path is not None and path.is_dir():
+    if path is not None and (path.is_dir() or name.endswith("/")):
         file = op.file_name(request)
         path, name = path / file, os.path.join(name, file)
     if path is not None:

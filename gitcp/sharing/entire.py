@@ -332,11 +332,15 @@ class _Files:
         self._store = store
         self._known: dict[Oid, Snapshot] = {}
 
-    def of(self, one: EntireConversation) -> Snapshot:
-        """Return the files of the commit; without one, a snapshot that claims no files."""
+    def of(self, one: EntireConversation, parent: Oid | None) -> Snapshot:
+        """Return the files of the commit; without one, a snapshot that claims no files, with the
+        tree of the checkpoint `parent`.
+        """
         base = Base(one.commit, one.branch)
         if one.commit is None:
             skip = Skip(b".", SkipReason.NOT_HELD, NAME)
+            if parent is not None:
+                return self._store.read(parent).snapshot.carried(base, skip)
             return Snapshot(self._store.repo.object_format.empty_tree, base, 0, (skip,))
         if one.commit not in self._known:
             self._known[one.commit] = self._read(one.commit)
@@ -373,9 +377,9 @@ def _session(
                 continue
             chosen = chosen or importing.session_for(store, transcript)
             first = CheckpointId(chosen[1], 1)
-            tip = importing.checkpoint(
-                store, transcript, first, tip or chosen[2], files.of(one), one.created
-            )
+            parent = tip or chosen[2]
+            snapshot = files.of(one, parent)
+            tip = importing.checkpoint(store, transcript, first, parent, snapshot, one.created)
         keys.append(one.key)
     if chosen is not None and tip is not None:
         yield _moved(store, chosen, tip, keys)

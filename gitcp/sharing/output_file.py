@@ -5,6 +5,7 @@ unless told so.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +17,10 @@ from gitcp.git.fsync import FULL, replacing, write_all
 def require_free(path: Path, *, force: bool) -> None:
     """Raise Refused if something is at `path`, BadValue if no file can be there."""
     if not path.parent.is_dir():
+        is_taken = os.path.lexists(path.parent)
         raise BadValue(
-            f"{path.parent} is not a directory: nothing was written", hint=f"mkdir {path.parent}"
+            f"{path.parent} is not a directory: nothing was written",
+            hint="pass a file: -o FILE" if is_taken else f"mkdir {shlex.quote(str(path.parent))}",
         )
     if path.is_dir():
         raise BadValue(f"{path} is a directory: nothing was written", hint="pass a file: -o FILE")

@@ -159,6 +159,12 @@ def test_refused(worked: Project) -> None:
     """Nothing is written for options that mean something else, and without new commits."""
     for options in (("-o", "../x"), ("-f", "json"), ("--redact",)):
         worked.gitcp("export", "--as", "git-ai", *options, check=2)
+    for directory in ("..", "../traces/"):
+        to = ("--as", "agent-trace", "--force", "-o", directory)
+        refused = worked.gitcp("export", *to, check=2)
+        assert f"writes one file, and {directory} names a directory" in refused.err
+        assert "hint: gitcp export --as agent-trace -o FILE\n" in refused.err
+    assert not (worked.root.parent / "traces").exists()
     worked.git("checkout", "--quiet", "main")
     assert "HEAD~1.." in worked.gitcp("export", "--as", "git-ai", check=2).err
     for ends in ("main..none", "none..main"):

@@ -103,7 +103,8 @@ def test_a_beginning(project: Project) -> None:
 
 def test_squashed_rebased_lost_and_forged(project: Project) -> None:
     """Two checkpoints in one commit both have its files; of copies of a commit the oldest counts; a
-    line in the body of a message names nothing, so the checkpoint has no files.
+    line in the body of a message names nothing, so the checkpoint claims no files, and has the tree
+    of the one before.
     """
     squashed = f"Both\n\nEntire-Checkpoint: {IDS[0]}\nEntire-Checkpoint: {IDS[1]}\n"
     committed(project, "both\n", squashed)
@@ -120,11 +121,37 @@ def test_squashed_rebased_lost_and_forged(project: Project) -> None:
     assert imported(store)["5b1f7b0e"] == [
         (f"Entire {IDS[0]}: Both", "both\n"),
         (f"Entire {IDS[1]}: Both", "both\n"),
-        (f"Entire {IDS[2]}", ""),
+        (f"Entire {IDS[2]}", "both\n"),
     ]
     tip = next(iter(store.repo.refs.list("refs/gitcp/remotes/").values()))
     assert not store.read(tip).snapshot.has_files
     assert "\nBase:     unknown (made without files)" in project.gitcp("show", tip, check=0).out
+
+
+def test_nothing_changed_where_the_commit_is_missing(project: Project) -> None:
+    """A checkpoint whose commit is not here deletes no file, and the next one adds none again."""
+    committed(project, "one\n", f"First\n\nEntire-Checkpoint: {IDS[0]}\n")
+    project.write("b.txt", "new\n")
+    project.commit(f"Third\n\nEntire-Checkpoint: {IDS[2]}\n")
+    times = [{"created_at": f"2026-02-0{day}T10:00:00Z"} for day in (1, 2, 3)]
+    places = [layout(sharded(id), [time]) for id, time in zip(IDS, times, strict=False)]
+    branch(project, *places[:2])
+    run(open_store(project))
+    branch(project, *places)
+    store = open_store(project)
+    run(store)
+
+    tip = store.repo.refs.read(importing.ref_of("imported", "5b1f7b0e"))
+    chain = [store.read(summary.commit) for summary in store.history(Oid(tip or ""))]
+    assert [(each.changed, each.snapshot.has_files) for each in chain[:2]] == [
+        (1, True),
+        (0, False),
+    ]
+    shown = project.gitcp("log", "imported/5b1f7b0e", check=0).out
+    assert f"5b1f7b0e@2  Entire {IDS[1]}\n            no files changed" in shown
+    assert "b.txt +1" in shown
+    why = project.gitcp("why", "a.txt", "--session", "imported/5b1f7b0e", check=0).out
+    assert [line.split()[0] for line in why.splitlines()] == ["a.txt", "5b1f7b0e@1"]
 
 
 def test_a_ref_for_each_checkpoint(project: Project, tmp_path: Path) -> None:

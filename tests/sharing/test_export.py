@@ -147,7 +147,13 @@ def test_files(spoken: Project, tmp_path: Path) -> None:
         ("-f", "pdf"),
     ):
         assert "Traceback" not in spoken.gitcp("export", *arguments, check=2).err
+    refused = spoken.gitcp("export", "-f", "json", "-o", "../traces/", check=2).err
+    assert "traces is not a directory: nothing was written" in refused
+    assert f"hint: mkdir {spoken.root}/../traces\n" in refused
     assert sorted(os.listdir(tmp_path)) == ["project", "talk.md"]
+    (tmp_path / "traces").mkdir()
+    spoken.gitcp("export", "-f", "json", "-o", "../traces/", check=0)
+    assert os.listdir(tmp_path / "traces") == ["e7baae82.json"]
 
 
 def test_nothing_said(project: Project) -> None:
