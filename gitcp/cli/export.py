@@ -75,7 +75,7 @@ class Options(Value):
     "-o",
     metavar="FILE",
     default="-",
-    help="write to FILE, or a directory (agent-trace: FILE), not standard output (-)",
+    help="FILE, - (stdout), or a directory (not agent-trace)",
 )
 @rare(
     click.option(

@@ -19,7 +19,7 @@ from gitcp.wire import Json
 @json_option
 @click.pass_obj
 def command(context: Context, *, as_json: bool) -> None:
-    """Run the commands that save states, and keep nothing
+    """Run the commands that save states
 
     Runs each gitcp.state command as a save would, with its limits, and throws away what it writes.
     A command that you have not allowed is not run, nor is one that restores. Exit code 1: a state
