@@ -70,6 +70,7 @@ TRIED: dict[str, tuple[str, ...]] = {
     ),
     "push --scan": ("push --scan", "push --scan --all"),
     "doctor --store": ("doctor --store", "doctor --store --all"),
+    "doctor --state": ("doctor --state",),
     "fork": ("fork s@1 --name f", "fork s@1 --worktree ../forked"),
     "fork --remove": ("fork --remove ../forked",),
     "sessions rename": ("sessions rename f g",),
@@ -94,6 +95,7 @@ ENDED = {
     "run --recover": 12,  # there is none
     "run x --rollback -- false": 1,
     "doctor": 1,
+    "doctor --state": 1,  # as above: the command is a stranger's
 }
 """The exit codes of those that do not end with 0."""
 
