@@ -71,42 +71,64 @@ def steps_since(
     `is_copy`: it may be one for which no file was read, such as a fork. Then it is not in the line,
     but has the files of one that is. It may also have been made elsewhere, and what its session
     came to be there was brought here by a restore.
+
+    What a restore brought back whole since then is as if nothing had happened in between.
     """
     line = WorktreeHistory(store)
     newest = line.newest() or store.tip(session)
     steps: list[Step] = []
     for step in line.steps(newest) if newest else ():
         if step.after.commit == since.commit:
-            return steps[::-1]
+            return _without_detours(line, steps, since)[::-1]
         steps.append(step)
     same = [n for n, step in enumerate(steps) if step.after.snapshot.tree == since.snapshot.tree]
     if is_copy and same:
-        return steps[: same[0]][::-1]
+        return _without_detours(line, steps[: same[0]], steps[same[0]].after)[::-1]
     for number, step in enumerate(steps):
-        if (elsewhere := _brought(line, step, since)) is not None:
-            return [*elsewhere, *steps[:number][::-1]]
+        source = _brought_whole(line, step)
+        if source is not None and (elsewhere := _led_to(line, source, since)) is not None:
+            return _without_detours(line, steps[:number] + elsewhere, since)[::-1]
     raise Refused(
         f"{since.id} was not made in this working tree, or what came after it is "
         "no longer known; nothing was changed"
     )
 
 
-def _brought(line: WorktreeHistory, step: Step, since: Checkpoint) -> list[Step] | None:
-    """Return the steps from `since` to the checkpoint that a restore brought here whole; None if
-    there are none.
+def _without_detours(line: WorktreeHistory, steps: list[Step], since: Checkpoint) -> list[Step]:
+    """Return the steps after `since`, newest first, without those from it or one of them to a
+    restore that brought its files back whole.
+
+    In a clone, the state before `restore --trust` is somebody's removal of every file, and the
+    restore was their author: `rewind` removed files that the session had never changed.
     """
+    places = {step.after.commit: number for number, step in enumerate(steps)}
+    places[since.commit] = len(steps)
+    kept: list[Step] = []
+    number = 0
+    while number < len(steps):
+        source = _brought_whole(line, steps[number])
+        after = places.get(source.commit, 0) if source else 0
+        if after > number:
+            number = after
+        else:
+            kept.append(steps[number])
+            number += 1
+    return kept
+
+
+def _brought_whole(line: WorktreeHistory, step: Step) -> Checkpoint | None:
+    """Return the checkpoint of which a restore wrote exactly the files; None for other steps."""
     source = restored_source(line.store, step.after)
-    if source is None or source.snapshot.tree != step.after.snapshot.tree:
-        return None
-    return _led_to(line, source, since)
+    is_whole = source is not None and source.snapshot.tree == step.after.snapshot.tree
+    return source if is_whole else None
 
 
 def _led_to(line: WorktreeHistory, last: Checkpoint, since: Checkpoint) -> list[Step] | None:
-    """Return the steps from `since` to `last`, oldest first; None if no line has both."""
+    """Return the steps from `since` to `last`, newest first; None if no line has both."""
     steps: list[Step] = []
     for step in line.steps(last.commit):
         if step.after.commit == since.commit:
-            return steps[::-1]
+            return steps
         steps.append(step)
     return None
 

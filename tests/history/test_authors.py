@@ -107,6 +107,27 @@ def test_brought_by_a_restore(project: Project) -> None:
     assert [each.checkpoint for each in since_last] == [other.id]
 
 
+def test_brought_where_nothing_was(project: Project) -> None:
+    """In a clone that is empty, the removal of every file before the restore and its return are
+    nobody's changes. `rewind` took the restore for the session's and removed a person's file.
+    """
+    store = open_store(project)
+    by_a_person = Authors(own=1, claims={b"theirs": Claim(frozenset({NOBODY}))})
+    first = save(store, "alpha", {b"a": b"1"}, authors=Authors(own=1))
+    last = save(store, "alpha", {b"a": b"2", b"theirs": b"1"}, authors=by_a_person)
+    removed = {path: Claim(frozenset({NOBODY})) for path in (b"a", b"theirs")}
+    save(store, "alpha", {}, authors=Authors(claims=removed))
+    brought: dict[str, Any] = {"trigger": Trigger.RESTORE, "restored_from": last.id}
+    made = save(store, "alpha", {b"a": b"2", b"theirs": b"1"}, authors=Authors(own=2), **brought)
+    latest.write(store.repo, latest.Latest(made.id, 0))
+
+    (only,) = authors.transitions(store, "alpha", first.commit)
+    assert only.checkpoint == last.id
+    assert only.own == {b"a"}
+    assert only.others == {b"theirs": (NOBODY,)}
+    assert authors.transitions(store, "alpha", last.commit) == []
+
+
 def test_merged_by_a_restore(project: Project) -> None:
     """Of a restore that wrote other files than the checkpoint has, nothing follows."""
     store = open_store(project)
@@ -155,10 +176,12 @@ def test_killed_between_two_records(
     assert again.position == {"at": 2 if name == "_finish" else 0}
     assert project.files().keys() == {b"a", b"c"}
     store = open_store(project)
-    line = [each.checkpoint for each in authors.transitions(store, "p", first.commit)]
-    assert line[0] == CheckpointId("o", 1)
-    assert line[-1] == store.read(store.sessions()["p"]).id
-    assert all(each.session == "p" for each in line[1:])
+    newest = store.sessions()["p"]
+    line = [step.after.id for step in authors.WorktreeHistory(store).steps(newest)]
+    assert line[-2:] == [CheckpointId("o", 1), first.id]
+    assert line[0] == store.read(newest).id
+    assert all(each.session == "p" for each in line[:-2])
+    assert authors.transitions(store, "p", first.commit)
 
 
 def test_live(project: Project) -> None:

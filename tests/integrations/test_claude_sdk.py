@@ -455,12 +455,8 @@ def test_rewind_while_the_turn_runs(
         asyncio.run(store.rewind(SESSION, "the result of a tool"))
 
 
-def test_fetched_sessions(project: Project, store: GitSessionStore, tmp_path: Path) -> None:
-    """A clone lists what it fetched; to continue it needs the user's word, as on the command line,
-    and the error has the command.
-    """
-    key: Any = {"project_key": store.project_key, "session_id": SESSION}
-    asked = turns(project, store, prompt_ids=True)
+def fetched_clone(project: Project, tmp_path: Path) -> Project:
+    """A clone of a project with its fetched sessions, still without files."""
     project.git("init", "--bare", "-q", str(tmp_path / "hub.git"))
     project.git("remote", "add", "origin", str(tmp_path / "hub.git"))
     project.git("push", "-q", "origin", "HEAD")
@@ -468,9 +464,19 @@ def test_fetched_sessions(project: Project, store: GitSessionStore, tmp_path: Pa
     project.gitcp("push", check=0)
     clone = Project(tmp_path / "clone")
     clone.git("remote", "add", "origin", str(tmp_path / "hub.git"))
-    clone.git("pull", "-q", "origin", project.git("branch", "--show-current").strip())
     clone.gitcp("remote", "origin", check=0)
     clone.gitcp("fetch", check=0)
+    return clone
+
+
+def test_fetched_sessions(project: Project, store: GitSessionStore, tmp_path: Path) -> None:
+    """A clone lists what it fetched; to continue it needs the user's word, as on the command line,
+    and the error has the command.
+    """
+    key: Any = {"project_key": store.project_key, "session_id": SESSION}
+    asked = turns(project, store, prompt_ids=True)
+    clone = fetched_clone(project, tmp_path)
+    clone.git("pull", "-q", "origin", project.git("branch", "--show-current").strip())
     there = GitSessionStore(clone.root)
     theirs: Any = {**key, "project_key": there.project_key}
 
@@ -491,6 +497,29 @@ def test_fetched_sessions(project: Project, store: GitSessionStore, tmp_path: Pa
     assert asyncio.run(there.load(theirs)) == asyncio.run(store.load(key))
     assert listed() == [SESSION]
     assert options(clone.root, resume=SESSION).resume == SESSION
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_rewind_in_a_clone(
+    project: Project, store: GitSessionStore, tmp_path: Path, is_empty: bool
+) -> None:
+    """A session that was handed over goes back as where it was made: what a person changed between
+    its turns stays, also where the restore wrote every file.
+    """
+    asked = turns(project, store, prompt_ids=True)
+    clone = fetched_clone(project, tmp_path)
+    if not is_empty:
+        clone.git("pull", "-q", "origin", project.git("branch", "--show-current").strip())
+    there = GitSessionStore(clone.root)
+    with pytest.raises(NotTrusted) as refused:
+        options(clone.root, resume=SESSION)
+    clone.gitcp(*refused.value.hint.split()[1:], "--yes", check=0)
+
+    for each in (store, there):
+        asyncio.run(each.rewind(SESSION, asked[0]))
+
+    assert clone.files() == project.files()
+    assert project.read("notes.txt")
 
 
 def test_late_entries_do_not_move_the_prompt(project: Project, store: GitSessionStore) -> None:
