@@ -5,7 +5,7 @@ After each step the working tree, the log, the tags and everything of git's are 
 them. At the end the store is sound, and every checkpoint that is there gives back its files to the
 byte.
 
-With GITCP_FULL=1 in the environment 2,000 runs of 50 steps are made, else 32 of 30, always the
+With GITCP_FULL=1 in the environment 2,000 runs of 50 steps are made, else 20 of 30, always the
 same ones.
 """
 
@@ -47,7 +47,7 @@ from gitcp.state import tag, trash
 
 from driver import Project
 
-PARTS, RUNS, STEPS = (20, 100, 50) if FULL else (4, 8, 30)
+PARTS, RUNS, STEPS = (20, 100, 50) if FULL else (4, 5, 30)
 
 PATHS = (
     b"a",

@@ -292,7 +292,7 @@ def test_elsewhere(session: gitcp.Session, project: Project, tmp_path: Path) -> 
     assert gitcp.open(other.root).check().ok
 
 
-LARGE = 3 << 20
+LARGE = 3 << 17
 GROW = "import sys; open('out.bin', 'ab').write(bytes(range(256)) * (int(sys.argv[1]) // 256))"
 
 

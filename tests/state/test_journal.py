@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from back import contents, finish, kept, restore, save, undo
 from talk import Talk
+from thorough import FULL
 
 from gitcp.errors import DiskFull, GitcpError, Refused, StoreDamaged
 from gitcp.git import fsync
@@ -33,7 +34,7 @@ from driver import SOURCE, File, Project
 from samples import open_store
 
 FILES = 60
-KILLS = 30
+KILLS = 200 if FULL else 14
 
 DYING = """
 import os, signal, sys
