@@ -29,6 +29,7 @@ from gitcp.restoring.others import OtherSession
 from gitcp.restoring.plan import Kept
 from gitcp.safe import is_joiner
 from gitcp.state import documents
+from gitcp.state.journal import RestoreKind
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.wire import Json
@@ -54,7 +55,7 @@ class RestoreNotice(Value):
     `session_id` is the agent's session with the restored conversation (None: no conversation),
     `before` the one in the state before. `told`: another session of the agent has been told.
     `states` are the states outside the files that were restored; `with_state`: an undo needs
-    --state to restore what it can of them.
+    --state to restore what it can of them. `was_undo`: the restore was an undo.
     """
 
     target: CheckpointId
@@ -67,6 +68,7 @@ class RestoreNotice(Value):
     before: str | None = None
     states: tuple[str, ...] = ()
     with_state: bool = False
+    was_undo: bool = False
 
 
 CODEC = Codec(wire.FORMS, in_full=True)
@@ -88,6 +90,7 @@ def leave(
     safety: Checkpoint,
     kept: tuple[Kept, ...],
     steps: tuple[StateStep, ...],
+    kind: RestoreKind,
 ) -> None:
     """Write the notice of a restore, unless it undoes one that nobody was told of. A failure is
     ignored, since the restore itself succeeded.
@@ -113,6 +116,7 @@ def leave(
         before=running,
         states=tuple(_restored(steps)),
         with_state=any(step.can_undo for step in steps),
+        was_undo=kind is RestoreKind.UNDO,
     )
     with suppress(OSError):
         _write(store, notice)
@@ -295,14 +299,15 @@ def _text(store: Store, notice: RestoreNotice, *, with_handoff: bool) -> str:
     target, before = _checkpoint(store, notice.target), _checkpoint(store, notice.safety)
     note = target.note if target else Note()
     label = f' "{note.label}"' if note.label else ""
-    undo = "gitcp undo --state" if notice.with_state else "gitcp undo"
+    # After an undo, `undo` goes back further: an agent that was told so undid one restore more.
+    back = ("redo" if notice.was_undo else "undo") + (" --state" if notice.with_state else "")
     states = ", ".join(notice.states)
     lines = [
         (
             f"gitcp restored checkpoint {notice.target}{label}: "
             "files may differ from what you remember, so read them again first."
         ),
-        f"The state before is checkpoint {notice.safety}; `{undo}` restores it.",
+        f"The state before is checkpoint {notice.safety}; `gitcp {back}` restores it.",
         *([f"It also restored, outside the files: {states}"] if states else []),
         *(handoff_lines(_unsaid(store, target)) if target and with_handoff else ()),
         *_failed_since(note, before),

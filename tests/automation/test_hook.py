@@ -1084,7 +1084,7 @@ def test_an_old_handoff_is_not_told(ready: Project) -> None:
 
 def test_what_was_undone_is_not_told(ready: Project) -> None:
     """A restore and its undo, before anybody was told, are nothing to be told of. An undo of what
-    was told is.
+    was told is, with the command that takes back this one and not one more.
     """
     agent = Claude(ready)
     agent.turn("x")
@@ -1093,9 +1093,9 @@ def test_what_was_undone_is_not_told(ready: Project) -> None:
     ready.gitcp("undo", "--yes", check=0)
     assert agent.calls("UserPromptSubmit", prompt="go on") == ""
     ready.gitcp("redo", "--yes", check=0)
-    assert "restored checkpoint" in told(agent.calls("UserPromptSubmit", prompt="go on"))
+    assert "`gitcp undo` restores it." in told(agent.calls("UserPromptSubmit", prompt="go on"))
     ready.gitcp("undo", "--yes", check=0)
-    assert agent.calls("UserPromptSubmit", prompt="go on")
+    assert "`gitcp redo` restores it." in told(agent.calls("UserPromptSubmit", prompt="go on"))
 
 
 def test_a_restore_that_is_over_is_not_told(ready: Project) -> None:
