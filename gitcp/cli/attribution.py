@@ -135,7 +135,8 @@ def _write_records(context: Context, commits: list[AttributedCommit], given: Opt
         for each in records:
             context.output.data(each)
     else:
-        output_file.write(context.cwd / given.output, records, force=given.force)
+        path = output_file.chosen(context.cwd, given.output, force=given.force)
+        output_file.write(path, records, force=given.force)
         context.output.line(Styled("wrote", GREEN), f" {count} to {given.output}")
 
 

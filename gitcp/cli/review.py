@@ -100,7 +100,7 @@ def command(context: Context, /, **values: Any) -> None:
             hint="gitcp review -h",
         )
     for name in given.files:
-        _check(context.cwd / name, force=given.force)
+        _check(context, name, force=given.force)
     thread = _Thread(context) if given.post else None
     story = _clean(context, _told(context, given, thread), given)
     if there := context.to_fetch():
@@ -223,10 +223,10 @@ def _terminal(story: Story) -> bytes:
     return comment.terminal(story).encode("utf-8", "replace")
 
 
-def _check(path: Path, *, force: bool) -> None:
-    if path.suffix not in KINDS:
-        raise BadValue(f"{path.name} must end in one of {', '.join(KINDS)}: nothing was written")
-    output_file.require_free(path, force=force)
+def _check(context: Context, name: str, *, force: bool) -> None:
+    if Path(name).suffix not in KINDS:
+        raise BadValue(f"{name} must end in one of {', '.join(KINDS)}: nothing was written")
+    output_file.chosen(context.cwd, name, force=force)
 
 
 def fields(story: Story) -> wire.Json:

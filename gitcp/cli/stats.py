@@ -50,9 +50,9 @@ def command(context: Context, /, **values: Any) -> None:
       gitcp sessions --size --json
     """
     given = Options(**values)
-    path = context.cwd / given.file if given.file is not None else None
-    if path is not None:
-        output_file.require_free(path, force=given.force)
+    path = None
+    if given.file is not None:
+        path = output_file.chosen(context.cwd, given.file, force=given.force)
     statistics = stats(context.store, MOST_PATHS if path is not None else MOST_LARGEST)
     if path is not None:
         from gitcp.review.pages.stats import render  # jinja2: only for the page

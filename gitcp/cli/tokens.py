@@ -54,9 +54,9 @@ def command(context: Context, /, **values: Any) -> None:
       gitcp sessions --tokens -o tokens.html --session e7ba
     """
     given = Options(**values)
-    path = context.cwd / given.file if given.file is not None else None
-    if path is not None:
-        output_file.require_free(path, force=given.force)
+    path = None
+    if given.file is not None:
+        path = output_file.chosen(context.cwd, given.file, force=given.force)
     requests, known = _requests(context, given.session), prices.load(context.host)
     if path is not None:
         from gitcp.review.pages.tokens import render  # jinja2: only for the page

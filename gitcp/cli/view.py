@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,16 +20,17 @@ from gitcp.cli.options import (
     allow_option,
     json_option,
     rare,
+    replace_option,
     session_option,
 )
 from gitcp.cli.output import YELLOW, Styled
 from gitcp.errors import BadValue
-from gitcp.git.fsync import replacing, write_all
 from gitcp.review import view as op
 from gitcp.review.pages.view import render
 from gitcp.review.view import ViewStory
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
+from gitcp.sharing import output_file
 from gitcp.value import Value
 
 STDOUT = "-"
@@ -41,6 +41,7 @@ class Options(Value):
 
     file: str | None
     redact: bool
+    force: bool
     allow: tuple[str, ...]
     unfiltered: bool
     no_open: bool
@@ -57,6 +58,7 @@ class Options(Value):
     metavar="FILE",
     help="write the page to FILE (- is stdout)",
 )
+@replace_option
 @click.option("--redact", is_flag=True, help="replace secrets with [REDACTED:rule]")
 @allow_option
 @rare(allow_filtered_option)
@@ -78,6 +80,9 @@ def command(context: Context, /, revision: str, session: str | None, **values: A
     given = Options(**values)
     if given.as_json and given.file == STDOUT:
         raise BadValue("--json and -o - cannot be used together", hint="gitcp view -h")
+    file = context.store.repo.store_dir / "view.html"
+    if given.file not in (None, STDOUT):
+        file = output_file.chosen(context.cwd, given.file, force=given.force)
     after, last = context.ends(revision, session)
     allowed = allowing.answered(context, given.allow)
     leaves = given.redact or given.file is not None
@@ -97,10 +102,7 @@ def command(context: Context, /, revision: str, session: str | None, **values: A
         context.output.data(page)
         _say_withheld(context, story)
         return
-    file = (
-        Path(context.cwd, given.file) if given.file else context.store.repo.store_dir / "view.html"
-    )
-    write(file, page)
+    output_file.write(file, [page], force=given.force or given.file is None)
     opened = (
         _open(file) if context.output.terminal and not (given.no_open or given.as_json) else False
     )
@@ -115,24 +117,6 @@ def _warning(secrets: tuple[Finding, ...]) -> str:
         f"This page seems to contain {count}: do not share it. To share it: gitcp view --redact "
         "-o FILE"
     )
-
-
-def write(file: Path, page: bytes) -> None:
-    """Put the page where it was asked for, whole or not at all, readable for its owner. Raises
-    BadValue, OSError.
-    """
-    if file.exists() and not stat.S_ISREG(file.stat().st_mode):
-        raise BadValue(
-            f"{file} is not a regular file: nothing was written",
-            hint="gitcp view -o FILE",
-        )
-    if not file.parent.is_dir():
-        raise BadValue(
-            f"{file.parent} is not a directory: nothing was written", hint=f"mkdir -p {file.parent}"
-        )
-    temporary = file.with_name(f".{file.name[:200]}.{os.getpid()}")
-    with replacing(file, temporary=temporary, durable=False, private=True) as descriptor:
-        write_all(descriptor, page)
 
 
 def _open(file: Path) -> bool:

@@ -734,7 +734,7 @@ def _carry_out(
     wrote_files = (*done.databases, *done.written)
     made = safety.id, after.checkpoint.id, wrote_files, tuple(done.removed)
     index = request.index and not index_failures
-    failed = any(each.missing for each in not_restored)
+    failed = any(each.missing for each in left)
     report = Report(request.target, *made, kept, placed, failed, index=index, **in_use)
     live_ones = tuple(each for each in files.databases if each.path in done.databases)
     done_beside = {"memory": remembered, "states": steps}

@@ -13,17 +13,33 @@ from pathlib import Path
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused
 from gitcp.git.fsync import FULL, replacing, write_all
 
+A_FILE = "pass a file: -o FILE"
+
+
+def chosen(directory: Path, name: str, *, force: bool) -> Path:
+    """Return the path of a file to write, by its name as typed in a directory. Raises as
+    `require_free`, and BadValue if the name is a directory's.
+    """
+    if name.endswith("/") and not (directory / name).exists():
+        raise BadValue(f"{name} names a directory: nothing was written", hint=A_FILE)
+    require_free(directory / name, force=force)
+    return directory / name
+
 
 def require_free(path: Path, *, force: bool) -> None:
-    """Raise Refused if something is at `path`, BadValue if no file can be there."""
+    """Raise Refused if a file is at `path` that `force` does not replace, BadValue if no file can
+    be there.
+    """
     if not path.parent.is_dir():
         is_taken = os.path.lexists(path.parent)
         raise BadValue(
             f"{path.parent} is not a directory: nothing was written",
-            hint="pass a file: -o FILE" if is_taken else f"mkdir {shlex.quote(str(path.parent))}",
+            hint=A_FILE if is_taken else f"mkdir -p {shlex.quote(str(path.parent))}",
         )
     if path.is_dir():
-        raise BadValue(f"{path} is a directory: nothing was written", hint="pass a file: -o FILE")
+        raise BadValue(f"{path} is a directory: nothing was written", hint=A_FILE)
+    if path.exists() and not path.is_file():  # root's `-o /dev/null` replaced the device
+        raise BadValue(f"{path} is not a regular file: nothing was written", hint=A_FILE)
     if os.path.lexists(path) and not force:
         raise Refused(f"{path} exists already: nothing was written", hint="--force replaces it")
 

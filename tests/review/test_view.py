@@ -141,7 +141,9 @@ def test_which(worked: Project) -> None:
 
 
 def test_file(worked: Project, tmp_path: Path) -> None:
-    """A file of its own, relative to where one is; stdout; never through what is no file."""
+    """A file of its own, relative to where one is; stdout; never through what is no file, nor over
+    another one: a page named like a source file replaced it.
+    """
     os.mkdir(worked.path("sub"))
     worked.gitcp("view", "-o", "page.html", cwd=worked.root / "sub", check=0)
     page = worked.read("sub/page.html")
@@ -149,10 +151,15 @@ def test_file(worked: Project, tmp_path: Path) -> None:
     assert worked.gitcp("view", "-o", "-", check=0).out.encode() == page
     assert not os.path.exists(worked.path(worked.git_dir / PAGE))
     os.mkfifo(tmp_path / "pipe")
-    for file in (tmp_path, tmp_path / "pipe", tmp_path / "missing" / "x", "/dev/null"):
-        done = worked.gitcp("view", "-o", str(file))
-        assert done.code == 2, done
-        assert "nothing was written" in done.err
+    for file in (tmp_path, tmp_path / "pipe", tmp_path / "missing/x", "/dev/null", "missing/"):
+        for force in ((), ("--force",)):
+            done = worked.gitcp("view", "-o", str(file), *force)
+            assert done.code == 2, done
+            assert "nothing was written" in done.err
+    assert worked.gitcp("view", "-o", "sub/page.html").code == 12
+    assert worked.read("sub/page.html") == page
+    worked.gitcp("view", "1", "-o", "sub/page.html", "--force", check=0)
+    assert worked.read("sub/page.html") != page
     assert worked.gitcp("view", "-o", "-", "--json").code == 2
     assert os.listdir(worked.path("sub")) == [b"page.html"]
 
@@ -199,7 +206,7 @@ def test_secrets(worked: Project, tmp_path: Path) -> None:
     assert file.read_text().count("[REDACTED:npm-token]") >= 4
     assert "+a\n+[REDACTED:npm-token]\n+b<" in file.read_text()
 
-    worked.gitcp("view", "-o", str(file), "--allow", id, check=0)
+    worked.gitcp("view", "-o", str(file), "--force", "--allow", id, check=0)
     assert secret in file.read_text()
 
     worked.gitcp("secrets", "--revoke", id, check=0)
@@ -219,8 +226,10 @@ def test_names(worked: Project, tmp_path: Path) -> None:
     worked.gitcp("save", "--session", secret, check=0)
     file = tmp_path / "page.html"
     for revision in (("--session", secret), (f"{secret}@1",)):
-        assert "metadata" in worked.gitcp("view", "-o", str(file), *revision, check=15).err
-        worked.gitcp("view", "-o", str(file), *revision, "--redact", check=0)
+        assert (
+            "metadata" in worked.gitcp("view", "-o", str(file), "--force", *revision, check=15).err
+        )
+        worked.gitcp("view", "-o", str(file), "--force", *revision, "--redact", check=0)
         assert secret not in file.read_text()
     assert mapped({"at": ["a", CheckpointId("a", 1)]}, str.upper) == {
         "AT": ["A", CheckpointId("A", 1)]
@@ -244,7 +253,7 @@ def test_filtered(worked: Project, tmp_path: Path) -> None:
     assert "topsecret" not in file.read_text()
     assert "s.key" in file.read_text()
     assert "topsecret" not in worked.gitcp("view", "-o", "-", check=0).out
-    worked.gitcp("view", "-o", str(file), "--allow-filtered", check=0)
+    worked.gitcp("view", "-o", str(file), "--force", "--allow-filtered", check=0)
     assert "topsecret" in file.read_text()
     worked.gitcp("view", check=0)
     assert b"topsecret" in worked.read(worked.git_dir / PAGE)

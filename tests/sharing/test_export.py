@@ -149,7 +149,7 @@ def test_files(spoken: Project, tmp_path: Path) -> None:
         assert "Traceback" not in spoken.gitcp("export", *arguments, check=2).err
     refused = spoken.gitcp("export", "-f", "json", "-o", "../traces/", check=2).err
     assert "traces is not a directory: nothing was written" in refused
-    assert f"hint: mkdir {spoken.root}/../traces\n" in refused
+    assert f"hint: mkdir -p {spoken.root}/../traces\n" in refused
     assert sorted(os.listdir(tmp_path)) == ["project", "talk.md"]
     (tmp_path / "traces").mkdir()
     spoken.gitcp("export", "-f", "json", "-o", "../traces/", check=0)
