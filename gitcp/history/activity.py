@@ -88,20 +88,15 @@ class _Reader:
         self._segments_read: dict[str, frozenset[Oid]] = {}
         self._seen: set[tuple[object, ...]] = set()
         self._pending: dict[str, list[_PendingCall]] = {}
-        for stream in before.streams if before else ():
-            assert before is not None
+        if before is None:
+            return
+        for stream in before.streams:
             self._segments_read[stream.name] = frozenset(
                 segment.oid for segment in stored(store, before, stream.name)
             )
-        if before is not None:
-            self._remember(before)
-
-    def _remember(self, before: Conversation) -> None:
-        """Remember the messages of the last segment: it may be rewritten together with what follows
-        it.
-        """
-        segments = stored(self._store, before, MAIN)[-1:]
-        self._seen.update(_key(message) for message in self._messages(before, segments))
+        # The last segment may be rewritten together with what follows it.
+        last = stored(store, before, MAIN)[-1:]
+        self._seen.update(_key(message) for message in self._messages(before, last))
 
     def step(self, conversation: Conversation | None) -> _ActivityBuilder:
         activity = _ActivityBuilder()

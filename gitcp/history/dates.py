@@ -102,17 +102,13 @@ def _day(word: str, now: datetime) -> date | None:
 def _time(clock: re.Match[str]) -> time:
     if clock["word"]:
         return time(12 if clock["word"] == "noon" else 0)
-    if clock["half"]:
-        return _on_twelve(int(clock["on12"]), int(clock["past"] or 0), clock["half"])
+    if clock["half"]:  # 12am is midnight, 12pm noon; 0am and 13pm are errors
+        hour = int(clock["on12"])
+        if not 1 <= hour <= 12:
+            raise ValueError(hour)
+        return time(hour % 12 + (12 if clock["half"] == "pm" else 0), int(clock["past"] or 0))
     fraction = (clock["fraction"] or "").ljust(6, "0")
     return time(int(clock["hour"]), int(clock["minute"]), int(clock["second"] or 0), int(fraction))
-
-
-def _on_twelve(hour: int, minute: int, half: str) -> time:
-    """Return a 12-hour time: 12am is midnight, 12pm noon; 0am and 13pm are errors."""
-    if not 1 <= hour <= 12:
-        raise ValueError(hour)
-    return time(hour % 12 + (12 if half == "pm" else 0), minute)
 
 
 def _zone(clock: re.Match[str]) -> tzinfo | None:

@@ -68,7 +68,10 @@ def find(
     search = _Search(store, Matcher(store, needle, places))
     new = list(search.new_blobs(tips))
     if index is not None:
-        new = _possible(index, needle, new)
+        segments = [blob.oid for blob in new if STREAM.fullmatch(blob.path)]
+        without = index.without(needle.words, segments)
+        if without:
+            new = _complete(new, {blob.oid for blob in new} - without)
     search.positions = {_place(blob): number for number, blob in enumerate(new)}
     talks = [blob for blob in new if STREAM.fullmatch(blob.path)]
     search.read([blob for blob in new if not STREAM.fullmatch(blob.path)])
@@ -121,13 +124,6 @@ def _indexed(store: Store, blobs: Sequence[_NewBlob]) -> Iterator[tuple[Oid, byt
             yield blob.oid, text
 
 
-def _possible(index: TextIndex, needle: Needle, new: list[_NewBlob]) -> list[_NewBlob]:
-    """Return the blobs that are to be read."""
-    segments = [blob.oid for blob in new if STREAM.fullmatch(blob.path)]
-    without = index.without(needle.words, segments)
-    return _complete(new, {blob.oid for blob in new} - without) if without else new
-
-
 def _complete(blobs: list[_NewBlob], wanted: AbstractSet[Oid]) -> list[_NewBlob]:
     """Return the blobs of all places that have one of these. All segments that a checkpoint added
     to a stream are read, or none: a message may begin in one and end in the next.
@@ -145,18 +141,14 @@ def _read(store: Store, new: Sequence[_NewBlob]) -> Iterator[tuple[_NewBlob, byt
     """Yield the content of the blobs in order; in a partial clone, of those that are present."""
     if is_partial(store.repo):
         new = [item for item in new if store.reader.exists(item.oid)]
-    with store.repo.git_reading("cat-file", "--batch", "--buffer", input=_names(new)) as out:
+    names = "".join(item.oid + "\n" for item in new).encode("ascii")
+    with store.repo.git_reading("cat-file", "--batch", "--buffer", input=names) as out:
         for item in new:
             size = out.readline().rpartition(b" ")[2].strip()
-            if (
-                size.isdigit()
-            ):  # else missing; `gitcp doctor --store` reports it, and the rest is searched
+            # Else it is missing: `gitcp doctor --store` reports it, and the rest is searched.
+            if size.isdigit():
                 yield item, out.read(int(size))
                 out.read(1)
-
-
-def _names(items: Iterable[_NewBlob]) -> bytes:
-    return "".join(item.oid + "\n" for item in items).encode("ascii")
 
 
 class _Found(NamedTuple):

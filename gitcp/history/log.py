@@ -84,7 +84,10 @@ def select(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[
     chain is damaged.
     """
     limit = None if selection.filters else selection.limit
-    excluded = _ancestors(store, selection.after) if selection.after else frozenset()
+    excluded: frozenset[str] = frozenset()
+    if selection.after:
+        listed = store.repo.git("rev-list", "--first-parent", selection.after, "--")
+        excluded = frozenset(listed.decode("ascii").split())
     chains = list(tips)
     all_summaries = (
         store.history(chains[0], limit) if len(chains) == 1 else _merged(store, chains, limit)
@@ -221,12 +224,6 @@ def later(store: Store, target: Checkpoint) -> list[Summary]:
             return summaries
         summaries.append(summary)
     return []  # the target's session was deleted, and its name was used again
-
-
-def _ancestors(store: Store, commit: Oid) -> frozenset[str]:
-    return frozenset(
-        store.repo.git("rev-list", "--first-parent", commit, "--").decode("ascii").split()
-    )
 
 
 def _merged(store: Store, tips: list[Oid], limit: int | None) -> Iterator[Summary]:

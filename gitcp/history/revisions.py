@@ -655,13 +655,10 @@ def _undo_hint(store: Store, session: str, number: int) -> str:
 def _similar_names(store: Store, text: str, command: str) -> str:
     from difflib import get_close_matches  # only for an error
 
-    names = [*store.sessions(), *(name.removeprefix(refs.TAGS) for name in _tag_refs(store))]
+    tags = store.repo.refs.list(refs.TAGS)
+    names = [*store.sessions(), *(name.removeprefix(refs.TAGS) for name in tags)]
     close = get_close_matches(text[:100], [*names, *store.fetched()], n=3)
     return f"{command}  (did you mean: {', '.join(close)})" if close else command
-
-
-def _tag_refs(store: Store) -> Iterable[str]:
-    return store.repo.refs.list(refs.TAGS)
 
 
 def _quoted(text: str) -> str:

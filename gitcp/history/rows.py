@@ -94,7 +94,9 @@ def pages(
             with suppress(StoreDamaged):
                 if changed_in(row) <= MOST_FILES:
                     parent = _parent(store, row, listed)
-                    pairs[id(row)] = _trees(store, row, parent)
+                    before = tree_before_commit(store, row.oldest, parent)
+                    before = before or store.repo.object_format.empty_tree
+                    pairs[id(row)] = before, row.newest.root
                     growing |= with_segments((parent, row.newest))
         counts = totals(store, pairs.values(), growing, paths)
         each_pair = ((row, pairs.get(id(row))) for row in page)
@@ -125,9 +127,3 @@ def _parent(store: Store, row: FoldedRow, listed: Mapping[Oid, Summary]) -> Summ
     """
     commit = row.oldest.parent
     return (listed.get(commit) or store.summary(commit)) if commit else None
-
-
-def _trees(store: Store, row: FoldedRow, parent: Summary | None) -> Pair:
-    """Return the trees before and after a row. Before a first checkpoint: its base commit's."""
-    before = tree_before_commit(store, row.oldest, parent)
-    return before or store.repo.object_format.empty_tree, row.newest.root

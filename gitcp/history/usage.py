@@ -95,8 +95,13 @@ class UsageReader:
         return self._streams[segments]
 
     def _read(self, format: str, segments: tuple[Segment, ...]) -> list[Usage]:
-        path = self._path(format, segments[0].oid) if len(segments) > 1 else None
-        known = self._known(path) if path else {}
+        path = None
+        known: dict[Oid, _Part] = {}
+        if len(segments) > 1:
+            path = self._store.repo.store_dir / DIRECTORY / f"{format}.{segments[0].oid}"
+            if path not in self._files:
+                _remember(self._files, path, _load(path))
+            known = self._files[path]
         if path is None or not (known or self._is_made_of_lines(segments)):
             self._spend(sum(segment.size for segment in segments))
             return list(adapters.usage(format, lines(self._store, segments)))
@@ -128,11 +133,6 @@ class UsageReader:
             at += 1 + len(part.more)
         return usages
 
-    def _known(self, path: Path) -> dict[Oid, _Part]:
-        if path not in self._files:
-            _remember(self._files, path, _load(path))
-        return self._files[path]
-
     def _is_made_of_lines(self, segments: Sequence[Segment]) -> bool:
         """Return whether a stream begins with a whole record: else it is one document."""
         first = next(lines(self._store, segments), b"")
@@ -156,9 +156,6 @@ class UsageReader:
             if size > self._left:
                 raise ToCount
             self._left -= size
-
-    def _path(self, format: str, first: Oid) -> Path:
-        return self._store.repo.store_dir / DIRECTORY / f"{format}.{first}"
 
 
 def _continues(more: tuple[Oid, ...], segments: Sequence[Segment], at: int) -> bool:

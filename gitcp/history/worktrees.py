@@ -96,9 +96,10 @@ def listing(
 
 def of_session(store: Store, name: str) -> Worktree | None:
     """Return the worktree that a session was last saved in, None if there is no such session."""
-    return next(
-        (each for each in listing(store, changes=False) if name in map(_name, each.sessions)), None
-    )
+    for tree in listing(store, changes=False):
+        if any(session.name == name for session in tree.sessions):
+            return tree
+    return None
 
 
 def was_in_gone_one(store: Store, name: str) -> bool:
@@ -110,10 +111,6 @@ def was_in_gone_one(store: Store, name: str) -> bool:
     }
     seen = (each for each in worktree_log.seen(store.repo) if each.session == name and each.id)
     return any(each.id not in there for each in seen)
-
-
-def _name(session: Session) -> str:
-    return session.name
 
 
 def _order(tree: Worktree) -> tuple[int, float]:

@@ -26,7 +26,7 @@ from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import damage, loose, promised, refs, trees, verify
 from gitcp.git.fsync import replace_cache
 from gitcp.git.object_format import FULL_NAME, ObjectFormat
-from gitcp.git.packs import PackIndex, indexes
+from gitcp.git.packs import indexes
 from gitcp.git.repo import Repository
 from gitcp.model import RESERVED, TREE, Checkpoint, CheckpointId, Conversation, Oid, Stream
 from gitcp.store import CONVERSATION, METADATA, Store, parse_summary
@@ -182,7 +182,6 @@ _Wanted = tuple[Oid, str, _Part]
 
 
 def _part(above: _Part, name: bytes) -> _Part:
-    """Return the part to which an entry of a tree belongs."""
     if above is _Part.ROOT and name == RESERVED:
         return _Part.RESERVED
     if above is _Part.RESERVED and name in {METADATA, CONVERSATION}:
@@ -585,7 +584,6 @@ class _Check:
                 yield StoreProblem(object_id, problem, (str(link.id),))
 
     def _damaged_below(self, commit: Oid, link: _Link) -> frozenset[Oid]:
-        """Return the damaged objects that a checkpoint needs."""
         if not self.damaged:
             return frozenset()
         return self._reached(link.root) | (self.damaged.keys() & {commit})
@@ -690,17 +688,11 @@ def _save_verified(
             with suppress(OSError, StoreDamaged):
                 names = left.intersection(index.names())
                 left -= names
-                packs.append(_described(index, names, repo.object_format))
+                path, checksum = index.pack, _checksum(index.pack, repo.object_format)
+                packs.append((str(path), fingerprint.at(str(path)), checksum, _joined(names)))
     with suppress(OSError, ValueError):
         value = (_joined(commits), _joined(left), packs)
         replace_cache(repo.store_dir / NAME, value)
-
-
-def _described(
-    index: PackIndex, names: Iterable[bytes], object_format: ObjectFormat
-) -> tuple[str, fingerprint.Fingerprint | None, bytes, bytes]:
-    path = index.pack
-    return str(path), fingerprint.at(str(path)), _checksum(path, object_format), _joined(names)
 
 
 def _judged(

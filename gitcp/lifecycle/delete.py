@@ -172,8 +172,9 @@ class _Fetched:
 
 
 def _plan(store: Store, forest: Forest, session: str) -> DeletePlan:
-    if "/" in session:
-        return _plan_fetched(store, session)
+    if "/" in session:  # nothing depends on a fetched session: a fork of it has its own chain
+        fetched = _Fetched(store, session)
+        return DeletePlan(session, tuple(node.id for node in fetched.chain), (), fetched.tags, ())
     tip = forest.sessions.get(session)
     others = {
         n.commit for name, t in forest.sessions.items() if name != session for n in forest.chain(t)
@@ -196,14 +197,6 @@ def _plan(store: Store, forest: Forest, session: str) -> DeletePlan:
             node.id for node in in_session if node.commit in removed and node.id in needed
         ),
     )
-
-
-def _plan_fetched(store: Store, session: str) -> DeletePlan:
-    """Plan the deletion of a fetched session. Nothing depends on it: a fork of it has its own
-    chain.
-    """
-    fetched = _Fetched(store, session)
-    return DeletePlan(session, tuple(node.id for node in fetched.chain), (), fetched.tags, ())
 
 
 Chosen = Callable[[Iterable[Summary]], Collection[Oid]]

@@ -244,7 +244,9 @@ class Editor:
     # ------------------------------------------------------------ files
 
     def _snapshot(self, before: Snapshot) -> Snapshot:
-        remaining = self._without_paths(before) if self.edit.paths else before
+        remaining = before
+        for path in self.edit.paths:
+            remaining = self._without_path(remaining, path)
         staged, conflicts = (
             tuple(map(self._entry, entries)) for entries in (remaining.staged, remaining.conflicts)
         )
@@ -282,14 +284,8 @@ class Editor:
         stored = not entry.intent_to_add and entry.mode != GITLINK
         return replace(entry, oid=self._blob(entry.oid)) if stored else entry
 
-    def _without_paths(self, before: Snapshot) -> Snapshot:
-        """Return the snapshot without the removed paths, which are listed as skipped."""
-        result = before
-        for path in self.edit.paths:
-            result = self._without_path(result, path)
-        return result
-
     def _without_path(self, before: Snapshot, path: bytes) -> Snapshot:
+        """Return the snapshot without a removed path, which is listed as skipped."""
         lists = {
             name: getattr(before, name)
             for name in before.fields
@@ -474,18 +470,17 @@ class Editor:
         """
         known_format, before, digest = self._grown
         adapter = adapters.for_format(format)
-        start = (
-            sum(before[-1][1:])
-            if before and format == known_format and self._begins_with(stored, before)
-            else 0
+        is_grown = (
+            before
+            and format == known_format
+            and stored[: len(before)] == before
+            and self._ends_line(before[-1].oid)
         )
+        start = sum(before[-1][1:]) if is_grown else 0
         lines = conversation.lines(self.store, stored, start)
         digest = adapter.digest(digest if start else Digest(), lines)
         self._grown = (format, stored, digest)
         return digest
-
-    def _begins_with(self, stored: tuple[Segment, ...], before: tuple[Segment, ...]) -> bool:
-        return stored[: len(before)] == before and self._ends_line(before[-1].oid)
 
 
 def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ dropped that was not in the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -158,7 +158,11 @@ def plan_redo(store: Store, operation: Operation, forest: Forest | None = None) 
         session: [range(a, b + 1) for a, b in runs] for session, runs in operation.dropped.items()
     }
     forest = forest or rewrite.read(store, despite_damage=True)
-    return _plan_chosen(store, forest, lambda id: _is_in(id, ranges_by_session))
+    return _plan_chosen(
+        store,
+        forest,
+        lambda id: any(id.number in each for each in ranges_by_session.get(id.session, ())),
+    )
 
 
 def plan_one(store: Store, id: CheckpointId, forest: Forest | None = None) -> PrunePlan:
@@ -398,7 +402,3 @@ def _restrict(new: PrunePlan, agreed: PrunePlan | None) -> PrunePlan:
         tuple(name for name in new.expired if name in agreed.expired),
         new.damaged,
     )
-
-
-def _is_in(id: CheckpointId, ranges_by_session: Mapping[str, Collection[range]]) -> bool:
-    return any(id.number in numbers for numbers in ranges_by_session.get(id.session, ()))

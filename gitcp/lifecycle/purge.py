@@ -145,19 +145,18 @@ def purge(store: Store, request: PurgeRequest) -> PurgeReport:
         moves = list(_moves(store, editor))
         store.writer.flush(keep=True)
         _clean_files(store.repo, editor.edit.text)
-        report = PurgeReport(
-            final,
-            rewrite.carry_out(store, moves, _operation(store, request, final)) if moves else None,
-        )
+        done = None
+        if moves:
+            summary = f"{request.said} from {trash.summarize(final.checkpoints)}"
+            operation = Operation(
+                0, store.repo.host.now(), "purge", summary, store.repo.worktree_name
+            )
+            done = rewrite.carry_out(store, moves, operation)
+        report = PurgeReport(final, done)
         # Release packs of killed saves, which may contain the text, for git to remove.
         repack.release_packs(store.repo)
         held.join(store.repo, settled=False)
         return report
-
-
-def _operation(store: Store, request: PurgeRequest, final: PurgePlan) -> Operation:
-    summary = f"{request.said} from {trash.summarize(final.checkpoints)}"
-    return Operation(0, store.repo.host.now(), "purge", summary, store.repo.worktree_name)
 
 
 def _edit(store: Store, request: PurgeRequest) -> Editor:
@@ -256,7 +255,7 @@ def _plan(store: Store, editor: Editor) -> PurgePlan:
             )
         ),
         _elsewhere(store, editor),
-        _affected_files(store.repo, editor.edit.text),
+        tuple(path for path in _files(store.repo) if _has(path, editor.edit.text)),
     )
 
 
@@ -343,15 +342,6 @@ def _refuse_open(store: Store) -> None:
             )
 
 
-def _git_dirs(repo: Repository) -> Iterable[Path]:
-    return (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*")))
-
-
-def _affected_files(repo: Repository, text: Text) -> tuple[Path, ...]:
-    """Return gitcp's files that contain text to remove. Raises GitcpError."""
-    return tuple(path for path in _files(repo) if _has(path, text))
-
-
 def _clean_files(repo: Repository, text: Text) -> None:
     """Delete the caches, which refer to purged objects, and edit all other files. Raises
     GitcpError.
@@ -388,13 +378,17 @@ def _files(repo: Repository) -> Iterator[Path]:
     """Yield every file of gitcp's in any working tree. Raises GitcpError for a directory that
     cannot be read.
     """
-    for directory in (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*"))):
+    for directory in _git_dirs(repo):
         # A directory that could not be read was skipped, whatever it had of the text.
         for folder, subfolders, names in os.walk(directory / "gitcp", onerror=_fail):
             subfolders[:] = [name for name in subfolders if name != partial_clone.DIRECTORY]
             for path in (Path(folder, name) for name in sorted(names)):
                 if path.is_file() and not path.is_symlink():
                     yield path
+
+
+def _git_dirs(repo: Repository) -> Iterable[Path]:
+    return (repo.common_dir, *sorted(repo.common_dir.glob("worktrees/*")))
 
 
 def _fail(error: OSError) -> None:

@@ -68,13 +68,14 @@ def kept(files: FilePlan, reader: SnapshotReader, disk: Disk) -> FilePlan:
     if not steps:
         return files
     needed = {parent for path in steps for parent in parents(path)}
+    all_kept = (*files.kept, *(Kept(path, REASON) for path in steps))
     return replace(
         files,
         write=tuple(step for step in files.write if step.path not in steps),
         remove=tuple(step for step in files.remove if step.path not in steps),
         remove_directories=tuple(p for p in files.remove_directories if p not in needed),
         permissions=tuple(each for each in files.permissions if each.path not in steps),
-        kept=tuple(sorted((*files.kept, *(Kept(path, REASON) for path in steps)), key=_path)),
+        kept=tuple(sorted(all_kept, key=lambda each: each.path)),
     )
 
 
@@ -93,7 +94,3 @@ def _is_installed(path: bytes, data: bytes | None) -> bool:
     if data is None:
         return False
     return b"gitcp" in data if OWN.fullmatch(path) else MARKS.search(data) is not None
-
-
-def _path(one: Kept) -> bytes:
-    return one.path

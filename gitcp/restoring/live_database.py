@@ -47,7 +47,12 @@ def restore(contents: Contents, database: LiveDatabase, root: Path, seen: Seen) 
     try:
         with tempfile.TemporaryDirectory(prefix="gitcp-") as directory:
             source = Path(directory, "database")
-            _write(contents, database, source)
+            parts = (
+                (each.suffix, contents.of(each.entry, each.conversion)) for each in database.members
+            )
+            write_copy(source, parts)
+            with closing(sqlite3.connect(source)) as copy:  # which applies its log or its journal
+                copy.execute("pragma journal_mode = delete").fetchall()
             _copy(source, path, _saved(database, path, seen))
     except _Edited:
         raise GitcpError(f"changed during the restore and was kept: {users} has it open") from None
@@ -57,15 +62,6 @@ def restore(contents: Contents, database: LiveDatabase, root: Path, seen: Seen) 
         raise GitcpError(f"its journal names another file, {kept}") from None
     except (sqlite3.Error, OSError) as error:
         raise GitcpError(f"SQLite: {error}; {kept}") from None
-
-
-def _write(contents: Contents, database: LiveDatabase, source: Path) -> None:
-    write_copy(
-        source,
-        ((each.suffix, contents.of(each.entry, each.conversion)) for each in database.members),
-    )
-    with closing(sqlite3.connect(source)) as copy:  # which applies its log or its journal
-        copy.execute("pragma journal_mode = delete").fetchall()
 
 
 def _saved(database: LiveDatabase, path: Path, seen: Seen) -> _Files:

@@ -85,13 +85,8 @@ def completed(
             modes[path] = recorded[path]
         elif entry is not None and entry.mode in {FILE, EXECUTABLE}:
             bits = recorded.get(path, ordinary(executable=entry.mode == EXECUTABLE))
-            if not _has_bits(tree, path, bits):
+            status = tree.lstat(path)
+            is_file = status is not None and stat.S_ISREG(status.st_mode)
+            if status is None or not is_file or stat.S_IMODE(status.st_mode) != bits:
                 modes[path] = bits
     return replace(wanted, modes=modes) if modes != wanted.modes else wanted
-
-
-def _has_bits(tree: Writer, path: bytes, bits: int) -> bool:
-    status = tree.lstat(path)
-    return (
-        status is not None and stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == bits
-    )

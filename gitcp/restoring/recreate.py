@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -186,12 +185,9 @@ def _branch(
         why = f"branch {recorded} has other commits by now"
     else:
         return recorded, False, ""
-    return next(_free(store, recorded)), True, why
-
-
-def _free(store: Store, recorded: str) -> Iterator[str]:
     names = (f"{recorded}-{number}" for number in count(2))
-    return (name for name in names if worktrees.branch_tip(store.repo, name) is None)
+    free = next(name for name in names if worktrees.branch_tip(store.repo, name) is None)
+    return free, True, why
 
 
 def _continue(

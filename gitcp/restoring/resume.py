@@ -68,7 +68,8 @@ def _recreate(store: Store, last: Checkpoint, tree: Worktree | None) -> str:
     old = tree.path if tree else None
     name = old.name if old else (tree and refs.NAME.fullmatch(tree.name or "") and tree.name)
     beside = (main.parent / f"{name or 'worktree'}{(n and f'-{n}') or ''}" for n in count())
-    free = (path for path in (*([old] if old else []), *islice(beside, 100)) if _is_free(path))
+    places = (*([old] if old else []), *islice(beside, 100))
+    free = (path for path in places if not os.path.lexists(path))
     path = next(free, main.parent / "worktree")
     base = last.snapshot.base.commit
     if base is None or not store.reader.exists(base):
@@ -76,10 +77,6 @@ def _recreate(store: Store, last: Checkpoint, tree: Worktree | None) -> str:
     moved = tree is not None and tree.presence is Presence.MISSING and path != old
     prune = "git worktree prune && " if moved else ""
     return f"{prune}gitcp resume {last.id} --worktree {shlex.quote(str(path))}"
-
-
-def _is_free(path: Path) -> bool:
-    return not os.path.lexists(path)
 
 
 def planned_in(store: Store, target: Checkpoint, directory: Path) -> Placed:

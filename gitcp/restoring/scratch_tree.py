@@ -112,7 +112,9 @@ class ScratchTree:
 
             applied = apply_files(self._contents, plan, tree, seen)
             self._record(whole, plan, applied)
-            self._link(tree)
+            for path in self._shared:
+                if tree.lstat(path) is None:
+                    tree.symlink(path, os.path.join(os.fsencode(self._store.repo.root), path))
         return applied
 
     def _differing(self, tree: Writer, whole: FilePlan) -> FilePlan:
@@ -154,11 +156,6 @@ class ScratchTree:
         if applied.written:
             self._second = int(time.time())
         self._empty = whole.make_directories
-
-    def _link(self, tree: Writer) -> None:
-        for path in self._shared:
-            if tree.lstat(path) is None:
-                tree.symlink(path, os.path.join(os.fsencode(self._store.repo.root), path))
 
 
 def _said(kept: Kept) -> str:

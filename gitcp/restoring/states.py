@@ -186,7 +186,8 @@ def checked(
     Raises Refused if that lacks the current content of one, unless forced, and StoreDamaged if the
     content to restore cannot be read: nothing is changed then.
     """
-    lost = _unsaved(steps, saved)
+    safety = saved.checkpoint.states
+    lost = {name for name in names(steps) if safety is None or safety.of(name) is None}
     if lost and not request.force:
         raise Refused(
             "the current content cannot be saved first: "
@@ -203,12 +204,6 @@ def checked(
 def differ(steps: tuple[StateStep, ...]) -> bool:
     """Return whether a command has to be run."""
     return any(_to_run(steps))
-
-
-def _unsaved(steps: tuple[StateStep, ...], saved: Saved) -> set[str]:
-    """Return the states whose current content is not in the safety checkpoint."""
-    safety = saved.checkpoint.states
-    return {name for name in names(steps) if safety is None or safety.of(name) is None}
 
 
 def against(steps: tuple[StateStep, ...], safety: Checkpoint) -> tuple[StateStep, ...]:

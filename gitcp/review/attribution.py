@@ -131,7 +131,6 @@ class _Writers:
 
 
 def _times_added(patch: FilePatch) -> Counter[str]:
-    """Return how often each line was added."""
     runs = (run for hunk in patch.hunks for run in hunk.runs if run.sign == "+")
     return Counter(line for run in runs for line in run.text.split("\n"))
 

@@ -72,7 +72,8 @@ def parse(patch: bytes) -> tuple[FilePatch, ...]:
         line = lines[at]
         at += 1
         if line.startswith(b"diff --git "):
-            files.append(FilePatch(_both(line[11:])))
+            names = line[11:]  # `a/x b/x`; for a rename, later header lines override it
+            files.append(FilePatch(_shown(names[: len(names) // 2], strip=True)))
         elif files and (match := HUNK.fullmatch(line)):
             end = _end(lines, at, int(match[2] or 1), int(match[4] or 1))
             hunk = Hunk(
@@ -120,11 +121,6 @@ def _with_header(file: FilePatch, line: bytes) -> FilePatch:
     return (
         replace(file, notes=(*file.notes, "binary")) if line.startswith(b"Binary files ") else file
     )
-
-
-def _both(names: bytes) -> str:
-    """Return the path in `a/x b/x`. For a rename, later header lines override it."""
-    return _shown(names[: len(names) // 2], strip=True)
 
 
 def _shown(name: bytes, *, strip: bool = False) -> str:

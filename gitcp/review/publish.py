@@ -291,7 +291,10 @@ class _Branch:
                 checkpoint_scan.redacted(data, self.sieve)
             ),
         }
-        blobs = {RESERVED + b"/" + name: self._blob(text) for name, text in pages.items()}
+        blobs = {
+            RESERVED + b"/" + name: Entry(FILE, self.store.writer.write_blob(text))
+            for name, text in pages.items()
+        }
         files = {**self.files, **blobs}
         text = f"Conversation of {session}\n\n{links.TRAILER}: {checkpoint.id}\n"
         self._commit(None, text, files, len(_changes(self.files, files)), of=checkpoint)
@@ -367,9 +370,6 @@ class _Branch:
         findings = checkpoint_scan.in_text(new, "path", str(id).encode(), self.sieve)
         if findings:
             raise checkpoint_scan.refused(findings, NOTHING, left="path names are not rewritten")
-
-    def _blob(self, data: bytes) -> Entry:
-        return Entry(FILE, self.store.writer.write_blob(data))
 
     def _commit(
         self,

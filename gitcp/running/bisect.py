@@ -270,13 +270,10 @@ def _unsound(first: Try, last: Try) -> Refused:
         what = f"the command fails on {start} and passes on {end}: that one is not broken"
         hint = "gitcp log  (then name one that passes with --from, and one that fails with --to)"
     error = Refused(what, hint=hint)
-    error.candidates = _last_lines(last if first.verdict is Verdict.GOOD else first)
-    return error
-
-
-def _last_lines(tried: Try) -> tuple[str, ...]:
+    tried = last if first.verdict is Verdict.GOOD else first
     run = next((each for each in tried.runs if each.code), None)
-    return tuple(run.output.splitlines()[-5:]) if run else ()
+    error.candidates = tuple(run.output.splitlines()[-5:]) if run else ()
+    return error
 
 
 # ---------------------------------------------------------------- commands

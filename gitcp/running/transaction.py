@@ -165,7 +165,9 @@ def _settle(store: Store, opened: OpenTransaction, run: Run, limit: float) -> Fa
         transaction = replace(
             transaction, failed=_record_failure(store, transaction, _masked(store, run))
         )
-        opened = _rewrite(store.repo, opened, transaction)
+        lock = run_journal.write(store.repo, transaction)
+        os.close(opened.lock)
+        opened = replace(opened, transaction=transaction, lock=lock)
     failed = transaction.failed
     assert failed is not None
     failure = Failure(transaction, failed)
@@ -326,14 +328,6 @@ def _checkpoint(store: Store, id: CheckpointId) -> Checkpoint:
             f"checkpoint {id}, the start of a transaction, is missing", hint="gitcp doctor --store"
         )
     return store.read(commit)
-
-
-def _rewrite(
-    repo: Repository, opened: OpenTransaction, transaction: Transaction
-) -> OpenTransaction:
-    rewritten = replace(opened, transaction=transaction, lock=run_journal.write(repo, transaction))
-    os.close(opened.lock)
-    return rewritten
 
 
 def _close(repo: Repository, opened: OpenTransaction) -> None:

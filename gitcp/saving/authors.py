@@ -403,11 +403,6 @@ class _Evidence:
             digests.add(work.after[change.path].digest)
         return "" in digests or not digests.isdisjoint(seen.results)
 
-    def _digest(self, entry: Entry) -> str:
-        """Return the checksum of a file's content, "" if it is not known."""
-        content = self._content(entry)
-        return edited.digest(content) if content is not None else ""
-
     def _is_one_place(self, change: FileChange) -> bool:
         """Return whether all lines that changed follow each other, as far as they are known."""
         before, after = map(self._content, (change.old, change.new))
@@ -449,7 +444,8 @@ class _Evidence:
         seen = work.before.get(change.path)
         if seen is None or change.new is None or seen.results[0] in ("", tool_log.ANYTHING):
             return False
-        return self._digest(change.new) in seen.results
+        content = self._content(change.new)
+        return content is not None and edited.digest(content) in seen.results
 
     def _anybody(self, loose: list[Work], until: int | None) -> SessionClaim:
         """Return who may have made a change whose time is not known, at the latest `until`."""

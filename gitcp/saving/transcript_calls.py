@@ -53,9 +53,10 @@ def _calls(conversation: Found, messages: Iterable[Message], root: str) -> Itera
     key = (conversation.agent, conversation.session_id)
     named: dict[str | None, tuple[bytes, ...] | None] = {}
     for message in messages:
-        time = _nanoseconds(message.time)
-        if time is None or (not message.tool and message.call is None):
+        seconds = clock.parsed(message.time)
+        if seconds is None or (not message.tool and message.call is None):
             continue
+        time = int(seconds * 1e9)
         call = message.call or ""
         if message.role == "assistant" and message.tool:
             paths = _paths(message, root)
@@ -77,8 +78,3 @@ def _paths(message: Message, root: str) -> tuple[bytes, ...] | None:
     except ValueError:
         return ()
     return None if paths is None else tuple(filter(None, inside))
-
-
-def _nanoseconds(text: str | None) -> int | None:
-    seconds = clock.parsed(text)
-    return None if seconds is None else int(seconds * 1e9)

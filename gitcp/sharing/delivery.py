@@ -140,7 +140,11 @@ class Delivery:
         """Push one batch with the catalogue that describes it."""
         moved = {names[each.ref]: each for each in updates if each.ref in names and each.new}
         deleted = {names[each.ref] for each in updates if each.ref in names and not each.new}
-        entries = dict(self._entries(moved))
+        entries: dict[str, CatalogueEntry] = {}
+        for name, update in moved.items():
+            if update.new:
+                with suppress(StoreDamaged):
+                    entries[name] = catalogue.describe(self._store, name, update.new, self._sieve)
         reason, listing = "", tuple[RemoteUpdate, ...]()
         try:
             listing = self._catalogue(entries, deleted)
@@ -155,12 +159,6 @@ class Delivery:
             current = {name: entry for name, entry in entries.items() if name in sent}
             reason = self._again(current, reason)
         return Delivered(refused, reason)
-
-    def _entries(self, moved: Mapping[str, RemoteUpdate]) -> Iterator[tuple[str, CatalogueEntry]]:
-        for name, update in moved.items():
-            if update.new:
-                with suppress(StoreDamaged):
-                    yield name, catalogue.describe(self._store, name, update.new, self._sieve)
 
     def _push(self, updates: Sequence[RemoteUpdate]) -> dict[str, str]:
         """Push; if a host refuses all of many refs, try a few: it may allow no more at once."""

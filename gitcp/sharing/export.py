@@ -330,7 +330,11 @@ def _bundle(store: Store, request: ExportRequest) -> Exported:
             for ref, value in names.items()
         }
         store.writer.flush(keep=True)
-        _require_clean(store, list(editor.becomes.values()), _tag_refs(names), request.allowed)
+        # What could not be replaced, such as the name of a tag.
+        commits = list(editor.becomes.values())
+        _, remaining = _scan(store, commits, _tag_refs(names), request.allowed)
+        if remaining:
+            raise checkpoint_scan.refused(remaining, left="they cannot be redacted")
     try:
         return _exported(bundle.write(store.repo, names), len(chain), findings)
     finally:
@@ -338,7 +342,6 @@ def _bundle(store: Store, request: ExportRequest) -> Exported:
 
 
 def _tags_on(store: Store, chain: Sequence[Oid]) -> dict[str, Oid]:
-    """Return the tags on these checkpoints, by name."""
     listed = store.repo.refs.list(refs.TAGS)
     return {
         name.removeprefix(refs.TAGS): oid
@@ -361,15 +364,6 @@ def _tag_refs(names: dict[str, Oid]) -> dict[str, Oid]:
     return {
         ref.removeprefix(refs.TAGS): oid for ref, oid in names.items() if ref.startswith(refs.TAGS)
     }
-
-
-def _require_clean(
-    store: Store, commits: Sequence[Oid], tags: dict[str, Oid], allowed: Collection[str]
-) -> None:
-    """Raise SecretsFound for what could not be replaced, such as the name of a tag."""
-    _, remaining = _scan(store, commits, tags, allowed)
-    if remaining:
-        raise checkpoint_scan.refused(remaining, left="they cannot be redacted")
 
 
 def _call_fields(message: Message) -> wire.Json:

@@ -190,7 +190,7 @@ def _update(
 
 
 def _state(store: Store, remote: Oid, local: Oid | None) -> RefState:
-    """Return how the remote's session `there` compares with the local one."""
+    """Return how the remote's session compares with the local one."""
     if local is None:
         return RefState.NEW
     if local == remote:

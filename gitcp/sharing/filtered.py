@@ -36,7 +36,8 @@ def in_checkpoints(store: Store, commits: Sequence[Oid], sent: Oid | None = None
     contents: dict[bytes, set[Oid]] = {}
     for number, commit in enumerate(commits):
         summary = store.summary(commit)
-        base = store.base_tree(_oid(summary.trailers.get("Gitcp-Base")))
+        named = summary.trailers.get("Gitcp-Base")
+        base = store.base_tree(Oid(named) if named else None)
         changes = list(trees.diff(store.reader, before or base, summary.root))
         if number == 0 or any(_is_attributes(change.path) for change in changes):
             sources[summary.root] = None
@@ -162,7 +163,3 @@ def _is_harmless(store: Store, head: Oid | None, path: bytes, oid: Oid) -> bool:
 def _has(store: Store, tree: Oid | None, path: bytes, oid: Oid) -> bool:
     entry = trees.lookup(store.reader, tree, path) if tree else None
     return entry is not None and entry.oid == oid
-
-
-def _oid(text: str | None) -> Oid | None:
-    return Oid(text) if text else None

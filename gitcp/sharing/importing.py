@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from hashlib import sha256
+from hashlib import file_digest
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -82,7 +82,7 @@ def read(path: Path, name: str, agent: str | None) -> ImportedTranscript:
     with path.open("rb") as file:
         detected = _detected(file, whole)
         file.seek(0)
-        digest = _sha256(file)
+        digest = file_digest(file, "sha256").hexdigest()
     if agent is None and detected is not None:
         agent = detected.agent
     label = Note(label=f"imported from {name}")
@@ -221,13 +221,6 @@ def _require_messages(capture: Capture, path: Path, name: str) -> None:
             "transcript; nothing was imported",
             hint=f"gitcp import {shlex.quote(name)} --agent NAME",
         )
-
-
-def _sha256(file: Any) -> str:
-    digest = sha256()
-    while chunk := file.read(1 << 20):
-        digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _relative_path(name: str) -> str:
@@ -451,7 +444,7 @@ def ref_of(namespace: str, session: str) -> str:
 
 
 def _is_extended_by(store: Store, earlier: Oid, tip: Oid) -> bool:
-    """Return whether the imported session at `there` is continued by `tip`."""
+    """Return whether `tip` continues the imported session at `earlier`; False if unreadable."""
     try:
         return any(summary.commit == earlier for summary in store.history(tip))
     except GitcpError:
@@ -507,7 +500,7 @@ def session_for(store: Store, transcript: ImportedTranscript) -> tuple[str, str,
 
 
 def _continues(store: Store, earlier: Oid, transcript: ImportedTranscript) -> bool:
-    """Return whether the checkpoint `there` has the same agent session or conversation."""
+    """Return whether the checkpoint `earlier` has the same agent session or conversation."""
     try:
         before = store.read(earlier)
     except GitcpError:

@@ -280,9 +280,11 @@ class _Worker:
 
     def _push(self, to: Remote, listed: RemoteRefs, plans: Iterable[PushPlan]) -> dict[str, str]:
         """Push what can be sent. Return the refs that the remote refused, with its reasons."""
-        whole = _joined(to, listed, plans)
-        if not whole.items:
+        items = {item.ref: item for plan in plans for item in plan.items}
+        if not items:
             return {}
+        may_leave = frozenset(id for plan in plans for id in plan.allowed)
+        whole = PushPlan(to, listed, tuple(items.values()), (), may_leave)
         report = push.send(self._store, whole, self._pace)
         push.track(self._store, to, [i for i in whole.items if i.state is RefState.SAME])
         return {_local_ref(item): why for item, why in report.refused}
@@ -380,12 +382,6 @@ def _held(plan: PushPlan, obstacle: str) -> dict[str, str]:
 
 def _local_ref(item: push.RefUpdate) -> str:
     return f"{refs.PREFIX}{item.kind}s/{item.name}"
-
-
-def _joined(to: Remote, listed: RemoteRefs, plans: Iterable[PushPlan]) -> PushPlan:
-    items = {item.ref: item for plan in plans for item in plan.items}
-    may_leave = frozenset(id for plan in plans for id in plan.allowed)
-    return PushPlan(to, listed, tuple(items.values()), (), may_leave)
 
 
 # ---------------------------------------------------------------- the file

@@ -7,7 +7,7 @@ who have the older gitcp see it grow. If a session is at both, the sharded ref c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 
 from gitcp.git import remote
@@ -65,7 +65,9 @@ def read(store: Store, of: Remote, url: str) -> RemoteRefs:
         if ref.startswith(of.flat_sessions) and not ref.startswith(of.shared)
     }
     sharded = _sharded(of, listed)
-    tags = _below(of.tags, listed.items())
+    tags = {
+        ref.removeprefix(of.tags): oid for ref, oid in listed.items() if ref.startswith(of.tags)
+    }
     names = [name for name in tags if not name.endswith(remote.PEELED)]
     return RemoteRefs(
         {**flat, **sharded},
@@ -82,7 +84,3 @@ def _sharded(of: Remote, listed: Mapping[str, Oid]) -> dict[str, tuple[str, Oid]
     """
     below = ((ref.rpartition("/")[2], ref, oid) for ref, oid in listed.items())
     return {name: (ref, oid) for name, ref, oid in below if ref == session_ref(of, name)}
-
-
-def _below(prefix: str, listed: Iterable[tuple[str, Oid]]) -> dict[str, Oid]:
-    return {ref.removeprefix(prefix): oid for ref, oid in listed if ref.startswith(prefix)}

@@ -190,7 +190,8 @@ class _Steps:
         """Add a tool's result to the call that it names."""
         call = tool_results.pop_call(self.open, message)
         if call is None:
-            self._unmatched_result(message)
+            step = self._step("system", message)
+            step["observation"] = {"results": [{"content": _content(message)}]}
             return
         self._answer(call, _content(message), {"error": True} if message.failed else {})
 
@@ -205,10 +206,6 @@ class _Steps:
         for call in self.open:
             self._answer(call, "", {"missing": True})
         self.open.clear()
-
-    def _unmatched_result(self, message: Message) -> None:
-        step = self._step("system", message)
-        step["observation"] = {"results": [{"content": _content(message)}]}
 
     def _step(self, source: str, message: Message) -> Json:
         step: Json = {"step_id": len(self.done) + 1, "source": source, "message": ""}

@@ -228,7 +228,9 @@ def render(story: Story) -> str:
         paragraph=comment.paragraph(story),
         timeline=timeline(story) if story.steps else None,
         commits=tuple(_commits(story)),
-        unlinked=[step for step in story.steps if step.id not in linked and _is_attempt(step)],
+        unlinked=[
+            step for step in story.steps if step.id not in linked and (step.files or step.failed)
+        ],
         how=comment.HOW,
         results=comment.RESULTS,
         subjects={commit.commit: commit.subject for commit in story.commits},
@@ -237,11 +239,6 @@ def render(story: Story) -> str:
         most_open=OPEN,
         most_lines=MOST_LINES,
     )
-
-
-def _is_attempt(step: ReviewStep) -> bool:
-    """Return whether a checkpoint changed files or says what failed."""
-    return bool(step.files or step.failed)
 
 
 def _commits(story: Story) -> Iterator[ShownCommit]:
