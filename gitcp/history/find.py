@@ -189,7 +189,7 @@ class _Search:
         return [each.hit for each in ordered]
 
     def read(self, blobs: Sequence[_NewBlob]) -> None:
-        """Search blobs."""
+        """Search blobs, and add what matches to the hits."""
         for blob, data in self._contents(blobs):
             self._add_from(blob, data)
 

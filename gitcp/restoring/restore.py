@@ -827,7 +827,6 @@ def _extent_of(stack: Restores, target: Checkpoint) -> Extent:
 def _continued(
     store: Store, request: RestoreRequest, begun: Unfinished, *, forward: bool
 ) -> RestoreRequest:
-    """Return the request that continues an interrupted restore."""
     extent, rewound = begun.extent, None
     if forward and begun.message:
         from gitcp.restoring.message import before_message  # only for --continue

@@ -82,7 +82,7 @@ def plan(store: Store, request: RestoreRequest) -> tuple[StateStep, ...]:
 
 
 def planned(store: Store, request: RestoreRequest) -> tuple[StateStep, ...]:
-    """Return the same, also if none can be restored."""
+    """Return the steps of `plan`, but do not raise Refused where that does."""
     return tuple(_steps(store, request)) if request.state else ()
 
 

@@ -162,7 +162,6 @@ def _filled(lines: Sequence[tuple[str, str | None]]) -> Iterator[str | None]:
 
 
 def _parts(lines: Iterable[tuple[int, Writer]]) -> Iterator[Part]:
-    """Yield the ranges of each writer."""
     numbers: dict[Writer, list[int]] = {}
     for number, writer in lines:
         numbers.setdefault(writer, []).append(number)

@@ -240,7 +240,6 @@ def _remembered(store: Store, request: ExportRequest) -> dict[str, str]:
 def _rendered(
     store: Store, request: ExportRequest, fields: wire.Json, clean: Clean = str
 ) -> Chunks:
-    """Return the conversation in the requested format."""
     checkpoint, conversation = request.checkpoint, request.checkpoint.conversation
     if request.format is Format.TRANSCRIPT:
         return lambda: show.stream(store, checkpoint, request.stream)

@@ -74,7 +74,11 @@ class CommentThread:
         """Update `comment` to `body`, or create it. Raises Denied and GitcpError."""
         for _ in range(TRIES):
             if comment is not None:
-                return self._change(comment, body)
+                if comment.body.replace("\r\n", "\n").strip() == body.strip():
+                    return Posted("unchanged", comment.url)
+                path = f"{self._request.comment}{comment.id}"
+                answer = self._client.call(self._request.method, path, {"body": body})
+                return Posted("updated", _url(answer.fields) or comment.url)
             try:
                 answer = self._client.call("POST", self._request.comments, {"body": body})
                 return Posted("created", _url(answer.fields))
@@ -84,14 +88,6 @@ class CommentThread:
             f"cannot comment on {self._request.name}: the forge keeps failing",
             hint="try again later",
         )
-
-    def _change(self, comment: Comment, body: str) -> Posted:
-        if comment.body.replace("\r\n", "\n").strip() == body.strip():
-            return Posted("unchanged", comment.url)
-        answer = self._client.call(
-            self._request.method, f"{self._request.comment}{comment.id}", {"body": body}
-        )
-        return Posted("updated", _url(answer.fields) or comment.url)
 
     def _me(self) -> str:
         try:

@@ -219,7 +219,7 @@ class ShownCommit(Value):
 
 
 def render(story: Story) -> str:
-    """Return the page."""
+    """Return the page as HTML that loads nothing else: its style is in it."""
     linked = {id for commit in story.commits for id in commit.checkpoints}
     page = templates().get_template("review.html")
     return page.render(

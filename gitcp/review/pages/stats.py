@@ -30,7 +30,7 @@ class Column(Value):
 
 
 def render(statistics: Stats) -> str:
-    """Return the page."""
+    """Return the page as HTML that loads nothing else: its style is in it."""
     return (
         templates()
         .get_template("stats.html")

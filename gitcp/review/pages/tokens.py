@@ -45,7 +45,7 @@ class Section(Value):
 
 
 def render(requests: Collection[Request], prices: Prices) -> str:
-    """Return the page."""
+    """Return the page as HTML that loads nothing else: its style is in it. Costs are in dollars."""
     total = Tokens()
     for each in requests:
         total = total.plus(each.tokens)
