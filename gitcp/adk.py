@@ -139,7 +139,9 @@ class GitSessionService(BaseSessionService):
 
         self._share(key, shared)
         self._thread(key).change(begun, trigger=Trigger.MANUAL)
-        return self._existing(key)
+        session = self._read(self._thread(key), key)
+        assert session is not None
+        return session
 
     def _append(self, session: Session, event: Event) -> bool:
         key = (session.app_name, session.user_id, session.id)
@@ -179,11 +181,6 @@ class GitSessionService(BaseSessionService):
                 if event.timestamp < config.after_timestamp
             ]
             session.events = session.events[max(early, default=0) :]
-        return session
-
-    def _existing(self, key: tuple[str, str, str]) -> Session:
-        session = self._read(self._thread(key), key)
-        assert session is not None
         return session
 
     def _read(self, thread: Thread, key: tuple[str, str, str]) -> Session | None:
@@ -246,12 +243,8 @@ class GitSessionService(BaseSessionService):
 
 
 def _with(delta: Fields, contents: ThreadContents) -> Changes:
-    return {MAIN: StreamContent(encode([_merged(contents, delta)]))}
-
-
-def _merged(contents: ThreadContents, delta: Fields) -> Fields:
     before: Fields = next(iter(parsed(contents.read())), {})
-    return before | delta
+    return {MAIN: StreamContent(encode([before | delta]))}
 
 
 def _split(state: Fields) -> tuple[Fields, dict[str, Fields]]:

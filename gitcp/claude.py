@@ -289,7 +289,8 @@ class GitSessionStore(SessionStore):
         )
 
     def _subkeys(self, key: SessionListSubkeysKey) -> list[str]:
-        contents = self._contents(key["project_key"], key["session_id"])
+        name = self._find(key["project_key"], key["session_id"])
+        contents = self._named(name).contents() if name else None
         paths = [stream.place for stream in contents.streams] if contents else []
         return [
             path[len(BELOW) : -len(LINES)]
@@ -393,18 +394,19 @@ class GitSessionStore(SessionStore):
     def _before_prompt(self, name: str, line: Any) -> Checkpoint | None:
         """Return the checkpoint made when a prompt arrived, by the agent's id of the prompt."""
         prompt = line.get("promptId")
-        checkpoints = (
-            contents.checkpoint
-            for contents in self._named(name).history()
-            if prompt and _is_prompt(contents.checkpoint, prompt)
-        )
-        return next(checkpoints, None)
+        if not prompt:
+            return None
+        for contents in self._named(name).history():
+            checkpoint = contents.checkpoint
+            if (
+                checkpoint is not None
+                and checkpoint.trigger is Trigger.PROMPT
+                and checkpoint.note.position.get(PROMPT) == prompt
+            ):
+                return checkpoint
+        return None
 
     # ------------------------------------------------------------ names
-
-    def _contents(self, project_key: str, session_id: str) -> ThreadContents | None:
-        name = self._find(project_key, session_id)
-        return self._named(name).contents() if name else None
 
     def _named(self, name: str) -> Thread:
         """Return a gitcp session to read."""
@@ -461,7 +463,6 @@ class GitSessionStore(SessionStore):
         return next(by_tip, None) or next(by_chain, None)
 
     def _project_sessions(self, store: Store, project_key: str) -> dict[str, Oid]:
-        """Return the sessions of a project with their last commits."""
         suffix = self._suffix(project_key)
         return {
             name: tip
@@ -578,12 +579,4 @@ def _check_one_moment(target: Checkpoint, rewound: Rewound, message: str, lines:
     raise RevisionNotFound(
         f"no checkpoint was made right before {message}, the result of a tool: nothing was changed",
         hint=f'{nearest}pass session_store_flush="eager" to options',
-    )
-
-
-def _is_prompt(checkpoint: Checkpoint | None, prompt: str) -> bool:
-    return (
-        checkpoint is not None
-        and checkpoint.trigger is Trigger.PROMPT
-        and checkpoint.note.position.get(PROMPT) == prompt
     )

@@ -292,7 +292,6 @@ def _or_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _records_in(hint: Any) -> Iterable[type]:
-    """Return the records in a hint."""
     if get_origin(hint) is not None:
         for inner in get_args(hint):
             yield from _records_in(inner)
@@ -306,7 +305,6 @@ def _defaults(kind: Any) -> Mapping[str, Any]:
 
 
 def _hints(kind: Any) -> dict[str, Any]:
-    """Return the type hints of a record's fields."""
     fields = kind.fields if issubclass(kind, Value) else kind._fields
     hints = {}
     for each in reversed(kind.__mro__):

@@ -289,7 +289,6 @@ class AdapterConformance(ABC):
     # ------------------------------------------------------------ helpers
 
     def _new_session(self, tmp_path: Path) -> Found:
-        """Create a session and return it."""
         host, cwd = _host(tmp_path), _project(tmp_path)
         self.begin(host.home, cwd, self.prompts)
         (session,) = self.adapter.find(cwd, host)

@@ -211,13 +211,11 @@ class _Reader:
         match = STRING.match(self._text, start) or SCALAR.match(self._text, start)
         if match is None:
             raise self.failure(start)
-        return Node(self._scalar(match[0], start), start, match.end())
-
-    def _scalar(self, token: str, start: int) -> Json:
         try:
-            return wire.loads(token.encode("utf-8", "surrogatepass"))
+            scalar = wire.loads(match[0].encode("utf-8", "surrogatepass"))
         except ValueError:
             raise self.failure(start) from None
+        return Node(scalar, start, match.end())
 
     def _container(self, start: int, depth: int) -> Node:
         closing = "}" if self._text[start] == "{" else "]"

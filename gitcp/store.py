@@ -435,13 +435,10 @@ class Store:
 
     def _reserved(self, root: Oid) -> list[TreeEntry]:
         """Return the entries of `.gitcp` in a checkpoint's tree."""
-        holder = self._holder(root)
-        return self.reader.read_tree(holder.oid) if holder else []
-
-    def _holder(self, root: Oid) -> TreeEntry | None:
-        """Return the entry `.gitcp` of a checkpoint's tree."""
-        entries = self.reader.read_tree(root)
-        return next((e for e in entries if e.name == RESERVED and e.mode == TREE), None)
+        for entry in self.reader.read_tree(root):
+            if entry.name == RESERVED and entry.mode == TREE:
+                return self.reader.read_tree(entry.oid)
+        return []
 
     def _commit_object(self, checkpoint: Checkpoint, root: Oid) -> bytes:
         identity = signature(self.repo, checkpoint.created)

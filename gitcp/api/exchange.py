@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gitcp import documents, wire
+from gitcp import documents
 from gitcp.api.checked import checked
 from gitcp.api.opened import Opened, Texts, texts_of
 from gitcp.errors import BadValue
-from gitcp.model import MAIN, Checkpoint
+from gitcp.model import MAIN
 from gitcp.saving import session as session_op
 from gitcp.sharing import export, fetch, importing, output_file, push, remotes
 from gitcp.sharing.export import ExportedFile, ExportRequest, Format
@@ -121,7 +121,8 @@ class Exchange(Opened):
             agent=agent,
         )
         output_file.require_free(path, force=force)
-        fields = _exported_fields(store, request.checkpoint)
+        tags = tag.by_commit(store).get(request.checkpoint.commit, ())
+        fields = documents.document("export", documents.checkpoint(request.checkpoint, tags))
         return export.write(request, export.export(store, request, fields), path, force=force)
 
     @checked("nothing was imported")
@@ -156,8 +157,3 @@ def _format(path: Path, given: str | None, agent: str | None) -> Format:
             hint=f"pass one of {names}; with agent=, transcript",
         )
     return form
-
-
-def _exported_fields(store: Store, checkpoint: Checkpoint) -> wire.Json:
-    tags = tag.by_commit(store).get(checkpoint.commit, ())
-    return documents.document("export", documents.checkpoint(checkpoint, tags))

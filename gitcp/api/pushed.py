@@ -11,7 +11,7 @@ from pathlib import Path
 from gitcp import wire
 from gitcp.adapters import base, generic
 from gitcp.errors import BadValue
-from gitcp.model import MAIN, Agent, Capture, Source
+from gitcp.model import MAIN, Agent, Capture
 from gitcp.value import replace
 
 Stream = bytes | Path | Sequence[Mapping[str, object]]
@@ -37,7 +37,7 @@ def capture(pushed: Pushed, agent: Agent | str | None, format: str | None) -> Ca
             raise BadValue(f"invalid stream name {name[:80]!r}; nothing was saved")
     captured = {name: _capture(stream) for name, stream in streams.items()}
     sources = tuple(
-        _named(name, captured[name].sources[0])
+        replace(captured[name].sources[0], name=name)
         for name in sorted(streams, key=lambda name: name != MAIN)
     )
     owner = Agent(agent) if isinstance(agent, str) else agent
@@ -59,7 +59,3 @@ def _lines(messages: Sequence[Mapping[str, object]]) -> bytes:
                 hint="pass dicts with None, numbers, text, lists and dicts, or the bytes",
             )
     return b"".join(chain.from_iterable((wire.dumps(each), b"\n") for each in messages))
-
-
-def _named(name: str, source: Source) -> Source:
-    return replace(source, name=name)

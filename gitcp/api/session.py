@@ -230,13 +230,17 @@ class Session:
             require(option, value, hints[option], "nothing was run")
         require("name", name, str, "nothing was run")
         step = StepName(name, given.key)
+        depends = [given.depends] if isinstance(given.depends, str) else given.depends
+        compensate = given.compensate
+        if callable(compensate):
+            compensate = function_name(compensate)
         request = StepRequest(
             step,
             inputs=steps.inputs_checksum(step, given.inputs),
-            depends=_step_names(given.depends),
+            depends=tuple(map(_step_name, depends)),
             files=inside(self.opened, given.files),
             any_inputs=only_read and given.inputs is None,
-            compensate=_command(given.compensate),
+            compensate=compensate or "",
         )
         coding = given.encode, given.decode
         return StepCall(self.opened, self.name, request, self._known, coding)
@@ -269,14 +273,5 @@ def _hints() -> dict[str, Any]:
     return get_type_hints(StepOptions)
 
 
-def _command(compensate: Compensate) -> str:
-    """Return a compensation as it is recorded."""
-    return function_name(compensate) if callable(compensate) else compensate or ""
-
-
 def _step_name(name: str | tuple[str, str]) -> StepName:
     return StepName(name) if isinstance(name, str) else StepName(*name)
-
-
-def _step_names(depends: Named) -> tuple[StepName, ...]:
-    return tuple(map(_step_name, [depends] if isinstance(depends, str) else depends))

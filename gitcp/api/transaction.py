@@ -19,7 +19,6 @@ from gitcp.saving import save
 from gitcp.saving.session import GIVEN, Choice
 from gitcp.state import settings
 from gitcp.state.masking import masked
-from gitcp.store import Store
 
 
 class TransactionBlock:
@@ -86,18 +85,15 @@ class TransactionBlock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        store = self._opened.store()
-        self._end(store, error)
-        start_housekeeping(store, self.before)
-
-    def _end(self, store: Store, error: BaseException | None) -> None:
-        opened, milliseconds = self._open(), int((time.monotonic() - self._started) * 1000)
+        store, opened = self._opened.store(), self._open()
+        milliseconds = int((time.monotonic() - self._started) * 1000)
         if error is None:
             transaction.succeed(store, opened, Run((), 0, milliseconds))
-            return
-        message = "".join(traceback.format_exception_only(error)).rstrip()
-        run = Run((), None, milliseconds, masked(message, self._opened.host.env))
-        self.failure = transaction.fail(store, opened, run, limit=self._limit)
+        else:
+            message = "".join(traceback.format_exception_only(error)).rstrip()
+            run = Run((), None, milliseconds, masked(message, self._opened.host.env))
+            self.failure = transaction.fail(store, opened, run, limit=self._limit)
+        start_housekeeping(store, self.before)
 
     def _open(self) -> OpenTransaction:
         if self._transaction is None:

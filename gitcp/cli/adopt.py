@@ -95,7 +95,6 @@ def _request(context: Context, given: Options) -> AdoptRequest:
 
 
 def _show(context: Context, plan: AdoptPlan, *, as_json: bool) -> None:
-    """Print the plan."""
     if as_json:
         context.output.document(documents.document("adopt-plan", _plan_fields(plan)))
         return

@@ -143,21 +143,17 @@ def _request(context: Context, program: tuple[str, ...], given: Options) -> Bise
     after = context.checkpoint(given.after, given.session) if given.after is not None else None
     root = store.repo.root
     relative = os.path.relpath(context.cwd, root)
+    shared = context.inside(given.share)
+    if given.share and not shared:
+        raise BadValue("the root cannot be shared: nothing was run", hint="gitcp help bisect")
     return BisectRequest(
         states=op.candidates(store, after.commit if after else None, last.commit),
         judge=op.by_command(store, program, given.prepare),
         repeat=given.repeat,
         directory=b"" if relative == "." else os.fsencode(relative),
-        shared=_shared(context, given.share),
+        shared=shared,
         trust=given.trust,
     )
-
-
-def _shared(context: Context, paths: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    shared = context.inside(paths)
-    if paths and not shared:
-        raise BadValue("the root cannot be shared: nothing was run", hint="gitcp help bisect")
-    return shared
 
 
 def _id(context: Context, summary: Summary) -> str:

@@ -160,7 +160,6 @@ def _report(context: Context, done: DeleteReport, what: str, *, as_json: bool) -
 
 
 def _fields(plan: DeletePlan, trash: str | None) -> Json:
-    """Return the JSON fields of a deletion."""
     return {
         "session": plan.session,
         "checkpoints": [str(id) for id in plan.checkpoints],

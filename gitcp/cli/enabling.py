@@ -108,7 +108,9 @@ def carry_out(context: Context, plan: InstallPlan, given: Options, *, verb: str)
     report = None
     if not given.dry_run:
         if changes and not given.yes:
-            _agree(context, plan, verb)
+            print_plan(context, plan, context.output.say)
+            no = f"not {verb}d: nothing was changed"
+            confirm.ask(context, f"{verb.capitalize()}?", nobody="nothing was changed", no=no)
         report = apply(plan)
     if as_json:
         context.output.document(documents.document("enable", _fields(plan, report)))
@@ -132,12 +134,6 @@ def _nothing_done(context: Context, left: tuple[Left, ...]) -> GitcpError:
     return GitcpError(
         f"{humanize.count(len(left), 'file')} cannot be changed: nothing was changed", reasons
     )
-
-
-def _agree(context: Context, plan: InstallPlan, verb: str) -> None:
-    print_plan(context, plan, context.output.say)
-    no = f"not {verb}d: nothing was changed"
-    confirm.ask(context, f"{verb.capitalize()}?", nobody="nothing was changed", no=no)
 
 
 def print_plan(context: Context, plan: InstallPlan, line: Callable[..., None]) -> None:

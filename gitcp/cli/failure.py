@@ -108,7 +108,9 @@ def guarded(
                 hint=", then ".join(filter(None, (failure.hint, interrupted())))
             )
         if env.get("GITCP_DEBUG"):
-            _print_traceback()
+            import traceback  # only for whoever asked
+
+            traceback.print_exc()
     _stop_writing()  # output that cannot be written must not keep the error from being said
     try:
         if failure.code == CODES[KeyboardInterrupt] and sys.stderr.isatty():
@@ -140,8 +142,9 @@ def _is_click(error: Exception, name: str) -> bool:
 def describe(error: Exception) -> Failure:
     """Return what to print for an error."""
     if isinstance(error, errors.GitcpError):
+        code = next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
         sessions = error.sessions if isinstance(error, errors.OthersAffected) else ()
-        return Failure(_code(error), str(error), error.hint, error.candidates, sessions)
+        return Failure(code, str(error), error.hint, error.candidates, sessions)
     if _is_click(error, "ClickException"):
         context = getattr(error, "ctx", None)
         hint = f"{context.command_path} -h" if context else "gitcp -h"
@@ -219,10 +222,6 @@ def tell(failure: Failure, *, as_json: bool) -> None:
     sys.stderr.flush()
 
 
-def _code(error: BaseException) -> int:
-    return next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
-
-
 def _utf8(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -237,9 +236,3 @@ def _stop_writing() -> None:
             with suppress(OSError, ValueError):  # it is closed
                 os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
-
-
-def _print_traceback() -> None:
-    import traceback  # only for whoever asked
-
-    traceback.print_exc()

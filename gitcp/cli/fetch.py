@@ -84,11 +84,7 @@ def command(context: Context, /, **values: Any) -> None:
             _print(context, source.name, one, whole=not given.no_files)
     if not sessions and not given.as_json:
         context.output.line(f"{source.name} has no sessions")
-    _end(sessions, listing=given.listing)
-
-
-def _end(sessions: tuple[Fetched, ...], *, listing: bool) -> None:
-    if not listing:
+    if not given.listing:
         op.require_accepted(sessions)
     end(IN_PART if any(one.refused for one in sessions) else 0)
 

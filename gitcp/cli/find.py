@@ -13,7 +13,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import NUMBER, WORDS, Command, Type, json_option, session_option
 from gitcp.cli.output import CYAN, DIM, RED, YELLOW, Styled
 from gitcp.history.find import Page, find
-from gitcp.history.matching import PLACES, Hit, Needle, needle
+from gitcp.history.matching import PLACES, Hit, needle
 from gitcp.history.text_index import MANY, TextIndex
 from gitcp.value import Value
 from gitcp.worktree.paths import display
@@ -84,7 +84,8 @@ def command(context: Context, /, **values: Any) -> None:
     limit = given.limit
     if limit is None and not given.as_json:
         limit = MOST
-    page = find(store, tips, _needle(given), given.places, index, limit)
+    wanted = needle(given.text, regex=given.regex, ignore_case=given.ignore_case)
+    page = find(store, tips, wanted, given.places, index, limit)
     if given.as_json:
         for hit in page.hits:
             context.output.document(documents.document("find", hit.to_json()))
@@ -104,10 +105,6 @@ def _print_all(context: Context, page: Page) -> None:
         more = humanize.count(page.more, "more checkpoint")
         shown = humanize.count(len(hits), "match", "matches")
         context.output.say(f"showed the newest {shown}; up to {more} may match (see -n)")
-
-
-def _needle(given: Options) -> Needle:
-    return needle(given.text, regex=given.regex, ignore_case=given.ignore_case)
 
 
 def _print(context: Context, hits: list[Hit]) -> None:

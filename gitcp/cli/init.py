@@ -53,7 +53,14 @@ def command(context: Context, *, join: bool, trust: bool, as_json: bool) -> None
     is_trusted = trust and repo.is_own and not is_new
     _report(context, repo, is_new=is_new, is_trusted=is_trusted, as_json=as_json)
     if not repo.is_trusted:
-        _warn(context, repo, is_new=is_new)
+        where = records.state_directory(repo.host)
+        context.output.say(
+            f"note: {where} cannot be written, so this store is not recorded as yours: nothing can "
+            "be sent from it"
+            if is_new
+            else "note: this store is not recorded as yours, so nothing is sent from it or fetched "
+            "into it; if you made it, or trust who did: gitcp init --trust"
+        )
 
 
 def _trusted(repo: Repository) -> Repository:
@@ -61,17 +68,6 @@ def _trusted(repo: Repository) -> Repository:
     if repo.is_own and not own_store.trust(repo.git_dir, repo.host):
         raise records.unwritable(repo.host, "nothing was changed")
     return Repository.open(repo.root, repo.host)
-
-
-def _warn(context: Context, repo: Repository, *, is_new: bool) -> None:
-    where = records.state_directory(repo.host)
-    context.output.say(
-        f"note: {where} cannot be written, so this store is not recorded as yours: nothing can be "
-        "sent from it"
-        if is_new
-        else "note: this store is not recorded as yours, so nothing is sent from it or fetched "
-        "into it; if you made it, or trust who did: gitcp init --trust"
-    )
 
 
 def _repository(context: Context) -> Repository | None:

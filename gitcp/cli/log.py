@@ -496,7 +496,9 @@ class View:
     def _text(self, counted: Counted) -> str:
         """Return the two lines of a row."""
         context, summary = self._context, counted.row.newest
-        id = self._id(summary)
+        id = context.id_of(summary.commit, summary.id)
+        if id == f"{self._current}@{summary.id.number}":
+            id = str(summary.id.number)
         self._indent = max(self._indent, len(id) + 2)
         tags = rendering.decoration(context.shown_tags.get(summary.commit, ()))
         mark = self._mark(summary)
@@ -512,11 +514,6 @@ class View:
             return Styled("", CYAN)
         self._here = None
         return Styled(HERE, CYAN)
-
-    def _id(self, summary: Summary) -> str:
-        id = self._context.id_of(summary.commit, summary.id)
-        own = id == f"{self._current}@{summary.id.number}"
-        return str(summary.id.number) if own else id
 
 
 def _title(summary: Summary, room: int) -> Styled:

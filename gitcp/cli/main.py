@@ -73,7 +73,6 @@ class LazyGroup(click.Group):
             raise habits.unknown_root_option(error, args) from None
 
     def _command_at(self, args: list[str]) -> int:
-        """Return the position of the command."""
         takes_value = {
             name for each in self.params if not getattr(each, "is_flag", True) for name in each.opts
         }

@@ -113,7 +113,8 @@ def command(context: Context, /, **values: Any) -> None:
         _print(context, plan, report, dry=given.dry_run)
     if given.dry_run:
         op.require_clean(plan)
-    _end(report)
+    op.require_accepted(report)
+    end(IN_PART if report.refused else 0)
 
 
 def _names(context: Context, given: Options) -> list[str]:
@@ -126,11 +127,6 @@ def _names(context: Context, given: Options) -> list[str]:
     if given.sessions:
         return list(dict.fromkeys(session_op.expand(known, name) for name in given.sessions))
     return sorted(known) if given.every else [context.session(given.session)]
-
-
-def _end(report: PushReport) -> None:
-    op.require_accepted(report)
-    end(IN_PART if report.refused else 0)
 
 
 def _print(context: Context, plan: op.PushPlan, report: PushReport, *, dry: bool) -> None:
@@ -174,7 +170,13 @@ def _delete(context: Context, to: Remote, given: Options) -> None:
         confirm.ask(context, "Delete?", _delete_lines(context, plan), nobody=nobody, no=no)
     report = push_delete.delete(context.store, plan)
     _show_delete(context, plan, report, as_json=given.as_json, done=True)
-    _end_delete(plan, report)
+    if report.refused and not report.deleted:
+        ref, why = next(iter(report.refused.items()))
+        raise GitcpError(
+            f"{plan.remote.name} refused to delete {ref}: {why}",
+            hint=f"gitcp fetch {plan.remote.name}",
+        )
+    end(IN_PART if report.refused else 0)
 
 
 def _check_delete(given: Options) -> None:
@@ -245,16 +247,6 @@ def _print_delete(context: Context, plan: RemoteDeletePlan, report: RemoteDelete
         context.output.say(
             "note: the host may keep the objects for a while, and whoever fetched them has them"
         )
-
-
-def _end_delete(plan: RemoteDeletePlan, report: RemoteDeleteReport) -> None:
-    if report.refused and not report.deleted:
-        ref, why = next(iter(report.refused.items()))
-        raise GitcpError(
-            f"{plan.remote.name} refused to delete {ref}: {why}",
-            hint=f"gitcp fetch {plan.remote.name}",
-        )
-    end(IN_PART if report.refused else 0)
 
 
 def _delete_fields(plan: RemoteDeletePlan, report: RemoteDeleteReport) -> wire.Json:

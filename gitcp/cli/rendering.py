@@ -4,7 +4,7 @@ note.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -184,17 +184,14 @@ def messages(output: Output, shown: Iterable[Message], longest: int | None = Non
     for message in shown:
         who = f"{message.role} ({message.tool})" if message.tool else message.role
         id = message.id if message.role == "user" and not message.tool else ""
-        about = "".join(f"  {text}" for text in (message.time, id) if text)
+        about = "".join(f"  {fact}" for fact in (message.time, id) if fact)
         output.line(Styled(who, CYAN), Styled(about, DIM))
-        for line in _body(message.text, longest):
+        text = message.text
+        if longest is not None and len(text) > longest:
+            text = f"{text[:longest]}\n… {humanize.count(len(text) - longest, 'character')} more"
+        for line in text.rstrip("\n").split("\n"):
             output.line("    " + line)
         output.line()
-
-
-def _body(text: str, longest: int | None) -> Iterator[str]:
-    if longest is not None and len(text) > longest:
-        text = f"{text[:longest]}\n… {humanize.count(len(text) - longest, 'character')} more"
-    yield from text.rstrip("\n").split("\n")
 
 
 def short_tokens(spent: Tokens | None) -> str:

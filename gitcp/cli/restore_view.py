@@ -230,11 +230,13 @@ def print_plan(
 ) -> None:
     """Print the plan: to stdout, or to stderr if a question follows."""
     only = ", only what this session changed" if request.mine else ""
+    created = plan.target.created
+    when = f"{humanize.moment(created)}, {humanize.ago(created, context.host.now())}"
     line(
         "restore ",
         Styled(str(plan.target.id), YELLOW),
         quoted(plan.target),
-        f"  ({_when(context, plan.target)}){only}",
+        f"  ({when}){only}",
     )
     if request.files and not plan.target.snapshot.has_files:
         line("  the checkpoint has no files: yours stay as they are")
@@ -506,7 +508,13 @@ def print_done(context: Context, report: Report) -> None:
     """Print one line: what was restored, and how much."""
     what = Styled(f"{report.target.id}{quoted(report.target)}", BOLD)
     done = Styled("restored in part", RED) if report.failed else Styled("restored", GREEN)
-    context.output.line(done, " ", what, f"  ({_done(report)})")
+    counts = [
+        humanize.count(len(report.written), "file") + " written",
+        f"{len(report.removed):,} removed",
+    ]
+    if report.placed:
+        counts.append(humanize.count(report.placed.messages, "message"))
+    context.output.line(done, " ", what, f"  ({', '.join(counts)})")
 
 
 def print_resume(context: Context, placed: Placed, directory: str) -> None:
@@ -562,15 +570,6 @@ def _why_nothing(kept: Sequence[Kept], paths: Sequence[bytes]) -> str:
     return f"{humanize.count(len(paths), 'path')} already match" if paths else ALL_MATCHES
 
 
-def _done(report: Report) -> str:
-    done = [
-        humanize.count(len(report.written), "file") + " written",
-        f"{len(report.removed):,} removed",
-    ]
-    done += [humanize.count(report.placed.messages, "message")] if report.placed else []
-    return ", ".join(done)
-
-
 def group(line: Callable[..., None], title: str, paths: Sequence[bytes]) -> None:
     """Print paths under a title; nothing without paths."""
     if paths:
@@ -587,10 +586,6 @@ def kept(line: Callable[..., None], title: str, paths: Sequence[Kept]) -> None:
             [f"{display(one.path)}  ({one.reason})" for one in paths], MOST
         ):
             line(f"    {text}")
-
-
-def _when(context: Context, target: Checkpoint) -> str:
-    return f"{humanize.moment(target.created)}, {humanize.ago(target.created, context.host.now())}"
 
 
 def quoted(target: Checkpoint) -> str:

@@ -199,16 +199,12 @@ def _document(
 
 def _require_programs(context: Context, placed: Placed) -> None:
     """Raise GitcpError if a command that resumes the agent is not on PATH."""
-    for each in (*placed.prepare, placed.command):
-        _require(context, each[0])
-
-
-def _require(context: Context, program: str) -> None:
-    if shutil.which(program, path=context.host.env.get("PATH")) is None:
-        raise GitcpError(
-            f"{program} is not on PATH: nothing was restored and no agent was started",
-            hint=context.with_option("--print"),
-        )
+    for program, *_ in (*placed.prepare, placed.command):
+        if shutil.which(program, path=context.host.env.get("PATH")) is None:
+            raise GitcpError(
+                f"{program} is not on PATH: nothing was restored and no agent was started",
+                hint=context.with_option("--print"),
+            )
 
 
 def _start(context: Context, placed: Placed) -> NoReturn:

@@ -157,7 +157,9 @@ class _Thread:
 def _told(context: Context, given: Options, thread: _Thread | None) -> Story:
     store = context.store
     base, head, branch, onto = links.between(store.repo, given.commits)
-    session = given.session and _session(context, given.session)
+    session = given.session
+    if session and "/" not in session:
+        session = context.session(session)
     if session is None and given.commits is None and base in (None, head):
         session = context.current(None)
     reviewed = None
@@ -177,10 +179,6 @@ def _told(context: Context, given: Options, thread: _Thread | None) -> Story:
 def _hex(text: str | None) -> Oid | None:
     """Return the object id that a forge sent, None if its text is no object id."""
     return Oid(text) if text is not None and HEX.fullmatch(text) else None
-
-
-def _session(context: Context, name: str) -> str:
-    return name if "/" in name else context.session(name)
 
 
 def _clean(context: Context, story: Story, given: Options) -> Story:

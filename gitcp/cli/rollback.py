@@ -48,7 +48,9 @@ def command(
       gitcp rollback --dry-run
       gitcp rollback --yes
     """
-    choice = _choice(context, session, mine=mine)
+    choice = rollback.required(
+        context.store, context.session(session), context.cwd, context.limits(), mine=mine
+    )
     request = op.RestoreRequest(
         context.store.read(choice.point.commit),
         context.cwd,
@@ -68,11 +70,6 @@ def command(
         as_json=as_json,
         choice=choice,
     )
-
-
-def _choice(context: Context, given: str | None, *, mine: bool) -> RollbackChoice:
-    session = context.session(given)
-    return rollback.required(context.store, session, context.cwd, context.limits(), mine=mine)
 
 
 def _print_plan(

@@ -251,13 +251,14 @@ def _require_allowed(context: Context, given: Options, commands: list[StateComma
     new = [each for each in commands if each.allowable]
     asked = [each for each in new if each.id not in given.allow]
     if asked:
+        allowing = [word for each in asked for word in ("--allow", each.id)]
         confirm.ask(
             context,
             "Allow these commands in this repository, and run those that save?",
             _command_lines(asked),
             nobody="no command was run, and nothing was saved",
             no="not allowed: no command was run, and nothing was saved",
-            hint=context.with_option(*_allowing(each.id for each in asked)),
+            hint=context.with_option(*allowing),
         )
     state_commands.allow(context.store.repo, new)
 
@@ -274,10 +275,6 @@ def _command_lines(commands: Iterable[StateCommand]) -> Iterator[str]:
             yield from [f"    {done} by: {first}"] if text else []
             yield from (f"    | {line}" for line in more)
         yield from (f"    {limit}" for limit in each.limits)
-
-
-def _allowing(ids: Iterable[str]) -> list[str]:
-    return [word for id in ids for word in ("--allow", id)]
 
 
 def _amend(context: Context, given: Options) -> None:
@@ -367,7 +364,6 @@ def _is_repeatable(context: Context, given: Options, saved: Saved) -> bool:
 
 
 def _states_to_run(context: Context, given: Options) -> list[str]:
-    """Return the states whose commands a save would run."""
     if not _has_states(context):
         return []
     from gitcp.saving import states
@@ -378,7 +374,6 @@ def _states_to_run(context: Context, given: Options) -> list[str]:
 
 
 def _states_to_ask(context: Context, given: Options) -> list[str]:
-    """Return the states whose commands --state would ask for."""
     listed = state_commands.listing(context.store.repo) if given.state else ()
     return [each.name for each in listed if each.save and each.allowable]
 

@@ -75,7 +75,8 @@ def command(
     matching = tuple(filter(wanted.matches, sessions))
     chosen = matching[:limit]
     if agent and not any(each.last.agent and each.last.agent.name == agent for each in sessions):
-        _note_agents(context, agent, sessions)
+        names = sorted({each.last.agent.name for each in sessions if each.last.agent})
+        context.output.say(f"note: no session of {agent}; agents: {', '.join(names) or 'none'}")
     current = context.viewed(session)
     if as_json:
         _print_json(context, chosen, current)
@@ -98,11 +99,6 @@ def _worktrees(
         return
     for each in trees:
         context.output.document(_worktree_document(context, each))
-
-
-def _note_agents(context: Context, agent: str, sessions: tuple[Session, ...]) -> None:
-    names = sorted({each.last.agent.name for each in sessions if each.last.agent})
-    context.output.say(f"note: no session of {agent}; agents: {', '.join(names) or 'none'}")
 
 
 def _print_json(context: Context, sessions: tuple[Session, ...], current: str | None) -> None:
@@ -167,7 +163,6 @@ def _print_total(context: Context, shown: tuple[Session, ...], matching: int) ->
 
 
 def _worktree_document(context: Context, tree: Worktree) -> wire.Json:
-    """Return the JSON document of one worktree."""
     base = tree.last.snapshot.base if tree.last else None
     fields: wire.Json = {
         "worktree": tree.name,

@@ -91,7 +91,8 @@ def command(context: Context, /, revision: str, session: str | None, **values: A
     elif given.key is not None:
         context.output.line(_position(checkpoint, given.key))
     elif given.stream is not None:
-        _print_stream(context, checkpoint, given.stream)
+        for chunk in show.stream(context.store, checkpoint, given.stream):
+            context.output.data(chunk)
     elif given.raw:
         context.output.data(show.metadata(context.store, checkpoint))
     elif given.as_json:
@@ -151,11 +152,6 @@ def _file_document(checkpoint: Checkpoint, path: bytes, content: bytes | show.Li
     return documents.document(
         "file", {**named, "text": text, "base64": encoded, "bytes": len(content), "cut": False}
     )
-
-
-def _print_stream(context: Context, checkpoint: Checkpoint, name: str) -> None:
-    for chunk in show.stream(context.store, checkpoint, name):
-        context.output.data(chunk)
 
 
 def _position(checkpoint: Checkpoint, key: str) -> str:

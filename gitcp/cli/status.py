@@ -130,7 +130,6 @@ def _awaiting(context: Context, current: Status) -> Placed | None:
 
 
 def _failing(failures: hook_failures.Failing | None) -> wire.Json | None:
-    """Return the failed saves of hooks."""
     if failures is None:
         return None
     times = map(clock.local, (failures.since, failures.last))
@@ -197,9 +196,8 @@ def _conversation_fields(context: Context, current: Status) -> wire.Json | None:
 
 def _print(context: Context, current: Status, *, is_silent: bool) -> None:
     output = context.output
-    output.line(
-        Styled("Session       ", BOLD), current.session or _unnamed(current), f"  ({current.why})"
-    )
+    session = current.session or ("?" if current.candidates else "new")
+    output.line(Styled("Session       ", BOLD), session, f"  ({current.why})")
     for candidate in current.candidates:
         output.line(f"              {candidate}")
     if current.last is not None:
@@ -249,10 +247,6 @@ def _print_problems(output: Output, current: Status) -> None:
             output.line(Styled("Records       ", BOLD), unknown)
 
 
-def _unnamed(current: Status) -> str:
-    return "?" if current.candidates else "new"
-
-
 def _print_last(context: Context, last: Checkpoint) -> None:
     when = humanize.ago(last.created, context.host.now())
     tags = rendering.decoration(context.tags.get(last.commit, ()))
@@ -260,8 +254,9 @@ def _print_last(context: Context, last: Checkpoint) -> None:
     if label and context.output.width:
         used = len(f'{title}{last.id}{tags.text}  {when}  ""')
         label = humanize.cut(label, max(context.output.width - used, SHORTEST_LABEL))
+    quoted = f'  "{label}"' if label else ""
     context.output.line(
-        Styled(title, BOLD), Styled(str(last.id), YELLOW), tags, f"  {when}", _quoted(label)
+        Styled(title, BOLD), Styled(str(last.id), YELLOW), tags, f"  {when}", quoted
     )
 
 
@@ -320,19 +315,16 @@ def _who(growth: Growth) -> str:
     return " ".join(filter(None, (growth.agent, growth.session_id)))
 
 
-def _quoted(label: str | None) -> str:
-    return f'  "{label}"' if label else ""
-
-
 def _push_fields(states: Sequence[PushState]) -> list[wire.Json]:
-    """Return the background pushes for `--json`."""
     return [
         {
             "remote": state.consent.remote,
             "push": state.consent.policy.value,
             "pushing": state.is_pushing,
             "problem": state.problem or None,
-            "last_push": _push_time(state.queue.pushed),
+            "last_push": wire.encode_time(clock.local(state.queue.pushed))
+            if state.queue.pushed
+            else None,
             "waiting": [
                 {
                     "ref": item.ref,
@@ -380,7 +372,3 @@ def _push_troubles(items: Sequence[QueuedRef]) -> Iterator[str]:
     for reason, names in reasons.items():
         more = f" and {len(names) - 1} more" if names[1:] else ""
         yield f"  {names[0]}{more}: {reason}"
-
-
-def _push_time(seconds: float) -> str | None:
-    return wire.encode_time(clock.local(seconds)) if seconds else None

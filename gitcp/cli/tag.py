@@ -82,7 +82,10 @@ def command(context: Context, /, **values: Any) -> None:
         if given.revision is not None:
             raise BadValue("--delete takes only a tag name", hint="gitcp tag -h")
         op.delete(context.store, given.name)
-        _print_deleted(context, given.name, as_json=given.as_json)
+        if given.as_json:
+            _print_json(context, given.name, None)
+        else:
+            context.output.line(f"deleted tag {given.name}")
     else:
         _create(context, given, given.name)
 
@@ -125,13 +128,6 @@ def _named(context: Context, given: Options, name: str) -> Checkpoint:
             f"the name comes first, then the checkpoint {name}; nothing was tagged",
             hint=shlex.join(("gitcp", "tag", given.revision, name)),
         ) from None
-
-
-def _print_deleted(context: Context, name: str, *, as_json: bool) -> None:
-    if as_json:
-        _print_json(context, name, None)
-    else:
-        context.output.line(f"deleted tag {name}")
 
 
 def _print_json(context: Context, name: str, checkpoint: Any) -> None:

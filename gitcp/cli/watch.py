@@ -88,7 +88,6 @@ def command(
 def _watch(
     context: Context, task: op.SaveTask, pace: op.Pace, stop: Stop
 ) -> Iterator[Saved | Exception]:
-    """Watch one worktree; yield what happens."""
     from gitcp.git.repo import Repository
 
     def opened() -> Store:

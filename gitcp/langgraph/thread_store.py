@@ -339,9 +339,10 @@ class ThreadStore:
         fields = {**key._asdict(), "versions": dict(checkpoint["channel_versions"])}
         files = self._files(store, thread, key, metadata)
         tree = record.write(store.objects, fields, values)
-        conversation = self._conversation(
-            store, serde, thread, key, checkpoint["channel_values"].get(self.messages)
-        )
+        conversation = None  # it is for display: none for sub-graphs and for encrypted states
+        if not key.ns and _is_plain(serde):
+            messages = checkpoint["channel_values"].get(self.messages)
+            conversation = thread.talk.store(store, messages, thread.tip)
         position = {
             "checkpoint_id": key.id,
             "checkpoint_ns": key.ns,
@@ -493,16 +494,6 @@ class ThreadStore:
             store.read(parent[0]).snapshot
             if parent and metadata.get("source") in NOBODY_RAN
             else None
-        )
-
-    def _conversation(
-        self, store: Store, serde: SerializerProtocol, thread: Thread, key: CommitKey, messages: Any
-    ) -> Conversation | None:
-        """Return the conversation for display; None for sub-graphs and for encrypted states."""
-        return (
-            None
-            if key.ns or not _is_plain(serde)
-            else thread.talk.store(store, messages, thread.tip)
         )
 
     # ------------------------------------------------------------ drop and copy

@@ -78,16 +78,12 @@ def in_tools(hint: str) -> str:
         if tool_call is not None:
             remark = SIMILAR.search(hint)
             return tool_call + (f" {remark[0]}" if remark else "")
-        return f"ask the user to run: {hint}" if _is_command(words[1]) else hint
+        from gitcp.cli.commands import NAMES  # the rest of the command line, for this alone
+
+        return f"ask the user to run: {hint}" if words[1] in NAMES else hint
     if words and words[0] in PROGRAMS:
         return f"ask the user to run: {hint}"
     return OPTION.sub(lambda option: option[1].replace("-", "_"), hint)
-
-
-def _is_command(word: str) -> bool:
-    from gitcp.cli.commands import NAMES  # the rest of the command line, for this alone
-
-    return word in NAMES
 
 
 def _call(command: str, words: list[str]) -> str | None:

@@ -17,7 +17,6 @@ from gitcp.history.diff import Comparison
 from gitcp.history.log import Selection, select
 from gitcp.history.matching import PLACES, Hit, Needle
 from gitcp.history.text_index import TextIndex
-from gitcp.history.why import PathHistory
 from gitcp.mcp import arguments
 from gitcp.mcp.documents import MOST_BYTES, bounded
 from gitcp.model import Checkpoint
@@ -68,7 +67,10 @@ def show(context: Context, given: arguments.Show) -> Json:
     content = show_op.file(context.store, checkpoint, path)
     named = {"id": str(checkpoint.id), "path": given.path}
     if isinstance(content, bytes):
-        return bounded("file", {**named, **_text(content)})
+        text = content[:MOST_BYTES].decode("utf-8", "replace")
+        size = len(content)
+        fields = {**named, "text": text, "bytes": size, "cut": size > MOST_BYTES}
+        return bounded("file", fields)
     return bounded("directory", {**named, "names": documents.paths(content.names)})
 
 
@@ -77,14 +79,6 @@ def shown(context: Context, checkpoint: Checkpoint) -> Json:
     fields = documents.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
     spent = tokens.of_conversation(context.store, checkpoint.conversation)
     return bounded("checkpoint", {**fields, "tokens": spent.document()})
-
-
-def _text(content: bytes) -> Json:
-    return {
-        "text": content[:MOST_BYTES].decode("utf-8", "replace"),
-        "bytes": len(content),
-        "cut": len(content) > MOST_BYTES,
-    }
 
 
 def diff(context: Context, given: arguments.Diff) -> Json:
@@ -153,9 +147,6 @@ def why(context: Context, given: arguments.Why) -> Json:
         origin = why_op.line(context.store, last, path, given.line)
         return bounded("why", origin.to_json())
     known = why_op.path(context.store, last, path)
-    return bounded("why", {**known.to_json(), "missing": _missing(known)})
-
-
-def _missing(known: PathHistory) -> str | None:
-    """Return why a path is missing, without the commands for a shell."""
-    return known.missing.partition(" (")[0].partition(": gitcp ")[0] or None
+    # without the commands for a shell
+    missing = known.missing.partition(" (")[0].partition(": gitcp ")[0]
+    return bounded("why", {**known.to_json(), "missing": missing or None})

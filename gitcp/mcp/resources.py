@@ -101,7 +101,6 @@ def page(context: Context, cursor: str | None) -> tuple[list[Resource], str | No
 
 
 def _of(context: Context, summary: Summary) -> Iterator[Resource]:
-    """Yield the resources of one checkpoint."""
     id = context.id_of(summary.commit, summary.id)
     when = wire.encode_time(summary.created)
     title = " ".join(summary.subject.split())[:200]

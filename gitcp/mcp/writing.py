@@ -34,7 +34,6 @@ from gitcp.saving.save import Saved, SaveRequest
 from gitcp.saving.save import save as save_op
 from gitcp.state import note as note_op
 from gitcp.state import trash, undo_stack
-from gitcp.state.oplog import Operation
 from gitcp.value import replace
 from gitcp.wire import Json
 
@@ -157,7 +156,9 @@ def undo(context: Context, given: arguments.Undo) -> Json:
     """Plan an undo or a redo, or carry out the plan."""
     store = context.store
     if not given.redo and (removal := to_undo(store)) is not None:
-        return _brought_back(context, removal)
+        done = trash.bring_back(store, removal)
+        checkpoints = [str(id) for id in done.checkpoints]
+        return bounded("brought-back", {"operation": removal.number, "checkpoints": checkpoints})
     if given.redo and to_redo(store) is not None:
         raise Refused(
             "redoing this drops checkpoints, which is for the user to decide: nothing was changed",
@@ -184,12 +185,6 @@ def undo(context: Context, given: arguments.Undo) -> Json:
     document = restore_view.plan_document(plan)
     planned = _agreed(given, document, plan.digest)
     return planned or _restored(step(store, request_for), plan)
-
-
-def _brought_back(context: Context, removal: Operation) -> Json:
-    done = trash.bring_back(context.store, removal)
-    checkpoints = [str(id) for id in done.checkpoints]
-    return bounded("brought-back", {"operation": removal.number, "checkpoints": checkpoints})
 
 
 def revert(context: Context, given: arguments.Revert) -> Json:

@@ -367,7 +367,8 @@ class Panes(Screen[None], inherit_bindings=False):
         pane.border_title = Content("3 " + "".join(tabs).strip())
         about = self.preview.about if self.preview is not None else ""
         pane.border_subtitle = Content(shown(about))
-        above = self._above()
+        top = self._pane("timeline").scroll_offset.y
+        above = sum(entry.kind == "row" for entry in self.timeline.entries[: min(top, 100)])
         new = f"▲ {above} newer" if above else ""
         if self.timeline.is_filtered:
             new = f"{len(self.timeline.entries):,} match"
@@ -381,11 +382,6 @@ class Panes(Screen[None], inherit_bindings=False):
 
     def _title(self, pane: str, text: str) -> None:
         self._pane(pane).border_title = Content(shown(text))
-
-    def _above(self) -> int:
-        """Return the number of checkpoints above what is in sight."""
-        top = self._pane("timeline").scroll_offset.y
-        return sum(entry.kind == "row" for entry in self.timeline.entries[: min(top, 100)])
 
     def _keys(self) -> None:
         pane = self._focused
@@ -719,13 +715,12 @@ class Panes(Screen[None], inherit_bindings=False):
         self._propose(acts.redo())
 
     def action_browse(self) -> None:
-        if (revision := self.revision) is not None:
-            self._at_once(acts.view(revision))
-
-    def _at_once(self, proposal: Proposal) -> None:
-        """Run an act without a question: it changes nothing."""
+        revision = self.revision
+        if revision is None:
+            return
         from gitcp.tui.dialogs import Quiet  # when it is first needed
 
+        proposal = acts.view(revision)  # changes nothing, so it is run without a question
         self.tell(f"{proposal.command} …")
         Quiet(self.given.perform, proposal, self.post_message).start()
 

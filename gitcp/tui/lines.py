@@ -174,7 +174,9 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         """
         key, before = self._selected, self.cursor  # the source may have changed already
         self.source = source
-        self._resized()
+        size = Size(0, len(source))
+        if size != self.virtual_size:
+            self.virtual_size = size
         if reset:
             self.cursor = self._next(-1, 1)
             self.scroll_to(y=0, animate=False, force=True, immediate=True)
@@ -205,11 +207,6 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         if near < size and self.source.key(near) == key:
             return near
         return next((index for index in range(size) if self.source.key(index) == key), None)
-
-    def _resized(self) -> None:
-        size = Size(0, len(self.source))
-        if size != self.virtual_size:
-            self.virtual_size = size
 
     def repaint(self) -> None:
         """Render again what is in sight."""

@@ -85,18 +85,15 @@ class Blocks:
         self.blocks, self.flipped = blocks, flipped
         self._lines: list[tuple[str, Line]] = []
         for block in blocks:
-            self._add(block)
+            shown = list(block.body) if self.is_open(block) or block.head is None else []
+            if block.head is not None:
+                sign = ("  " if not block.body else "▾ " if shown else "▸ ", "dim")
+                shown.insert(0, block.head._replace(left=(sign, *block.head.left)))
+            self._lines += ((f"{block.key}#{number}", line) for number, line in enumerate(shown))
 
     def is_open(self, block: Block) -> bool:
         """Return whether the body of a block is shown."""
         return block.open != (block.key in self.flipped)
-
-    def _add(self, block: Block) -> None:
-        shown = list(block.body) if self.is_open(block) or block.head is None else []
-        if block.head is not None:
-            sign = ("  " if not block.body else "▾ " if shown else "▸ ", "dim")
-            shown.insert(0, block.head._replace(left=(sign, *block.head.left)))
-        self._lines += ((f"{block.key}#{number}", line) for number, line in enumerate(shown))
 
     def __len__(self) -> int:
         return len(self._lines)

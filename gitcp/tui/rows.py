@@ -251,7 +251,9 @@ class Timeline:
         for row in rows:
             for each in (row.newest, *row.folded):
                 self._found_at[each.commit] = row, each
-                self._texts[each.commit] = self._text(each)
+                phase, tags = each.trailers.get("Gitcp-Phase", ""), self.tags.get(each.commit, ())
+                words = (f"#{each.id.number}", each.subject, *tags, phase)
+                self._texts[each.commit] = " ".join(words).lower()
 
     def arrange(self) -> None:
         """Make the lines anew, after something other than the rows changed."""
@@ -328,11 +330,6 @@ class Timeline:
             )
             for each in (row.newest, *row.folded)
         )
-
-    def _text(self, summary: Summary) -> str:
-        """Return what is searched of a checkpoint, in lower case."""
-        phase, tags = summary.trailers.get("Gitcp-Phase", ""), self.tags.get(summary.commit, ())
-        return " ".join((f"#{summary.id.number}", summary.subject, *tags, phase)).lower()
 
     def _headings(self, row: FoldedRow, before: FoldedRow | None) -> Iterator[Entry]:
         """Yield one heading where the day or the phase is another one than above."""
