@@ -139,7 +139,7 @@ VERSION = sha256(
 def scan(data: bytes, literals: Iterable[tuple[str, bytes]] = ()) -> tuple[Secret, ...]:
     """Return the secrets in `data`, in order, without overlaps.
 
-    `known` are additional (rule, text) pairs to find verbatim.
+    `literals` are additional (rule, text) pairs to find verbatim.
     """
     matches = sorted(
         (_trim_escapes(data, each) for each in _drop_enclosing(_secrets(data, DEPTH))),
@@ -197,8 +197,8 @@ def redact(
     should_redact: Callable[[Secret, bytes], bool] = lambda _secret, _text: True,
     literals: Iterable[tuple[str, bytes]] = (),
 ) -> bytes:
-    """Replace every secret for which `wanted` is true by `[REDACTED:rule]`. JSON and paths stay
-    valid.
+    """Replace every secret for which `should_redact` is true by `[REDACTED:rule]`. JSON and paths
+    stay valid. `literals` are as for `scan`.
     """
     parts, at = [], 0
     for secret in scan(data, literals):

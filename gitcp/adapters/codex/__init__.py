@@ -216,7 +216,7 @@ def _last_cwd(path: Path, size: int, cache: dict[bytes, str]) -> str | None:
 
 
 def _real(quoted: bytes, cache: dict[bytes, str]) -> str:
-    """Return the real path for a JSON string, cached in `known`."""
+    """Return the real path for a JSON string, "" if it is none."""
     if quoted not in cache:
         try:
             cache[quoted] = os.path.realpath(wire.loads(quoted))

@@ -173,7 +173,7 @@ def _messages(
     message: dict[str, Any], tools: dict[str, str], separate: set[str], answered: set[str]
 ) -> Iterator[Message]:
     """Yield the parts of a message. Each call has one result: a separate message if its id is in
-    `told`, else the inline one. Registers calls in `tools` and results in `answered`.
+    `separate`, else the inline one. Registers calls in `tools` and results in `answered`.
     """
     roles = {"user": "user", "gemini": "assistant"}
     text = _text(message.get("content"))
@@ -200,7 +200,6 @@ def _messages(
 
 
 def _inline_result(message: Message, call: dict[str, Any]) -> Message:
-    """Return the result stored with a call."""
     result = call["result"]
     answers = [_result(message, answer) for answer in _answers(result)]
     text = "\n".join(answer.text for answer in answers) if answers else base.text_of(result)

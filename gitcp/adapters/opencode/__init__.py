@@ -381,7 +381,7 @@ def _renamed_lines(
 
 
 def _missing(current: Iterable[bytes], expected: Iterator[bytes]) -> bool | None:
-    """Return whether `have` lacks messages of `wanted`; None if it is not a prefix of it."""
+    """Return whether `current` lacks messages of `expected`; None if it is no prefix of it."""
     for line in current:
         other = next(expected, None)
         if other is None or wire.loads(line) != wire.loads(other):
