@@ -391,7 +391,6 @@ def watched(cwd: Path, host: Host) -> tuple[Path, ...]:
 
 
 def _memory_paths(agent: str, cwd: Path, host: Host) -> Iterator[Path]:
-    """Yield the directories and files of an agent's memory."""
     directory = memory(agent, cwd, host)
     if directory is not None:
         yield directory

@@ -355,7 +355,6 @@ def _is_found(rule: Rule, record: Record) -> bool:
 
 
 def _shown(rule: Rule, record: Record) -> Iterator[Message]:
-    """Yield what a rule shows of a record."""
     id, time = text_at(record, rule.id), text_at(record, rule.time)
     parts = value_at(record, rule.each) if rule.each else [record]
     for part in parts if isinstance(parts, list) else [parts]:

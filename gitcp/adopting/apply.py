@@ -178,7 +178,6 @@ class _Share:
             self._waiting.append((item, checkpoint))
 
     def _land(self) -> None:
-        """End the batch."""
         failures = self._store.land([checkpoint for _, checkpoint in self._waiting])
         for item, checkpoint in self._waiting:
             reason = failures.get(checkpoint.id)

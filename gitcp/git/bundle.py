@@ -91,7 +91,6 @@ def check_sizes(path: Path, *, largest: int, most: int) -> None:
 
 
 def _skip_header(file: BinaryIO) -> ObjectFormat:
-    """Read the header, and return the format of the objects."""
     if file.readline(64) not in SIGNATURES:
         raise BadValue("not a bundle: nothing was imported")
     object_format = SHA1

@@ -153,7 +153,6 @@ def _write(repo: HeldRepository, names: set[str]) -> Path | None:
 
 
 def _packs(repo: HeldRepository) -> list[Path]:
-    """Return the packs that are held."""
     packs = []
     for keep in repo.common_dir.glob("objects/pack/pack-*.keep"):
         with suppress(OSError):

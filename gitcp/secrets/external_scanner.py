@@ -118,7 +118,6 @@ def is_running(pid: str) -> bool:
 
 
 def _run(scanner: Scanner, directory: Path, repo: Repository) -> bytes:
-    """Run the scanner in `directory`; return its output."""
     error_file, report = directory.with_name("stderr"), directory.with_name("report")
     with error_file.open("wb") as errors, report.open("wb") as output:
         try:

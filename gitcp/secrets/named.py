@@ -358,7 +358,6 @@ def _name_kind(name: bytes) -> str | None:
 
 
 def _header_rule(scheme: bytes, value: bytes) -> str | None:
-    """Return the rule for the value after the scheme of a header."""
     if scheme == b"basic":
         return "basic-auth" if holds_password(value) else None
     is_secret = len(value) >= LEAST_RANDOM and looks_random(value)

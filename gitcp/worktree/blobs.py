@@ -491,7 +491,6 @@ class Blobs:
     # ------------------------------------------------------------ converted
 
     def _with_attributes(self, jobs: list[Job]) -> list[Job]:
-        """Return the same jobs, with their attributes filled in."""
         unknown = [
             job for job in jobs if job.attributes is None and not stat.S_ISLNK(job.status.st_mode)
         ]

@@ -316,7 +316,6 @@ class _Snapshotter:
     def _update(
         self, memory: ScanMemory, index_file: Fingerprint | None, since: PartialScan | None
     ) -> ScanMemory:
-        """Return the remembered scan, updated."""
         is_same_index = index_file == memory.index_file
         index = None if is_same_index else self._changed_index(memory, index_file)
         self._written = since.written if since is not None else EMPTY
@@ -675,7 +674,7 @@ def _untracked_in(path: bytes, line: StoredDirectory) -> list[bytes]:
 
 
 def _snapshot_of(memory: ScanMemory, base: Base) -> Snapshot:
-    """Return the Snapshot that a scan describes. Raises Damaged."""
+    """Raises Damaged."""
     notes = dict(_notes_of(memory))
 
     def each(field: str) -> Iterator[tuple[bytes, Any]]:

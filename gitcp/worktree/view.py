@@ -62,7 +62,6 @@ class WorktreeView:
         return [path + b"/" + name for name in reversed(self._tree.names(path))]
 
     def _is_listable_and_filled(self, path: bytes) -> bool:
-        """Return whether a directory can be listed and is not empty."""
         try:
             return bool(self._tree.names(path))
         except PathInaccessible:

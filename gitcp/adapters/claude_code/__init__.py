@@ -273,7 +273,6 @@ def memory(cwd: Path, host: Host) -> Path:
 
 
 def _project_directory(cwd: Path, host: Host) -> Path:
-    """Return the directory for sessions started in `cwd`."""
     start = os.path.realpath(cwd)
     computed = _projects(host) / (_chosen_name(host) or directory_name(start))
     if len(computed.name) <= LONGEST or os.path.isdir(computed):

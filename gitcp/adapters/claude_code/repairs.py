@@ -261,7 +261,6 @@ def _chained(nodes: list[Node]) -> _Repair | None:
 
 
 def _moved(records: Iterator[Record], parents: dict[str, str]) -> Iterator[Record]:
-    """Yield the records with these parents."""
     for text, fields in records:
         parent = parents.get(base.string(fields, "uuid") or "")
         yield mending.record({**fields, "parentUuid": parent}) if parent else (text, fields)

@@ -115,7 +115,6 @@ def _thoughts(records: Iterable[Fields]) -> set[str]:
 
 
 def _add(assembler: Assembler, payload: Fields, time: str | None) -> None:
-    """Add an item of the conversation."""
     kind = str(payload.get("type"))
     if kind == "message":
         _message(assembler, payload, time)

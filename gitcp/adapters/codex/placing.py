@@ -153,7 +153,6 @@ def _other_threads(stored: Stored, sessions: Path) -> tuple[list[Write], tuple[s
 
 
 def _begins(path: Path, read: Reader) -> bool:
-    """Return whether a file starts with this content."""
     try:
         with regular.opened(path) as file:
             return all(file.read(len(chunk)) == chunk for chunk in read())

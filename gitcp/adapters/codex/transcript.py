@@ -142,7 +142,6 @@ def _message(payload: dict[str, Any], tools: dict[str, str]) -> Message | None:
 
 
 def _input(payload: dict[str, Any]) -> str:
-    """Return the input of a tool call as text."""
     value = next(
         (payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None),
         "",

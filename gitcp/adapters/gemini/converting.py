@@ -305,7 +305,6 @@ def _chat(
 
 
 def _messages(item: Item) -> Iterator[Fields]:
-    """Yield the messages of an item."""
     if item.role != "assistant":
         yield {
             "type": "user",

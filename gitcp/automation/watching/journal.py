@@ -315,7 +315,6 @@ def _new_name() -> bytes:
 
 
 def _is_same(one: bytes, other: bytes) -> bool:
-    """Return whether two paths are the same directory."""
     try:
         return os.path.samestat(os.lstat(one), os.lstat(other))
     except OSError:

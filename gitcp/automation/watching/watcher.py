@@ -369,7 +369,7 @@ class WatchfilesWatcher:
                 return notify  # else a directory appeared before it was watched
 
     def _watched_paths(self) -> set[str]:
-        """Return the directories to watch."""
+        """Raises RepositoryNotFound if the repository is gone."""
         if not self._repo.git_dir.is_dir():
             raise RepositoryNotFound(
                 f"the repository at {self._repo.root} no longer exists; watching stopped"
