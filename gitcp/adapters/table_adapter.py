@@ -93,10 +93,7 @@ class TableAdapter(SessionFiles):
 
     def _files(self, host: Host, known: Mapping[str, str]) -> list[Path]:
         paths = base.glob(self.home(host), _glob(self.table.transcript, known))
-        return [path for path in paths if self._is_main(path)]
-
-    def _is_main(self, path: Path) -> bool:
-        return bool(_parts(self.table.transcript, path.as_posix()))
+        return [path for path in paths if _parts(self.table.transcript, path.as_posix())]
 
     def watched(self, cwd: Path, host: Host) -> tuple[Path, ...]:
         """Return the directories in which sessions of this directory appear, and their files."""
@@ -211,13 +208,9 @@ class TableAdapter(SessionFiles):
 
     def messages(self, lines: Iterable[bytes]) -> Iterator[Message]:
         """Yield messages, tool calls and results in file order."""
-        return super().messages(self._records(lines))
-
-    def _records(self, lines: Iterable[bytes]) -> Iterable[bytes]:
-        """Return the records of a document as lines; lines as they are."""
-        if self.table.format == "jsonl":
-            return lines
-        return map(wire.dumps, base.objects(value_at(_document(lines), self.table.records)))
+        if self.table.format != "jsonl":
+            lines = map(wire.dumps, base.objects(value_at(_document(lines), self.table.records)))
+        return super().messages(lines)
 
     def before(self, lines: Iterable[bytes], message_id: str) -> int | None:
         """Return the offset of the line with this user message, or of that with which its turn

@@ -231,10 +231,14 @@ class _Share:
         agent: Agent | None,
         tree: Tree | None,
     ) -> Checkpoint:
-        time = clock.local(item.listed.found.modified)
-        name = parent.id.session if parent else self._new_name(item.listed.found.session_id)
+        transcript = item.listed.found
+        time = clock.local(transcript.modified)
+        if parent:
+            name = parent.id.session
+        else:
+            name = session_op.name_among(self._held.sessions, transcript.session_id)
         own = tree if tree and tree.common_dir == str(self._store.repo.common_dir) else None
-        base = base_of(self._store, own, item.origin, item.listed.found.modified)
+        base = base_of(self._store, own, item.origin, transcript.modified)
         return Checkpoint(
             id=CheckpointId(name, parent.id.number + 1 if parent else self._first_number(name)),
             commit=UNKNOWN,
@@ -259,10 +263,6 @@ class _Share:
         if parent is None:
             return Snapshot(self._store.repo.object_format.empty_tree, base, 0, (skip,))
         return parent.snapshot.carried(base, skip)
-
-    def _new_name(self, session_id: str) -> str:
-        """Return a name for a new session, as a save would choose it."""
-        return session_op.name_among(self._held.sessions, session_id)
 
     def _first_number(self, name: str) -> int:
         """Return the number after the highest one that any ref has for this name."""

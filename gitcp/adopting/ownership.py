@@ -79,7 +79,8 @@ class Repo:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.common_dir = os.path.realpath(store.repo.common_dir)
-        self.root = _main_root(store.repo)
+        # of the main working tree, if there is one
+        self.root = worktrees.main_root(store.repo.common_dir) or store.repo.root
         self._learned: set[str] = set()
 
     @cached_property
@@ -189,11 +190,6 @@ class Repo:
         except GitcpError:
             return frozenset()
         return frozenset(output.decode("ascii").split())
-
-
-def _main_root(repo: Repository) -> Path:
-    """Return the root of the main working tree, or of this one if there is no other."""
-    return worktrees.main_root(repo.common_dir) or repo.root
 
 
 def _within(path: str, tops: Iterable[str]) -> bool:

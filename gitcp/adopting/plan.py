@@ -103,29 +103,26 @@ def plan(
     """Return what to store where. `store` is that of the current repository; it may be None with
     `everywhere`.
     """
-    listed = [each for each in adapters.list_all(host, request.agent) if _is_wanted(each, request)]
+    since = request.since.timestamp() if request.since is not None else None
+    listed = [
+        each
+        for each in adapters.list_all(host, request.agent)
+        if since is None or each.found.modified >= since
+    ]
     unread = () if request.everywhere else tuple(each for each in listed if each.unread)
-    origins = [(each, _origin(each, memory)) for each in _shown(listed) if each not in unread]
+    shown = progress.each(listed, "reading", "conversations", len(listed))
+    origins = [(each, _origin(each, memory)) for each in shown if each not in unread]
     memory.save()
     search = _Search(host, store, request, memory)
     search.sort(origins)
     shares = tuple(search.shares(memory))
     memory.save()
-    return AdoptPlan(shares, unread, search.possible, _unlisted(host, request))
-
-
-def _unlisted(host: Host, request: AdoptRequest) -> tuple[Unlisted, ...]:
-    since = request.since.timestamp() if request.since is not None else None
-    files = adapters.unlisted(host, request.agent)
-    return tuple(each for each in files if since is None or modified(each.path) >= since)
-
-
-def _is_wanted(listed: Listed, request: AdoptRequest) -> bool:
-    return request.since is None or listed.found.modified >= request.since.timestamp()
-
-
-def _shown(listed: list[Listed]) -> Iterator[Listed]:
-    return progress.each(listed, "reading", "conversations", len(listed))
+    unlisted = tuple(
+        each
+        for each in adapters.unlisted(host, request.agent)
+        if since is None or modified(each.path) >= since
+    )
+    return AdoptPlan(shares, unread, search.possible, unlisted)
 
 
 def _origin(listed: Listed, memory: AdoptedBefore) -> Origin:

@@ -131,8 +131,9 @@ def save_all(there: Store) -> tuple[tuple[Checkpoint, ...], Checkpoint]:
     keeps writing.
     """
     made: list[Checkpoint] = []
-    for agent, session_id in _conversations(there):
-        _add(made, _record(there, agent, session_id))
+    conversations = adapters.find_all(there.repo.root, there.repo.host)
+    for each in reversed(conversations):  # the newest last
+        _add(made, _record(there, each.agent, each.session_id))
     for _ in range(TRIES):
         last = _save(there)
         if not last.saved:
@@ -148,12 +149,6 @@ def save_all(there: Store) -> tuple[tuple[Checkpoint, ...], Checkpoint]:
 def _add(made: list[Checkpoint], saved: Saved | None) -> None:
     if saved is not None and saved.saved:
         made.append(saved.checkpoint)
-
-
-def _conversations(there: Store) -> list[tuple[str, str]]:
-    """Return the agents' sessions that ran in this worktree, the newest last."""
-    conversations = adapters.find_all(there.repo.root, there.repo.host)
-    return [(each.agent, each.session_id) for each in reversed(conversations)]
 
 
 def _record(there: Store, agent: str, session_id: str) -> Saved | None:

@@ -174,7 +174,8 @@ def ended(process: int, reading: int) -> tuple[Fingerprint, list[Change]] | None
     """Wait for a child process; return the fingerprint of its state file and the directories in
     which something changed. None if it failed.
     """
-    answer = _read_all(reading)
+    with open(reading, "rb") as file:
+        answer = file.read()
     _, status = os.waitpid(process, 0)
     return marshal.loads(answer) if status == 0 else None  # noqa: S302 -- our own child
 
@@ -247,8 +248,3 @@ def _answer(writing: int, look: Callable[[], Any]) -> None:
         code = 0
     finally:
         os._exit(code)
-
-
-def _read_all(descriptor: int) -> bytes:
-    with open(descriptor, "rb") as file:
-        return file.read()

@@ -75,7 +75,9 @@ def load(repo: ConfigScope) -> dict[str, str]:
         # git config ignores a repository it cannot use; rev-parse reports why
         repo.ask("rev-parse", "--git-dir")
     shared.learn(repo.common_dir, settings.get(SHARED))
-    _remember(repo, key, _files(repo, read | included), settings)
+    # also those that git would read if they existed
+    files = fingerprint.each(sorted(_places(repo) | read | included))
+    _remember(repo, key, files, settings)
     return settings
 
 
@@ -94,7 +96,8 @@ def last_known(git_dir: Path) -> dict[str, str] | None:
 
 def _asked(repo: ConfigScope) -> tuple[dict[str, str], set[str], set[str]]:
     """Return the settings, the files that git read, and those that they include."""
-    _refuse_pipes(repo)
+    for file in sorted(_places(repo)):  # git would wait for a named pipe without end
+        refuse_pipe(file)
     output = repo.ask("config", "--list", "-z", "--includes", "--show-origin").decode(
         "utf-8", "surrogateescape"
     )
@@ -223,17 +226,6 @@ def _environment_key(repo: ConfigScope) -> list[str]:
 
 
 _PLACES = ("HOME", "XDG_CONFIG_HOME")
-
-
-def _files(repo: ConfigScope, read: set[str]) -> Files:
-    """Return the files that were read, and those that would be read if they existed."""
-    return fingerprint.each(sorted(_places(repo) | read))
-
-
-def _refuse_pipes(repo: ConfigScope) -> None:
-    """Raise Refused for a named pipe among git's settings: git would wait for it without end."""
-    for path in sorted(_places(repo)):
-        refuse_pipe(path)
 
 
 def refuse_pipe(path: str) -> None:

@@ -49,7 +49,10 @@ def of_head(repo: OpenRepository, head: refs.Head) -> Fault:
     """Return the fault of a HEAD whose commit cannot be read."""
     what = f"{head.unknown}: the base commit is unknown"
     if head.ref is None:
-        return Fault(what, _write(repo.git_dir / "HEAD", f"ref: {_likely_branch(repo)}"), True)
+        branches = list(repo.refs.list("refs/heads/"))
+        # else the one that git would create
+        likely = branches[0] if len(branches) == 1 else "refs/heads/main"
+        return Fault(what, _write(repo.git_dir / "HEAD", f"ref: {likely}"), True)
     logged = repo.refs.log(head.ref)
     path = repo.common_dir / head.ref
     if logged:
@@ -59,12 +62,6 @@ def of_head(repo: OpenRepository, head: refs.Head) -> Fault:
 
 def _write(path: Path, line: str) -> str:
     return f"echo {quoted(line)} > {quoted(str(path))}"
-
-
-def _likely_branch(repo: OpenRepository) -> str:
-    """Return the only branch, else the one that git would create."""
-    branches = list(repo.refs.list("refs/heads/"))
-    return branches[0] if len(branches) == 1 else "refs/heads/main"
 
 
 def of_index(repo: OpenRepository, why: str, instead: str) -> Fault:

@@ -116,17 +116,14 @@ def _has_run(repo: Repository, driver: str) -> bool:
     for path, name, value in zip(fields[0:-1:3], fields[1::3], fields[2::3], strict=True):
         if value not in NONE:
             attributes.setdefault(path, set()).add(name + b"=" + value)
-    filtered = [path for path, set_here in attributes.items() if set_here == {_filter(driver)}]
+    alone = {b"filter=" + os.fsencode(driver)}
+    filtered = [path for path, set_here in attributes.items() if set_here == alone]
     blobs = "\n".join(noted[path].blob for path in filtered).encode("ascii")
     sizes = repo.git("cat-file", "--batch-check=%(objectsize)", input=blobs).split(b"\n")
     return any(
         size.isdigit() and (int(size) != noted[path].size or _differs(repo, path, noted[path]))
         for path, size in zip(filtered, sizes, strict=False)
     )
-
-
-def _filter(driver: str) -> bytes:
-    return b"filter=" + os.fsencode(driver)
 
 
 def _differs(repo: Repository, path: bytes, noted: Noted) -> bool:

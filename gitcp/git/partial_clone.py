@@ -168,7 +168,9 @@ def _init(repo: Repository, aside: RepositoryAside) -> None:
     (path / "objects" / "info").mkdir(exist_ok=True)
     (path / "objects" / "info" / "alternates").write_bytes(os.fsencode(alternate) + b"\n")
     settings = (path / "config").read_bytes()
-    lines = b'[include]\n\tpath = "%s"\n' % _quoted(repo.common_dir / "config")
+    own = os.fsencode(repo.common_dir / "config")
+    quoted = own.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+    lines = b'[include]\n\tpath = "%s"\n' % quoted
     (path / "config").write_bytes(lines + settings)  # first, so that its own settings win
     for key, value in SETTINGS.items():
         aside.git("config", "--local", key, value)
@@ -208,10 +210,6 @@ def forget(repo: Repository, name: str, ref: str) -> None:
     aside.git("update-ref", "-d", ref)
     if not any("/sessions/" in ref_name for ref_name in aside.refs.list(refs.REMOTES)):
         _remove(aside.git_dir)
-
-
-def _quoted(path: Path) -> bytes:
-    return os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"')
 
 
 def clear(repo: Repository) -> None:

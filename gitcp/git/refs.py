@@ -279,7 +279,8 @@ def list_refs(common_dir: Path, prefix: str, garbage: Oid | None = None) -> dict
 
     def refuse(error: OSError) -> None:
         if isinstance(error, PermissionError):  # a session that is not seen would be taken for none
-            raise _unreadable(common_dir, error)
+            what = f"{error.filename} cannot be read: {error.strerror}. Nothing was changed"
+            raise Refused(what, hint=shared.fix(common_dir / PREFIX.rstrip("/")))
 
     for directory, _, files in os.walk(common_dir / prefix, onerror=refuse):
         for file in files:
@@ -424,11 +425,6 @@ def _content(path: str, *, ours: bool) -> bytes:
 def _link(path: str) -> Refused:
     what = f"{path} is a symbolic link: gitcp does not follow it. Nothing was changed"
     return Refused(what, hint=f"rm {shared.quoted(path)}")
-
-
-def _unreadable(common_dir: Path, error: OSError) -> Refused:
-    what = f"{error.filename} cannot be read: {error.strerror}. Nothing was changed"
-    return Refused(what, hint=shared.fix(common_dir / PREFIX.rstrip("/")))
 
 
 def _packed(common_dir: Path) -> dict[str, Oid]:

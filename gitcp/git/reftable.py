@@ -94,23 +94,20 @@ class TableRefs:
         """Sync the tables and their directory: git 2.47 syncs a table before it writes the end of
         it, and no git syncs the names.
         """
+        # A power failure took back a checkpoint that was reported as saved: git had synced neither
+        # the end of its table (2.47) nor its name.
+        path = self._common / TABLES
         try:
-            self._sync_tables()
+            for _ in range(TRIES):
+                listed = path.read_text("ascii")
+                sync_paths([*map(path.with_name, listed.split()), path.parent])
+                if path.read_text("ascii") == listed:
+                    return
         except OSError as error:
             raise GitcpError(
                 f"{', '.join(names)} was moved, but may not survive a power failure: "
                 f"{error.strerror}"
             ) from None
-
-    def _sync_tables(self) -> None:
-        # A power failure took back a checkpoint that was reported as saved: git had synced neither
-        # the end of its table (2.47) nor its name.
-        path = self._common / TABLES
-        for _ in range(TRIES):
-            listed = path.read_text("ascii")
-            sync_paths([*map(path.with_name, listed.split()), path.parent])
-            if path.read_text("ascii") == listed:
-                return
 
     def log(self, name: str) -> builtins.list[tuple[Oid, int]]:
         command = ("reflog", "show", "--date=unix", "--format=%H %gd", name, "--")

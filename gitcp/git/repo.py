@@ -519,7 +519,7 @@ def _discover(start: str, home: Path) -> tuple[Path, Path]:
     for directory in (Path(start), *Path(start).parents):
         if str(directory) == root:
             break
-        if _is_git_directory(directory):
+        if all(directory.joinpath(name).exists() for name in ("HEAD", "objects", "refs")):
             raise RepositoryNotFound(
                 f"{directory} is a git directory or a bare repository: it has no files to save",
                 hint="run gitcp in a working tree",
@@ -548,10 +548,6 @@ def _nowhere(directory: Path) -> RepositoryNotFound:
     return RepositoryNotFound(
         f"{directory}/.git {what}: nothing can be saved", hint=hint or f"cat {path}/.git"
     )
-
-
-def _is_git_directory(directory: Path) -> bool:
-    return all(directory.joinpath(name).exists() for name in ("HEAD", "objects", "refs"))
 
 
 def refuse_dangerous(root: Path, home: Path) -> None:

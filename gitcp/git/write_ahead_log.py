@@ -139,7 +139,9 @@ class UnfinishedBatch:
         """Remove the writes that are done if the ref is at `current`, after its last `Done`."""
         done = self.moving.pop(ref, None)
         if done is not None and done.old != current:
-            self.writes[ref] = _after(self.writes.get(ref, []), done.sum)
+            writes = self.writes.get(ref, [])
+            ends = [number for number, write in enumerate(writes, 1) if write.sum == done.sum]
+            self.writes[ref] = writes[ends[-1] :] if ends else writes
 
     def resolve(self, repo: Repository, ref: str) -> None:
         """Read the ref: it shows whether its last move happened. An unreadable one did not move."""
@@ -454,12 +456,6 @@ class WriteAheadLog:
             sync_directory(self._path.parent)
             sync_directory(self._path.parent.parent)
             return descriptor
-
-
-def _after(writes: list[LoggedWrite], sum: bytes) -> list[LoggedWrite]:
-    """Return the writes after the last one with this SHA-1; all if there is none."""
-    ends = [number for number, write in enumerate(writes, 1) if write.sum == sum]
-    return writes[ends[-1] :] if ends else writes
 
 
 def decode(data: bytes) -> Iterator[Entry]:

@@ -495,7 +495,10 @@ class _Called:
         if saved.damage:
             self._report(store, saved.damage)
         if saved.saved and saved.missing_states:
-            self._log_missing(saved)
+            from gitcp.errors import GitcpError
+
+            missing = "; ".join(saved.missing_states)
+            self.log(GitcpError(f"{saved.checkpoint.id} lacks {missing}"))
         self._report_unread(store, saved)
         if saved.saved:
             self._retain(store, saved.checkpoint.id)
@@ -509,12 +512,6 @@ class _Called:
         restore_notice.leave_notice(
             store, f"{damage}; `gitcp doctor --store` names what is damaged"
         )
-
-    def _log_missing(self, saved: Saved) -> None:
-        """Log which states outside the files are not in the checkpoint."""
-        from gitcp.errors import GitcpError
-
-        self.log(GitcpError(f"{saved.checkpoint.id} lacks {'; '.join(saved.missing_states)}"))
 
     def _report_unread(self, store: Store, saved: Saved) -> None:
         """Log a conversation that cannot be read, or what is broken of git's, and leave a notice

@@ -509,10 +509,9 @@ def _locate(
     data: bytes, kind: str, path: bytes, id: CheckpointId | None, sieve: Sieve
 ) -> Iterator[tuple[Finding, bytes]]:
     for rule, start, end, text in scan.scan(data, sieve.searchable):
-        yield (
-            _finding(rule, text, kind, path, data.count(b"\n", 0, start) + 1, id),
-            data[start:end],
-        )
+        fingerprint, line = scan.fingerprint(rule, text), data.count(b"\n", 0, start) + 1
+        finding = Finding(fingerprint, rule, scan.masked(text), kind, path, line, id)
+        yield finding, data[start:end]
     strays = [each for each in sieve.known if each.piece]
     digest = hashlib.sha256(data).digest() if strays else b""
     for each in strays:
@@ -526,12 +525,6 @@ def _unlocated(known: ExternalFinding, kind: str, path: bytes, id: CheckpointId 
     return Finding(
         scan.fingerprint(known.rule, known.mark), known.rule, shown, kind, path, known.line, id
     )
-
-
-def _finding(
-    rule: str, text: bytes, kind: str, path: bytes, line: int, id: CheckpointId | None
-) -> Finding:
-    return Finding(scan.fingerprint(rule, text), rule, scan.masked(text), kind, path, line, id)
 
 
 def _kind(path: bytes) -> str:

@@ -186,7 +186,9 @@ def _each(output: bytes) -> Iterator[Reported]:
     except ValueError:
         whole = [wire.loads(line) for line in output.splitlines() if line.strip()]
     if isinstance(whole, dict) and isinstance(whole.get("results"), dict):
-        yield from _hashed(whole["results"])
+        for file, items in whole["results"].items():
+            for item in items:  # it has a hash of the secret only
+                yield _reported(file, item.get("line_number"), item.get("type"), "")
         return
     for item in whole if isinstance(whole, list) else [whole]:
         if isinstance(item, dict) and "RuleID" in item:
@@ -200,12 +202,6 @@ def _each(output: bytes) -> Iterator[Reported]:
             )
         elif item is not None:
             raise ValueError
-
-
-def _hashed(results: Mapping[str, Any]) -> Iterator[Reported]:
-    for file, items in results.items():
-        for item in items:
-            yield _reported(file, item.get("line_number"), item.get("type"), "")
 
 
 def _below(item: Any, *names: str) -> Mapping[str, Any]:

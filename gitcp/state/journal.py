@@ -144,19 +144,16 @@ def unfinished(repo: Repository) -> Unfinished | None:
         restore = CODEC.decode(Unfinished, fields)
     except ValueError as error:
         raise documents.damaged(path, repr(error)) from None
-    return None if _is_logged(repo, restore.key) else restore
+    # it completed, and only its journal was not removed
+    is_logged = bool(restore.key) and any(
+        operation.key == restore.key for operation in oplog.entries(repo, automatic=False)
+    )
+    return None if is_logged else restore
 
 
 def interrupted(repo: Repository) -> Unfinished | None:
     """Return the restore that was begun here and is at work no more. Raises as `unfinished`."""
     return None if is_running(repo) else unfinished(repo)
-
-
-def _is_logged(repo: Repository, key: str) -> bool:
-    """Return whether a restore completed and only its journal was not removed."""
-    return bool(key) and any(
-        operation.key == key for operation in oplog.entries(repo, automatic=False)
-    )
 
 
 def finish(repo: Repository) -> None:

@@ -26,8 +26,11 @@ def first(store: Store, session: str) -> int:
 def first_of(store: Store, sessions: Sequence[str]) -> dict[str, int]:
     """Return the same for several sessions, which takes as long as for one."""
     tips = _tips(store)
+    highest: dict[str, int] = {}
     try:
-        highest = _highest(store, sessions, tips) if tips and sessions else {}
+        if tips and sessions:
+            greps = (f"--grep=Gitcp-Session: {session}" for session in sessions)
+            _raise(highest, store.forest(tips, "--fixed-strings", *greps))
     except (GitFailed, StoreDamaged):
         highest = {session: max(_readable(store, session, tips)) for session in sessions}
     return {
@@ -98,13 +101,6 @@ def _all_readable(store: Store, tips: Sequence[Oid]) -> list[Summary]:
         return list(store.forest(tips)) if tips else []
     except (GitFailed, StoreDamaged):
         return [summary for tip in tips for summary in store.readable(tip)]
-
-
-def _highest(store: Store, sessions: Iterable[str], tips: Iterable[Oid]) -> dict[str, int]:
-    greps = (f"--grep=Gitcp-Session: {session}" for session in sessions)
-    highest: dict[str, int] = {}
-    _raise(highest, store.forest(tips, "--fixed-strings", *greps))
-    return highest
 
 
 def _raise(numbers: dict[str, int], summaries: Iterable[Summary]) -> None:

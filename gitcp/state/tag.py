@@ -41,7 +41,11 @@ def create(
         if old is not None and not force:
             if store.peel(old) == checkpoint.commit:
                 return
-            raise _taken(store, name, old)
+            where = store.summary(store.peel(old)).id
+            raise AlreadyExists(
+                f"tag {name} already exists, on {where}; it was not moved",
+                hint=f"gitcp tag --force {name}",
+            )
         new = checkpoint.commit
         if text is not None:
             new = store.write_tag(name, checkpoint, text or subject(checkpoint), now)
@@ -136,10 +140,3 @@ def _check_name(store: Store, name: str) -> str:
     error = BadValue(f"a tag cannot be named {name}: {why}", hint=f"gitcp tag {free}")
     error.argument, error.suggestion = name, free
     raise error
-
-
-def _taken(store: Store, name: str, old: Oid) -> AlreadyExists:
-    where = store.summary(store.peel(old)).id
-    return AlreadyExists(
-        f"tag {name} already exists, on {where}; it was not moved", hint=f"gitcp tag --force {name}"
-    )

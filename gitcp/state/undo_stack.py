@@ -172,7 +172,8 @@ class _Replay:
 
     def _step(self, operation: Operation, source: list[Operation], goal: list[Operation]) -> None:
         meant = next((each for each in reversed(source) if _is_of(operation, each)), None)
-        if meant is None or (operation.safety is not None and not self._is_here(operation)):
+        is_here = (operation.worktree, operation.place) == (self._worktree, self._place)
+        if meant is None or (operation.safety is not None and not is_here):
             return
         self._add_extent(operation)
         source.remove(meant)
@@ -185,9 +186,6 @@ class _Replay:
             )
         )
         _trim(goal)
-
-    def _is_here(self, operation: Operation) -> bool:
-        return (operation.worktree, operation.place) == (self._worktree, self._place)
 
     def _add_extent(self, operation: Operation) -> None:
         if operation.safety is not None and operation.extent is not None:

@@ -70,9 +70,6 @@ class ConversionHints:
         """Return whether any file at all could be converted."""
         return bool(self.words or self._autocrlf)
 
-    def _may_add_crlf(self) -> bool:
-        return self._autocrlf == "true" or self._eol or not self.words.isdisjoint(("eol", "crlf"))
-
     def may_convert(self, data: bytes) -> bool:
         """Return whether a file with these bytes could be converted, on save or on checkout."""
         words = self.words
@@ -84,7 +81,10 @@ class ConversionHints:
             return True
         if "ident" in words and b"$Id" in data:
             return True
-        return b"\n" in data if self._may_add_crlf() else b"\r\n" in data
+        may_add_crlf = (
+            self._autocrlf == "true" or self._eol or not words.isdisjoint(("eol", "crlf"))
+        )
+        return b"\n" in data if may_add_crlf else b"\r\n" in data
 
     def ask(self, paths: list[bytes]) -> list[Attributes]:
         """Return the attributes of each path, in order. Raises GitFailed."""

@@ -252,7 +252,10 @@ class Blobs:
                 record.watched[job.name] = UNSETTLED
             return
         if holder:
-            self._note_unlocked(record, files.values(), record.below(name), holder)
+            for file in files.values():
+                if file in record.files:  # to be captured again
+                    record.files[file] = record.files[file]._replace(settled=False)
+            self.unlocked.append(Unlocked(record.below(name), holder))
 
     def _capture_member(
         self,
@@ -273,14 +276,6 @@ class Blobs:
         job.status, job.copy = copy.status, copy.content
         self._capture_all([job])
         job.copy = None
-
-    def _note_unlocked(
-        self, record: ScannedDirectory, names: Iterable[bytes], path: bytes, holder: str
-    ) -> None:
-        for name in names:
-            if name in record.files:  # to be captured again
-                record.files[name] = record.files[name]._replace(settled=False)
-        self.unlocked.append(Unlocked(path, holder))
 
     # ------------------------------------------------------------ known from the index
 

@@ -312,7 +312,8 @@ def _regex(pattern: bytes, start: int, fold: bool) -> bytes:
             if bracket is None:
                 return _NOTHING
             members, at = bracket
-            out.put(_set(members))
+            codes = b"".join(rb"\x%02x" % byte for byte in sorted(members))
+            out.put(b"[" + codes + b"]" if members else _NOTHING)
         elif special == b"?":
             out.put(rb"[^/]")
             at += 1
@@ -371,14 +372,6 @@ class _Emitter:
 
 
 # ---------------------------------------------------------------- brackets
-
-
-def _set(members: frozenset[int]) -> bytes:
-    return (
-        b"[" + b"".join(rb"\x%02x" % byte for byte in sorted(members)) + b"]"
-        if members
-        else _NOTHING
-    )
 
 
 def _bracket(pattern: bytes, at: int, fold: bool) -> tuple[frozenset[int], int] | None:

@@ -36,16 +36,12 @@ def head_of(git_dir: bytes, repo: Repository) -> Oid | None:
         return Oid(head) if head else None
     try:
         if head == NO_FILE:
-            return _asked_head(path, repo)
+            command = (f"--git-dir={path}", "rev-parse", "--verify", "--quiet", "HEAD")
+            output = process.run(command, cwd=path, env=repo.host.env, accept=(0, 1, 128))
+            return Oid(output.decode("ascii").strip()) or None
         return read_ref(Path(discovery.common(path)), head.removeprefix("ref:").strip())
     except (StoreDamaged, OSError, ValueError):
         return None
-
-
-def _asked_head(path: str, repo: Repository) -> Oid | None:
-    command = (f"--git-dir={path}", "rev-parse", "--verify", "--quiet", "HEAD")
-    output = process.run(command, cwd=path, env=repo.host.env, accept=(0, 1, 128))
-    return Oid(output.decode("ascii").strip()) or None
 
 
 def is_filled(directory: bytes) -> bool:

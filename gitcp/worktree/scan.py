@@ -332,7 +332,7 @@ class Scan:
         elif (
             os.path.lexists(full + b"/.git")
             and (git_dir := nested.git_dir_of(full))
-            and not self._is_own(git_dir)
+            and os.path.realpath(git_dir) not in self._scope.own
         ):
             record.nested[name] = nested.head_of(git_dir, self._repo)
         elif name in DEPENDENCIES and is_overfull(full, most := self._scope.max_dependency_files):
@@ -359,9 +359,6 @@ class Scan:
             record.watched[name] = self._stamp(os.lstat(full))
         except OSError:
             record.watched[name] = UNSETTLED
-
-    def _is_own(self, git_dir: bytes) -> bool:
-        return os.path.realpath(git_dir) in self._scope.own
 
     # ------------------------------------------------------------ files
 

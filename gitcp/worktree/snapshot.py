@@ -660,17 +660,16 @@ def _absent(memory: ScanMemory) -> list[bytes]:
 
 def _untracked(memory: ScanMemory) -> list[bytes]:
     """Return the topmost directories with captured paths but no index entries."""
-    return [
-        below(path, name)
-        for path, line in memory.flagged(UNTRACKED_BELOW)
-        for name in _untracked_in(path, line)
-    ]
-
-
-def _untracked_in(path: bytes, line: StoredDirectory) -> list[bytes]:
-    if path and not line.flags & TRACKED:
-        return []
-    return [name for name, ref in line.children.items() if ref.tree and not ref.flags & TRACKED]
+    untracked = []
+    for path, line in memory.flagged(UNTRACKED_BELOW):
+        if path and not line.flags & TRACKED:
+            continue
+        untracked += [
+            below(path, name)
+            for name, ref in line.children.items()
+            if ref.tree and not ref.flags & TRACKED
+        ]
+    return untracked
 
 
 def _snapshot_of(memory: ScanMemory, base: Base) -> Snapshot:

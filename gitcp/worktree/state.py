@@ -117,14 +117,11 @@ class Nodes:
         offset = self._start + self._spilled_size + len(self._new)
         self._new += data
         if len(self._new) > SPILL:
-            self._spill()
+            with suppress(OSError):  # else it stays in memory
+                self._spilled = self._spilled or _Spilled.opened()
+                self._spilled.add(bytes(self._new))
+                self._new.clear()
         return offset, len(data), zlib.crc32(data)
-
-    def _spill(self) -> None:
-        with suppress(OSError):  # else it stays in memory
-            self._spilled = self._spilled or _Spilled.opened()
-            self._spilled.add(bytes(self._new))
-            self._new.clear()
 
     def line(self, ref: Ref) -> StoredDirectory:
         """Return a node. Raises Damaged."""

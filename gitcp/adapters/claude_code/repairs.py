@@ -285,11 +285,11 @@ def _of_one_process(nodes: list[Node]) -> _Repair | None:
         if n > start and n not in branch and not node.get("isSidechain")
     ]
     left_out, count = {node["uuid"] for node in others}, sum(map(is_turn, others))
-    return _Repair(OTHERS, count, lambda each: _without(each, left_out)) if count else None
 
+    def without(records: Iterator[Record]) -> Iterator[Record]:
+        return (each for each in records if base.string(each[1], "uuid") not in left_out)
 
-def _without(records: Iterator[Record], left_out: set[str]) -> Iterator[Record]:
-    return (each for each in records if base.string(each[1], "uuid") not in left_out)
+    return _Repair(OTHERS, count, without) if count else None
 
 
 # ---------------------------------------------------------------- calls and results

@@ -186,12 +186,9 @@ def _compacted(assembler: Assembler, payload: Fields, time: str | None) -> None:
             assembler.user([Text(message)], time, "summary")
         return
     for prompt in prompts:
-        assembler.user(_files_and_texts(prompt), prompt.time)
+        kept = tuple(block for block in prompt.blocks if isinstance(block, Text | File))
+        assembler.user(kept, prompt.time)
     assembler.user([Text(message)], time, "summary")
-
-
-def _files_and_texts(item: Item) -> tuple[Content, ...]:
-    return tuple(block for block in item.blocks if isinstance(block, Text | File))
 
 
 def _asides(stored: Stored) -> Iterator[Aside]:
@@ -350,10 +347,11 @@ def _payloads(item: Item) -> Iterator[tuple[str, Fields]]:
         yield from _agent_payloads(block)
     for call in item.calls():
         kind = "function" if conversion.free_text(call) is None else "custom_tool"
-        yield (
-            "response_item",
-            {"type": f"{kind}_call_output", "call_id": call.id, "output": _output(call)},
-        )
+        output: Any = call.result.text()
+        if call.result.files():
+            output = [_part(part, "input_text") for part in call.result.content]
+        answer = {"type": f"{kind}_call_output", "call_id": call.id, "output": output}
+        yield "response_item", answer
 
 
 def _agent_payloads(block: Block) -> Iterator[tuple[str, Fields]]:
@@ -380,9 +378,3 @@ def _part(block: Content, kind: str) -> Fields:
     if isinstance(block, File):
         return {"type": "input_image", "image_url": conversion.data_url(block)}
     return {"type": kind, "text": block.text}
-
-
-def _output(call: Call) -> Any:
-    if call.result.files():
-        return [_part(part, "input_text") for part in call.result.content]
-    return call.result.text()

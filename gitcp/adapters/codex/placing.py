@@ -125,13 +125,10 @@ def _is_closed_copy(path: Path, read: Reader) -> bool:
         with regular.opened(path) as file:
             both = zip_longest(base.lines(read()), base.lines(base.chunks(file)))
             others = dropwhile(lambda pair: pair[0] == pair[1], both)
-            return all(_closes(line) for pair in others for line in pair if line is not None)
+            lines = (line for pair in others for line in pair if line is not None)
+            return all(payload_of(record_of(line)).get("type") in CLOSING for line in lines)
     except OSError:
         return False
-
-
-def _closes(line: bytes) -> bool:
-    return payload_of(record_of(line)).get("type") in CLOSING
 
 
 def _other_threads(stored: Stored, sessions: Path) -> tuple[list[Write], tuple[str, ...]]:

@@ -126,13 +126,12 @@ def _message(payload: dict[str, Any], tools: dict[str, str]) -> Message | None:
     if kind.endswith("_output"):
         output = payload.get("output")
         failed = isinstance(output, dict) and output.get("success") is False
-        text, id = _output(output), base.string(payload, "call_id")
+        content = output.get("content") if isinstance(output, dict) else output
+        text, id = base.text_of(content), base.string(payload, "call_id")
         result = replace(
             message, role="tool", text=text, tool=tools.get(call, "?"), call=id, failed=failed
         )
-        return base.with_images(
-            result, _images(output.get("content") if isinstance(output, dict) else output)
-        )
+        return base.with_images(result, _images(content))
     if kind.endswith("_call"):
         tools[call] = base.string(payload, "name") or kind.removesuffix("_call")
         return replace(
@@ -154,10 +153,6 @@ def _images(content: Any) -> Iterator[Image]:
         url = base.string(part, "image_url") if part.get("type") == "input_image" else None
         if url is not None:
             yield base.image_at(url)
-
-
-def _output(output: Any) -> str:
-    return base.text_of(output.get("content") if isinstance(output, dict) else output)
 
 
 def before(lines: Iterable[bytes], message_id: str) -> int | None:

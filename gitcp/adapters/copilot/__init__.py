@@ -248,12 +248,8 @@ def _directories(directory: Path) -> list[Path]:
     return [
         folder
         for folder in walked
-        if folder == directory or not _below(folder, directory).startswith(LEFT_OUT)
+        if folder == directory or not str(folder.relative_to(directory)).startswith(LEFT_OUT)
     ]
-
-
-def _below(path: Path, directory: Path) -> str:
-    return str(path.relative_to(directory))
 
 
 def _listed(directory: Path) -> list[str]:

@@ -52,12 +52,10 @@ def read(stored: Stored) -> Dialogue:
     for name in conversion.streams_below(stored, AGENTS):
         aside = _assembled(stored, name).done()
         if aside:
-            asides.append(Aside(name.removeprefix(AGENTS), aside, _call_of(stored, name)))
+            first = next(conversion.records(stored, name), {})
+            call = base.string(first, "gitcpCall")
+            asides.append(Aside(name.removeprefix(AGENTS), aside, call))
     return Dialogue(stored.agent, items, tuple(asides), omitted=dict(assembler.omitted))
-
-
-def _call_of(stored: Stored, name: str) -> str | None:
-    return base.string(next(conversion.records(stored, name), {}), "gitcpCall")
 
 
 def _assembled(stored: Stored, name: str) -> Assembler:
@@ -96,8 +94,10 @@ def _user(assembler: Assembler, parts: list[Any], time: str | None) -> None:
         for content in _contents(part):
             if isinstance(content, Text) and content.text.lstrip().startswith(NOT_TYPED):
                 assembler.omit(NOTICES)
+            elif isinstance(content, Text):
+                own.append(Text(content.text.removeprefix(INVISIBLE)))
             else:
-                own.append(_visible(content))
+                own.append(content)
     assembler.user(own, time)
 
 
@@ -109,15 +109,12 @@ def _before_responses(parts: list[Any]) -> Iterator[Any]:
         yield part
 
 
-def _visible(content: Content) -> Content:
-    if isinstance(content, Text) and content.text.startswith(INVISIBLE):
-        return Text(content.text[len(INVISIBLE) :])
-    return content
-
-
 def _agent(assembler: Assembler, message: Fields, parts: list[Any], separate: set[str]) -> None:
     time, model = base.string(message, "timestamp"), base.string(message, "model")
-    blocks: list[Block] = [*_thoughts(message)]
+    blocks: list[Block] = []
+    for thought in base.objects(message.get("thoughts")):
+        texts = (base.string(thought, name) for name in ("subject", "description"))
+        blocks.append(Thinking("\n".join(filter(None, texts))))
     for part in parts:
         blocks += _contents(part)
     calls = base.objects(message.get("toolCalls")) or _inline_calls(parts)
@@ -133,12 +130,6 @@ def _agent(assembler: Assembler, message: Fields, parts: list[Any], separate: se
     for call in calls:
         if call.get("result") and str(call.get("id")) not in separate:
             assembler.result(str(call.get("id")), _result(call))
-
-
-def _thoughts(message: Fields) -> Iterator[Block]:
-    for thought in base.objects(message.get("thoughts")):
-        texts = (base.string(thought, name) for name in ("subject", "description"))
-        yield Thinking("\n".join(filter(None, texts)))
 
 
 def _inline_calls(parts: list[Any]) -> list[Fields]:

@@ -82,7 +82,8 @@ class Pi(SessionFiles):
 
     def parts(self, fields: dict[str, Any]) -> Iterator[Message]:
         """Yield what an entry shows."""
-        kind, id, time = fields.get("type"), base.string(fields, "id"), _time(fields)
+        kind, id = fields.get("type"), base.string(fields, "id")
+        time = base.string(fields, "timestamp")
         if kind in SUMMARIES:
             yield Message("summary", base.string(fields, "summary") or "", id, time)
         elif kind == "custom_message":
@@ -99,10 +100,6 @@ class Pi(SessionFiles):
 def _sessions(host: Host) -> Path:
     home = host.env.get("PI_CODING_AGENT_DIR") or host.home / ".pi" / "agent"
     return Path(home) / "sessions"
-
-
-def _time(fields: dict[str, Any]) -> str | None:
-    return base.string(fields, "timestamp")
 
 
 def _result(message: Message, result: dict[str, Any]) -> Message:

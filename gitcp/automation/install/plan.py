@@ -244,7 +244,8 @@ class _Planner:
         try:
             seen = read_state(path, self._within)
             if piece.shared and seen.data is not None and INSTALLED not in seen.data:
-                self._note_taken(path)
+                if self._on:
+                    self._notes.append(f"kept your own /{path.stem}; gitcp's has the prefix gitcp")
                 return
             after = {
                 "merge": self._merge,
@@ -322,10 +323,6 @@ class _Planner:
             self._notes.append(
                 "runs a project's hooks only if you trust the project; it asks when started there"
             )
-
-    def _note_taken(self, path: Path) -> None:
-        if self._on:
-            self._notes.append(f"kept your own /{path.stem}; gitcp's has the prefix gitcp")
 
     def _note_switch(self) -> None:
         off = targets.off(self._target, self._scope.root, self._host)

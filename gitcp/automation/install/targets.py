@@ -34,13 +34,12 @@ def unread(target: KnownAgent, root: Path, host: Host) -> str:
     does.
     """
     decide = _asked(target, "unread")
-    return decide(home(target, host), root, _main_worktree(root)) if decide else ""
-
-
-def _main_worktree(root: Path) -> Path:
-    """Return the main worktree of the repository at `root`, or `root` if it is not known."""
+    if not decide:
+        return ""
     discovered = discovery.discover(str(root))
-    return (discovered and worktrees.main_root(Path(discovery.common(discovered[1])))) or root
+    main = discovered and worktrees.main_root(Path(discovery.common(discovered[1])))
+    reason: str = decide(home(target, host), root, main or root)
+    return reason
 
 
 def has_plugin(target: KnownAgent, root: Path | None, host: Host) -> bool:

@@ -50,7 +50,7 @@ def failed(target: KnownAgent, scope: Scope | None, host: Host) -> Failed | None
     """Run the hooks of an agent that are installed in a scope, or (None) as its plugin. Return the
     first that does not reach gitcp, None if all do.
     """
-    known = _shipped(target)
+    known = _commands(target, shipped.read(target.pieces[0].source).decode("utf-8"))
     path = plan.directory(target, scope or Scope(None, user=True), host) / target.pieces[0].target
     installed = known if scope is None else _installed(target, path)
     is_user = scope is not None and scope.user
@@ -133,11 +133,6 @@ def _installed(target: KnownAgent, path: Path) -> list[str]:
         return _commands(target, regular.content(path).decode("utf-8"))
     except (BadValue, OSError, UnicodeDecodeError):
         return []
-
-
-def _shipped(target: KnownAgent) -> list[str]:
-    """Return the commands that `gitcp enable` installs."""
-    return _commands(target, shipped.read(target.pieces[0].source).decode("utf-8"))
 
 
 def _commands(target: KnownAgent, text: str) -> list[str]:

@@ -395,15 +395,10 @@ def _below(root: bytes, directory: bytes) -> Iterator[bytes]:
             names = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return
+    prefix = directory + b"/" if directory else b""
     yield from (
-        _join(directory, name)
-        for name in names
-        if name != b".git" and (directory or name != RESERVED)
+        prefix + name for name in names if name != b".git" and (directory or name != RESERVED)
     )
-
-
-def _join(directory: bytes, name: bytes) -> bytes:
-    return directory + b"/" + name if directory else name
 
 
 class Relevance:
