@@ -68,11 +68,13 @@ def read(stored: Stored) -> Dialogue:
     rows = list(conversion.records(stored, SESSIONS))
     row = rows[0] if rows else {}
     asides = []
-    for name in conversion.streams_below(stored, AGENTS):
+    names = conversion.streams_below(stored, AGENTS)
+    calls = _calls_of_agents(stored) if names else {}  # reads the whole conversation
+    for name in names:
         aside = _assembled(stored, name).done()
         if aside:
             id = name.removeprefix(AGENTS)
-            asides.append(Aside(id, aside, _calls_of_agents(stored).get(id)))
+            asides.append(Aside(id, aside, calls.get(id)))
     return Dialogue(
         stored.agent,
         items,
