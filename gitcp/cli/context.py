@@ -393,6 +393,12 @@ class Context:
         tree = session_op.elsewhere(self.store, current)
         return Path(os.path.relpath(tree, self.cwd)) if tree is not None else None
 
+    def shown_path(self, path: Path) -> str:
+        """Return a path relative to the current directory, as it is shown."""
+        from gitcp.worktree.paths import display
+
+        return display(os.fsencode(os.path.relpath(path, self.cwd)))
+
     def say_meant(self, what: str, checkpoint: Checkpoint) -> None:
         """Print on stderr which checkpoint a time or a phase matches."""
         from gitcp import humanize

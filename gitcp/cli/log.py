@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -38,7 +36,6 @@ from gitcp.model import Oid, Trigger
 from gitcp.state import latest
 from gitcp.store import BEFORE_PROMPTS, NO_LABEL, Summary, is_generated
 from gitcp.value import Value, replace
-from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
     from gitcp.history.tokens import TokenCounter
@@ -288,14 +285,10 @@ def _worktrees(context: Context) -> dict[Oid, str]:
 
     sessions = context.store.sessions()
     return {
-        sessions[name]: f" (worktree: {', '.join(_relative(context, path) for path in paths)})"
+        sessions[name]: f" (worktree: {', '.join(map(context.shown_path, paths))})"
         for name, paths in session.in_worktrees(context.store).items()
         if name in sessions
     }
-
-
-def _relative(context: Context, path: Path) -> str:
-    return display(os.fsencode(os.path.relpath(path, context.cwd)))
 
 
 def _print(context: Context, tips: Sequence[Oid], selection: Selection, given: Options) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ from gitcp.cli.output import DIM, YELLOW, Styled
 from gitcp.errors import BadValue
 from gitcp.history import sessions as op
 from gitcp.history.sessions import Session, SessionSelection
-from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
     from gitcp.history.worktrees import Worktree
@@ -214,7 +212,7 @@ def _worktree_rows(context: Context, tree: Worktree) -> Iterator[tuple[str, ...]
     unsaved = "" if tree.unsaved is None else str(tree.unsaved or "-")
     head = (
         here,
-        _worktree_place(context, tree),
+        f"({tree.name})" if tree.path is None else context.shown_path(tree.path),
         _worktree_state(tree),
         tree.branch or "(detached)",
         unsaved,
@@ -230,12 +228,6 @@ def _session_cells(context: Context, session: Session | None) -> tuple[str, ...]
     agent = session.last.agent.name if session.last.agent else ""
     saved = humanize.ago(session.last.created, context.host.now())
     return (str(session.last.id), agent, saved, session.title)
-
-
-def _worktree_place(context: Context, tree: Worktree) -> str:
-    if tree.path is None:
-        return f"({tree.name})"
-    return display(os.fsencode(os.path.relpath(tree.path, context.cwd)))
 
 
 def _worktree_state(tree: Worktree) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -25,7 +24,6 @@ from gitcp.model import Checkpoint
 from gitcp.saving.save import Saved
 from gitcp.state import settings
 from gitcp.store import Store
-from gitcp.worktree.paths import display
 
 QUIET = 10.0
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -80,7 +78,7 @@ def command(
                 _tell(context, event, as_json=as_json)
             return
         for noticed in op.watch_worktrees(store.repo, watch, stop.is_set):
-            worktree = "" if noticed.root == store.repo.root else _relative(context, noticed.root)
+            worktree = "" if noticed.root == store.repo.root else context.shown_path(noticed.root)
             if noticed.what is not None:
                 _tell(context, noticed.what, worktree, as_json=as_json, retried=not noticed.ended)
 
@@ -102,10 +100,6 @@ def _watch(
         yield from op.watch(opened, task, pace, changes.wait, stop.is_set)
     finally:
         changes.close()
-
-
-def _relative(context: Context, root: Path) -> str:
-    return display(os.fsencode(os.path.relpath(root, context.cwd)))
 
 
 @contextmanager
