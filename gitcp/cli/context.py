@@ -574,6 +574,8 @@ class Context:
 
     def _inside(self, path: bytes, checkpoints: Sequence[Checkpoint]) -> bytes:
         repo = self.store.repo
+        if not path:  # `restore 3 -- "$FILE"` without a FILE restored everything
+            raise BadValue("the path '' is empty: nothing was changed", hint="name a file, or .")
         if path.startswith(b":/"):  # git's spelling of a path from the root
             path = os.path.join(os.fsencode(repo.root), path[2:])
         spelled = repo.spelled(self.cwd, path) if checkpoints else None

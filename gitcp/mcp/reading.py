@@ -28,10 +28,11 @@ LONGEST_MATCH = 400
 
 def inside(context: Context, paths: list[str] | None) -> tuple[bytes, ...]:
     """Return paths of the repository; empty if all of it is meant. Raises BadValue for one outside
-    of it.
+    of it, and for an empty one.
     """
     root = os.fsencode(context.store.repo.root)
-    return context.inside(tuple(os.path.join(root, os.fsencode(path)) for path in paths or ()))
+    given = [os.fsencode(path) for path in paths or ()]
+    return context.inside(tuple(os.path.join(root, path) if path else path for path in given))
 
 
 def list_checkpoints(context: Context, given: arguments.List) -> Json:
@@ -63,7 +64,7 @@ def show(context: Context, given: arguments.Show) -> Json:
     checkpoint = context.checkpoint(given.revision, given.session)
     if given.path is None:
         return shown(context, checkpoint)
-    (path,) = inside(context, [given.path]) or (b"",)
+    (path,) = inside(context, [given.path] if given.path else []) or (b"",)
     content = show_op.file(context.store, checkpoint, path)
     named = {"id": str(checkpoint.id), "path": given.path}
     if isinstance(content, bytes):

@@ -532,6 +532,15 @@ def test_a_path_for_a_revision(project: Project, talk: Talk) -> None:
     assert project.gitcp("diff", "no-such", check=16).err.splitlines()[-1] == "hint: gitcp log"
 
 
+@pytest.mark.parametrize("command", ["restore first", "diff first", "log", "show"])
+def test_an_empty_path(project: Project, talk: Talk, files: Files, command: str) -> None:
+    """An empty path is refused: `restore first -- "$FILE"` without a FILE restored everything."""
+    done = project.gitcp(*command.split(), "--", "", check=2)
+
+    assert (done.out, project.files()) == ("", files)
+    assert "the path '' is empty: nothing was changed" in done.err
+
+
 def test_rollback(project: Project, talk: Talk) -> None:
     """rollback restores the last checkpoint that differs, and asks like restore."""
     assert "gitcp rollback --yes" in project.gitcp("rollback", check=12).err

@@ -483,6 +483,8 @@ def test_errors(project: Project, talk: Talk) -> None:
             await tools("save", tags=["a b"])
         with pytest.raises(Called):
             await tools("restore", revision="1", paths=["nowhere"])
+        with pytest.raises(Called, match="the path '' is empty: nothing was changed"):
+            await tools("restore", revision="1", paths=[""])
         with pytest.raises(Called):
             await tools("save", session="../x")
         assert (await tools("list"))["checkpoints"]
