@@ -177,8 +177,11 @@ class Moves(Opened):
         session: str | None = None,
         expire: timedelta = trash.KEPT_FOR,
     ) -> prune.PrunePlan:
-        """Return what `prune` would drop, with reasons. Without a policy the last ten are kept."""
-        return prune.plan(self.store(), self._pruning(policy, session, expire))
+        """Return what `prune` would drop, with reasons. Without a policy the last ten are kept.
+        Raises RevisionNotFound for a session that does not exist.
+        """
+        store = self.store()
+        return prune.plan(store, _pruning(store, policy, session, expire))
 
     @checked("nothing was changed")
     def prune(
@@ -192,11 +195,17 @@ class Moves(Opened):
         """Drop what the policy does not keep; with `agreed`, only what that plan drops.
 
         Dropped checkpoints go to the trash; `gitcp undo` restores them. Raises BadValue
-        for a policy that keeps nothing.
+        for a policy that keeps nothing, and RevisionNotFound for a session that does not exist.
         """
-        return prune.prune(self.store(), self._pruning(policy, session, expire), agreed)
+        store = self.store()
+        return prune.prune(store, _pruning(store, policy, session, expire), agreed)
 
-    def _pruning(
-        self, policy: Policy | None, session: str | None, expire: timedelta
-    ) -> PruneRequest:
-        return PruneRequest(Policy() if policy is None else policy, session, expire)
+
+def _pruning(
+    store: Store, policy: Policy | None, session: str | None, expire: timedelta
+) -> PruneRequest:
+    """Return the request for a policy. Raises RevisionNotFound for a session that does not exist:
+    nothing was dropped from a misspelled one, and nothing said so.
+    """
+    name = None if session is None else session_op.expand(store.sessions(), session)
+    return PruneRequest(Policy() if policy is None else policy, name, expire)

@@ -254,6 +254,18 @@ class KnownWords(Words):
         return NAMES[self.name](context)
 
 
+class SessionName(KnownWords):
+    """The name of a session, or a prefix."""
+
+    def __init__(self) -> None:
+        super().__init__("session")
+
+    def read(self, text: str) -> str:
+        if not text:  # `--session "$S"` without an S: every session, or the only one
+            raise ValueError("the name of a session is empty")
+        return super().read(text)
+
+
 TEXT = Type()
 WORDS = Words()
 PAIR = Pair()
@@ -262,7 +274,7 @@ SECONDS = Seconds()
 PATH = RawPath()
 REVISION = Revision()
 LOOKED = Looked()
-SESSION = KnownWords("session")
+SESSION = SessionName()
 TAG = KnownWords("tag")
 PHASE = KnownWords("phase")
 

@@ -14,6 +14,7 @@ from gitcp import documents, wire
 from gitcp.cli import allowing
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
+    SESSION,
     WORDS,
     Command,
     Number,
@@ -74,7 +75,7 @@ class Options(Value):
     )
 )
 @click.option(
-    "--session", type=WORDS, metavar="SESSION", help="explain all of SESSION or REMOTE/SESSION"
+    "--session", type=SESSION, metavar="SESSION", help="explain all of SESSION or REMOTE/SESSION"
 )
 @rare(click.option("--redact", is_flag=True, help="redact secrets in the output"))
 @rare(allow_option)

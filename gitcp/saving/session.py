@@ -281,7 +281,7 @@ def expand(sessions: dict[str, Oid], given: str) -> str:
     """
     if given in sessions:
         return given
-    matching = [name for name in sessions if name.startswith(given)]
+    matching = [name for name in sessions if given and name.startswith(given)]
     if len(matching) > 1:
         raise RevisionAmbiguous(f"more than one session matches {given!r}", tuple(matching))
     if not matching:

@@ -114,7 +114,7 @@ def _updates(values: Mapping[str, Oid]) -> list[RemoteUpdate]:
 
 
 def _expand(to: Remote, listed: RemoteRefs, given: str) -> str:
-    matching = [name for name in listed.sessions if name.startswith(given)]
+    matching = [name for name in listed.sessions if given and name.startswith(given)]
     if given in matching:
         return given
     if len(matching) > 1:

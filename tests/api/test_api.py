@@ -398,6 +398,12 @@ def test_prune(checkpoints: Checkpoints, project: Project) -> None:
     assert [summary.id.number for summary in checkpoints.log("work")] == [6, 5]
     with pytest.raises(BadValue):
         checkpoints.prune(Policy(last=0))
+    for unknown in ("", "wrk"):
+        with pytest.raises(RevisionNotFound):
+            checkpoints.plan_prune(session=unknown)
+        with pytest.raises(RevisionNotFound):
+            checkpoints.prune(session=unknown)
+    assert checkpoints.plan_prune(session="wor").verdicts
 
 
 def test_a_number_far_back(

@@ -359,6 +359,7 @@ def test_command(project: Project) -> None:
     assert shown == "delete session second: 1 checkpoint\n  tags to delete: tag-second\n"
     assert done == "deleted session second: 1 checkpoint\nundo with: gitcp undo\n"
     assert project.gitcp("delete", "sec", "--yes").code == 16
+    assert "is empty" in project.gitcp("delete", "", "--yes", check=2).err
     assert project.gitcp("log", "--oneline", check=0).out == "first@1 (tag: tag-first) first\n"
     assert project.gitcp("check", check=0).out.startswith("OK: ")
     plan = "restore 1 checkpoint from the trash: second@1\n"

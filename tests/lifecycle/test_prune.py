@@ -496,6 +496,7 @@ def test_json(project: Project) -> None:
         (("--keep-within", "soon"), 2),
         (("--keep-last", "0"), 2),
         (("--session", "no"), 16),
+        (("--session", "", "--keep-last", "1"), 2),
     ],
 )
 def test_bad_input(project: Project, options: tuple[str, ...], code: int) -> None:

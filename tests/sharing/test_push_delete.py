@@ -213,8 +213,9 @@ def test_deleted_by_somebody_else(team: Team) -> None:
     plan = planned(team.ada, "alpha")
     push_delete.delete(team.ada, plan)
     assert push_delete.delete(team.ada, plan).deleted == ()
-    with pytest.raises(RevisionNotFound, match="hub has no session 'alpha'"):
-        planned(team.ada, "alpha")
+    for name in ("alpha", ""):
+        with pytest.raises(RevisionNotFound, match=f"hub has no session '{name}'"):
+            planned(team.ada, name)
     save(team.ada, "beta-2", {b"b.txt": b"x\n"})
     send(team.ada, "beta-2")
     with pytest.raises(RevisionAmbiguous):
@@ -377,6 +378,7 @@ def test_command(project: Project, tmp_path: Path) -> None:
     ("args", "problem"),
     [
         (["--delete"], "name the sessions to delete; nothing was deleted"),
+        (["", "--delete", "--yes"], "the name of a session is empty"),
         (["alpha", "--delete", "--all"], "--delete and --all cannot be used together"),
         (["alpha", "--delete", "--redact"], "--delete and --redact cannot be used together"),
         (["alpha", "--all"], "--all, --session and names of sessions cannot be used together"),
