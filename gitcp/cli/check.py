@@ -7,7 +7,7 @@ import click
 from gitcp import documents, humanize
 from gitcp.cli.context import Context
 from gitcp.cli.failure import CODES, end
-from gitcp.cli.options import Command, json_option, session_option
+from gitcp.cli.options import Command, json_option
 from gitcp.cli.output import GREEN, RED, Styled
 from gitcp.errors import StoreDamaged
 from gitcp.history import sessions
@@ -17,12 +17,10 @@ from gitcp.restoring import placing
 
 @click.command(cls=Command)
 @click.option("--all", "everything", is_flag=True, help="re-read what was already verified")
-@session_option
 @json_option
 @click.pass_obj
 def command(
     context: Context,
-    session: str | None,  # noqa: ARG001 -- it is on every command
     *,
     everything: bool,
     as_json: bool,

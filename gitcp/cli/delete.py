@@ -38,7 +38,7 @@ from gitcp.wire import Json
 def command(
     context: Context,
     name: str,
-    session: str | None,  # noqa: ARG001 -- it is on every command
+    session: str | None,
     *,
     dry_run: bool,
     yes: bool,
@@ -57,10 +57,11 @@ def command(
       gitcp delete origin/e7ba
     """
     if "@" in name:
-        _delete_one(context, _named(context, name), dry_run=dry_run, yes=yes, as_json=as_json)
+        id = _named(context, name, session)
+        _delete_one(context, id, dry_run=dry_run, yes=yes, as_json=as_json)
         return
     known = context.store.fetched() if "/" in name else context.store.sessions()
-    if whole_name := _checkpoint_named(context, name, known):
+    if whole_name := _checkpoint_named(context, name, known, session):
         raise RevisionNotFound(
             f"{name!r} is no session, but checkpoint {whole_name}: nothing was deleted",
             hint=f"gitcp delete {whole_name}",
@@ -74,14 +75,16 @@ def command(
         carry_out(context, whole, yes=yes, as_json=as_json)
 
 
-def _checkpoint_named(context: Context, name: str, known: Mapping[str, Oid]) -> str | None:
+def _checkpoint_named(
+    context: Context, name: str, known: Mapping[str, Oid], session: str | None
+) -> str | None:
     """Return the id of the checkpoint that a number, a tag or a label means; None for the name of a
     session, or for nothing.
     """
     if any(each.startswith(name) for each in known):
         return None
     try:
-        return str(context.checkpoint(name, None).id)
+        return str(context.checkpoint(name, session).id)
     except GitcpError:
         return None
 
@@ -99,9 +102,9 @@ def carry_out(
     _report(context, done, f" session {session}: {count}", as_json=as_json)
 
 
-def _named(context: Context, name: str) -> CheckpointId:
+def _named(context: Context, name: str, session: str | None) -> CheckpointId:
     """Return the id of a checkpoint of this repository. Raises RevisionNotFound and Refused."""
-    checkpoint = context.checkpoint(name, None)
+    checkpoint = context.checkpoint(name, session)
     if context.store.find(checkpoint.id) != checkpoint.commit:
         raise Refused(
             f"{name} was fetched: only its whole session can be deleted; nothing was deleted",

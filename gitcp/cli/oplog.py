@@ -6,7 +6,7 @@ import click
 
 from gitcp import documents, humanize, wire
 from gitcp.cli.context import Context
-from gitcp.cli.options import NUMBER, Command, json_option, session_option
+from gitcp.cli.options import NUMBER, Command, json_option
 from gitcp.cli.output import YELLOW
 from gitcp.state import oplog
 from gitcp.state.oplog import Operation
@@ -14,10 +14,9 @@ from gitcp.state.oplog import Operation
 
 @click.command(cls=Command)
 @click.option("-n", "limit", type=NUMBER, metavar="N", help="limit the number shown")
-@session_option
 @json_option
 @click.pass_obj
-def command(context: Context, limit: int | None, session: str | None, *, as_json: bool) -> None:  # noqa: ARG001
+def command(context: Context, limit: int | None, *, as_json: bool) -> None:
     """List restores, undos and other operations
 
     Shows what changed files or checkpoints in all working trees, newest first, except saves.

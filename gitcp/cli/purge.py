@@ -18,7 +18,6 @@ from gitcp.cli.options import (
     Command,
     dry_run_option,
     json_option,
-    session_option,
     yes_option,
 )
 from gitcp.cli.output import GREEN, YELLOW, Styled
@@ -39,7 +38,6 @@ class Options(Value):
     paths: tuple[bytes, ...]
     dry_run: bool
     yes: bool
-    session: str | None
     as_json: bool
 
 
@@ -60,7 +58,6 @@ class Options(Value):
 )
 @dry_run_option
 @yes_option
-@session_option
 @json_option
 @click.pass_obj
 def command(context: Context, /, **values: Any) -> None:

@@ -11,7 +11,6 @@ from gitcp.cli.options import (
     dry_run_option,
     json_option,
     keep_later_option,
-    session_option,
     state_option,
     undo_later_option,
     yes_option,
@@ -27,12 +26,10 @@ from gitcp.restoring.undo import to_redo
 @undo_later_option
 @state_option
 @yes_option
-@session_option
 @json_option
 @click.pass_obj
 def command(
     context: Context,
-    session: str | None,  # noqa: ARG001
     *,
     dry_run: bool,
     mine: bool,

@@ -9,7 +9,7 @@ import click
 
 from gitcp import documents, humanize, wire
 from gitcp.cli.context import Context
-from gitcp.cli.options import Command, json_option, replace_option, session_option
+from gitcp.cli.options import Command, json_option, replace_option
 from gitcp.cli.output import CYAN, Styled
 from gitcp.lifecycle.stats import SizeShare, Stats, stats
 from gitcp.sharing import output_file
@@ -29,14 +29,12 @@ class Options(Value):
 
     file: str | None
     force: bool
-    session: str | None
     as_json: bool
 
 
 @click.command(cls=Command)
 @click.option("-o", "file", metavar="FILE", help="write a page with plots to FILE.html")
 @replace_option
-@session_option
 @json_option
 @click.pass_obj
 def command(context: Context, /, **values: Any) -> None:

@@ -15,7 +15,6 @@ from gitcp.cli.options import (
     dry_run_option,
     json_option,
     keep_later_option,
-    session_option,
     state_option,
     undo_later_option,
     yes_option,
@@ -51,13 +50,11 @@ class OperationNumber(Number):
 @undo_later_option
 @state_option
 @yes_option
-@session_option
 @json_option
 @click.pass_obj
 def command(
     context: Context,
     operation: int | None,
-    session: str | None,  # noqa: ARG001 -- it is on every command
     *,
     dry_run: bool,
     mine: bool,

@@ -432,6 +432,23 @@ def test_one_by_command(project: Project) -> None:
     assert project.gitcp("log", "--oneline", check=0).out.splitlines() == log
 
 
+def test_one_of_another_session(project: Project) -> None:
+    """--session is where a checkpoint is counted: `delete @~1` dropped one of the current session,
+    whatever was given.
+    """
+    for session in ("other", "current"):
+        for number in range(3):
+            project.write("a", f"{session} {number}\n")
+            project.gitcp("save", "--session", session, check=0)
+    hint = "hint: gitcp delete other@2\n"
+
+    assert project.gitcp("delete", "2", "--session", "other", "--yes", check=16).err.endswith(hint)
+    done = project.gitcp("delete", "@~1", "--session", "other", "--yes", check=0).out
+
+    assert done.startswith("deleted checkpoint other@2\n")
+    assert len(project.json_lines("log", "--session", "current")) == 3
+
+
 # ---------------------------------------------------------------- what was fetched
 
 

@@ -292,6 +292,7 @@ def test_plan(project: Project) -> None:
         (("--text", "rele"), 12),
         (("--text", "no such text", "--yes"), 0),
         (("--path", "nowhere", "--yes"), 0),
+        (("--path", "a.txt", "--session", "alpha", "--yes"), 2),
     ],
 )
 def test_bad_input(project: Project, options: tuple[str, ...], code: int) -> None:
