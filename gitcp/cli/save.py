@@ -36,7 +36,7 @@ from gitcp.fastpath import watched
 from gitcp.lifecycle import housekeeping
 from gitcp.model import Checkpoint, CheckpointId, Note, Trigger
 from gitcp.saving import unchanged
-from gitcp.saving.save import Saved, SaveRequest, described, save
+from gitcp.saving.save import Saved, SaveRequest, decided, described, save
 from gitcp.state import state_commands
 from gitcp.state.state_commands import ALLOW, StateCommand
 from gitcp.value import replace
@@ -311,7 +311,8 @@ def _show(context: Context, given: Options) -> None:
     from gitcp.history.status import status  # rarely
 
     request = _request(context, given)
-    current = status(context.store, context.cwd, given.session, request.limits)
+    choice = decided(context.store, request)
+    current = status(context.store, context.cwd, given.session, request.limits, choice)
     growth = current.conversation
     talk = growth.messages if growth else 0
     if given.as_json:

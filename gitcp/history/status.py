@@ -95,9 +95,17 @@ class Status(Value):
     states: tuple[StateStatus, ...] = ()
 
 
-def status(store: Store, cwd: Path, session: str | None, limits: Limits) -> Status:
-    """Return the state of this working tree. Raises what a snapshot raises."""
-    name, why, capture, candidates = _choice(store, cwd, session)
+def status(
+    store: Store,
+    cwd: Path,
+    session: str | None,
+    limits: Limits,
+    choice: session_op.Choice | None = None,
+) -> Status:
+    """Return the state of this working tree. Raises what a snapshot raises. `choice` is where the
+    next save goes, if that is decided already.
+    """
+    name, why, capture, candidates = _choice(store, cwd, session, choice)
     tip = store.tip(name) if name else None
     last, damage = _last(store, tip)
     objects = Objects(store.repo, dry=True)
@@ -156,17 +164,28 @@ def _last(store: Store, tip: Oid | None) -> tuple[Checkpoint | None, tuple[str, 
 
 
 def _choice(
-    store: Store, cwd: Path, session: str | None
+    store: Store, cwd: Path, session: str | None, decided: session_op.Choice | None
 ) -> tuple[str | None, str, Capture | None, tuple[str, ...]]:
-    """Return where the next save goes. An ambiguous conversation is reported, not raised."""
+    """Return where the next save goes: as decided, or else by the rules. Several conversations that
+    match are reported, not raised.
+    """
+    if decided is not None:
+        return _named(store, session, decided)
     try:
         choice = session_op.choose(store, cwd, session=session_op.resolve_prefix(store, session))
-        is_unnamed = choice.capture is None and choice.session.startswith(session_op.MANUAL)
-        if is_unnamed and choice.session not in (session, session_op.existing_manual(store)):
-            return None, choice.why, None, ()
-        return choice.session, str(choice.error or choice.why), choice.capture, ()
+        return _named(store, session, choice)
     except GitcpError as error:
         return session_op.current(store), str(error), None, tuple(getattr(error, "candidates", ()))
+
+
+def _named(
+    store: Store, session: str | None, choice: session_op.Choice
+) -> tuple[str | None, str, Capture | None, tuple[str, ...]]:
+    """Return a choice as `_choice` does: without a session if it is new and its name is random."""
+    is_unnamed = choice.capture is None and choice.session.startswith(session_op.MANUAL)
+    if is_unnamed and choice.session not in (session, session_op.existing_manual(store)):
+        return None, choice.why, None, ()
+    return choice.session, str(choice.error or choice.why), choice.capture, ()
 
 
 def _growth(capture: Capture, last: Checkpoint | None) -> Growth:

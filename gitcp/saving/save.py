@@ -248,15 +248,22 @@ def _choose(store: Store, request: SaveRequest) -> Choice:
     )
 
 
+def decided(store: Store, request: SaveRequest) -> Choice:
+    """Return where a save goes, and with which conversation. Raises what `save` does before it
+    writes anything: for a tag or session name that cannot be, a taken tag, several conversations.
+    """
+    for name in request.tags:
+        tag.check_free(store, name)
+    return request.choice or _choose(store, request)
+
+
 def save(store: Store, request: SaveRequest) -> Saved:
     """Save files and conversation as one checkpoint.
 
     Writes objects, one ref under `refs/gitcp/sessions/` and files in `<git dir>/gitcp/`, nothing
     else. Raises a GitcpError and leaves no checkpoint if anything fails.
     """
-    for name in request.tags:
-        tag.check_free(store, name)
-    choice = request.choice or _choose(store, request)
+    choice = decided(store, request)
     if request.conversation is not None and any(source.path is None for source in _sources(choice)):
         store.repo.look = None  # the writer of a pipe may have changed files until it closed
     is_whole = request.carried.files is None and request.scan.since is None

@@ -80,6 +80,29 @@ def test_dry_run(project: Project, talk: Talk) -> None:
     )
 
 
+def test_dry_run_of_what_is_refused(project: Project, talk: Talk) -> None:
+    """--dry-run decides as the save does: it named the session of a save that would be refused, or
+    that goes elsewhere.
+    """
+    saved = project.gitcp("save", "--tag", "taken", check=0)
+    assert "e7baae82@" in saved.out
+    plain = project.json("save", "-n", "--session", "e7b")
+
+    assert plain["session"] == "e7b"  # the save would start it
+    assert project.json("save", "-n", "--agent", "codex")["session"] is None
+    for options, code in (
+        (("--tag", "taken"), 12),
+        (("--session", "a b"), 2),
+        (("--conversation", "missing"), 1),
+    ):
+        dry = project.gitcp("save", "--force", "-n", *options, check=code)
+        real = project.gitcp("save", "--force", *options, check=code)
+        assert dry.err.splitlines()[0] == real.err.splitlines()[0]
+    Talk(project, "f8d0c4d6-0000-4f0a-9b3e-2c6d8f1a7b90").say("another", "one")
+    project.git("update-ref", "-d", "refs/gitcp/sessions/e7baae82")
+    assert project.gitcp("save", "-n", check=16).err == project.gitcp("save", check=16).err
+
+
 def test_without_an_agent(project: Project) -> None:
     """Without any conversation the files alone are saved, and that is said."""
     project.write("file", "x")
