@@ -35,7 +35,6 @@ from gitcp.history.folding import RESTORES, fold
 from gitcp.history.rows import Counted, counted, title
 from gitcp.model import Checkpoint
 from gitcp.restoring import restore as op
-from gitcp.restoring.plan import FilePlan
 from gitcp.restoring.restore import RestorePlan, RestoreRequest
 from gitcp.value import Value, replace
 
@@ -266,13 +265,9 @@ def _newest(context: Context, session: str, at: str | None, phase: str | None) -
 
 def _print_plan(context: Context, request: RestoreRequest, given: Options) -> None:
     if given.to is not None:
-        from gitcp.restoring.materialise import whole
+        from gitcp.restoring.materialise import planned
 
-        files = (
-            whole(context.store, request.target.snapshot, request.paths)
-            if request.files
-            else FilePlan()
-        )
+        files = planned(context.store, request, _directory(context, given, given.to))
         plan = RestorePlan(request.target, files, None, (), ())
     else:
         plan = op.plan(context.store, request)
@@ -285,14 +280,21 @@ def _print_plan(context: Context, request: RestoreRequest, given: Options) -> No
 def _materialise(context: Context, request: RestoreRequest, given: Options, directory: str) -> None:
     from gitcp.restoring.materialise import materialise
 
-    if given.index:
-        raise BadValue("--index and --to cannot be used together", hint=HELP)
-    report = materialise(context.store, request, Path(os.path.join(context.cwd, directory)))
+    report = materialise(context.store, request, _directory(context, given, directory))
     if given.as_json:
         restore_view.print_json(context, report)
     else:
         restore_view.print_report(context, report, (), back="", directory=directory)
     restore_view.end_as(report)
+
+
+def _directory(context: Context, given: Options, name: str) -> Path:
+    """Return the directory that --to names. Raises BadValue."""
+    if given.index:
+        raise BadValue("--index and --to cannot be used together", hint=HELP)
+    if not name:  # the empty directory that the command runs in, or a refusal that named it
+        raise BadValue("--to is empty: nothing was written", hint="gitcp restore --to DIR")
+    return Path(os.path.join(context.cwd, name))
 
 
 def _recreate(context: Context, request: RestoreRequest, given: Options, directory: str) -> None:

@@ -28,11 +28,7 @@ def materialise(store: Store, request: RestoreRequest, directory: Path) -> Repor
     its id is there already. Makes no checkpoint. Raises Refused if the directory is not empty.
     """
     trust.require(store, request.target, trusted=request.trust)
-    require_empty(directory)
-    if request.files:
-        require_files(request.target)
-    plan = whole(store, request.target.snapshot, request.paths) if request.files else FilePlan()
-    _check_paths(store, request)
+    plan = planned(store, request, directory)
     contents = Contents(store)
     contents.require(plan.write, str(request.target.id))
     directory.mkdir(parents=True, exist_ok=True)
@@ -57,6 +53,17 @@ def materialise(store: Store, request: RestoreRequest, directory: Path) -> Repor
         failed=any(one.missing for one in kept),
         conversation=conversation,
     )
+
+
+def planned(store: Store, request: RestoreRequest, directory: Path) -> FilePlan:
+    """Return what `materialise` would write. Raises what it does for the directory and the paths,
+    and writes nothing.
+    """
+    require_empty(directory)
+    if request.files:
+        require_files(request.target)
+    _check_paths(store, request)
+    return whole(store, request.target.snapshot, request.paths) if request.files else FilePlan()
 
 
 def whole(store: Store, snapshot: Snapshot, scope: tuple[bytes, ...]) -> FilePlan:

@@ -419,6 +419,16 @@ def test_into_a_directory_dry(project: Project, talk: Talk, tmp_path: Path) -> N
 
     assert plan["written"] == ["app.py", "src/db.py"]
     assert not (tmp_path / "look").exists()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/a").touch()
+    for options, code in (
+        (("--to", "../full"), 12),
+        (("--to", ""), 2),
+        (("--to", "../look", "--index"), 2),
+        (("--to", "../look", "--", "nowhere"), 2),
+    ):
+        dry = project.gitcp("restore", "first", "-n", *options, check=code)
+        assert dry.err == project.gitcp("restore", "first", *options, check=code).err
 
 
 def test_effects_are_not_undone(project: Project, talk: Talk) -> None:
