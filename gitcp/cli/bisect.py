@@ -139,7 +139,7 @@ def command(context: Context, /, program: tuple[str, ...], **values: Any) -> Non
 
 def _request(context: Context, program: tuple[str, ...], given: Options) -> BisectRequest:
     store = context.store
-    last = context.checkpoint(given.last or "@", given.session)
+    last = context.checkpoint("@" if given.last is None else given.last, given.session)
     after = context.checkpoint(given.after, given.session) if given.after is not None else None
     root = store.repo.root
     relative = os.path.relpath(context.cwd, root)

@@ -74,7 +74,7 @@ def command(context: Context, /, revision: str | None, session: str | None, **va
         raise BadValue(
             "--list and --run cannot be used together", hint="gitcp run --compensations -h"
         )
-    target = context.checkpoint(revision, session) if revision else None
+    target = context.checkpoint(revision, session) if revision is not None else None
     if target is not None and not given.listing:
         trust.admit(context.store, target, trusted=given.trust)
     current = target.id.session if target else context.session(session)

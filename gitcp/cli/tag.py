@@ -92,7 +92,7 @@ def command(context: Context, /, **values: Any) -> None:
 
 def _create(context: Context, given: Options, name: str) -> None:
     if name in OTHER_TOOLS:
-        words = (*OTHER_TOOLS[name], *((given.revision,) if given.revision else ()))
+        words = (*OTHER_TOOLS[name], *((given.revision,) if given.revision is not None else ()))
         raise BadValue(
             f"{name} would be the name of a tag; nothing was tagged",
             hint=shlex.join(("gitcp", "tag", *words)),
@@ -120,7 +120,8 @@ def _create(context: Context, given: Options, name: str) -> None:
 def _named(context: Context, given: Options, name: str) -> Checkpoint:
     """Return the checkpoint to tag. Raises BadValue if the words are in the other order."""
     try:
-        return context.checkpoint(given.revision or "@", given.session)
+        revision = "@" if given.revision is None else given.revision
+        return context.checkpoint(revision, given.session)
     except RevisionNotFound:
         if given.revision is None or not context.is_known(name, given.session):
             raise

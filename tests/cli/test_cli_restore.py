@@ -551,6 +551,30 @@ def test_an_empty_path(project: Project, talk: Talk, files: Files, command: str)
     assert "the path '' is empty: nothing was changed" in done.err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("restore",),
+        ("revert",),
+        ("show",),
+        ("resume", "--print"),
+        ("tag", "named"),
+        ("bisect", "run", "--json", "--to"),
+        ("run", "--compensations", "--list"),
+        ("push", "--scan"),
+    ],
+)
+def test_an_empty_revision(project: Project, talk: Talk, command: tuple[str, ...]) -> None:
+    """An empty revision names no checkpoint: `tag NAME "$REV"` without a REV tagged the last."""
+    program = ("--", "true") if command[0] == "bisect" else ()
+    before = project.git("for-each-ref")
+
+    done = project.gitcp(*command, "", *program, check=16)
+
+    assert "no checkpoint matches ''" in done.err
+    assert project.git("for-each-ref") == before
+
+
 def test_rollback(project: Project, talk: Talk) -> None:
     """rollback restores the last checkpoint that differs, and asks like restore."""
     assert "gitcp rollback --yes" in project.gitcp("rollback", check=12).err
