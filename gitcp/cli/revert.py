@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +37,7 @@ class Options(Value):
     """What was typed."""
 
     paths: tuple[bytes, ...]
-    revision: str
+    revision: str | None
     keep: bool
     markers: bool
     mine: bool
@@ -95,6 +97,12 @@ def command(context: Context, /, **values: Any) -> None:
 
 
 def _request(context: Context, given: Options) -> RestoreRequest:
+    if given.revision is None:  # the word that was there is a path
+        path = os.fsdecode(given.paths[0])
+        raise BadValue(
+            f"{path} is a path, and REV is required: nothing was changed",
+            hint=shlex.join(["gitcp", "log", "--", path]),
+        )
     context.to_change(given.revision.partition("..")[0] or "@", given.session)
     current = context.viewed(given.session)
     within = current if given.session is not None else None

@@ -277,6 +277,12 @@ def test_refused(steps: Project) -> None:
         )
     with pytest.raises(BadValue, match="neither in"):
         planned(steps, 2, paths=(b"nowhere",))
+    for words in (("dir/new",), ("dir/new", "2")):
+        refused = steps.gitcp("revert", *words, "--session", SESSION, check=2).err
+        assert refused == (
+            "error: dir/new is a path, and REV is required: nothing was changed\n"
+            "hint: gitcp log -- dir/new\n"
+        )
     steps.write(steps.git_dir / "MERGE_HEAD", steps.git("rev-parse", "HEAD") + "\n")
     with pytest.raises(Refused, match="a merge is in progress"):
         revert(steps, 2)
