@@ -207,6 +207,8 @@ def _tips(context: Context, given: Options) -> list[Oid]:
 
 
 def _selection(context: Context, given: Options) -> Selection:
+    if given.containing == "":  # git ends with a BUG and SIGABRT
+        raise BadValue("TEXT of -S is empty: nothing to search for", hint=HELP)
     return Selection(
         after=_range(context, given)[0] if given.revision else None,
         limit=given.limit,

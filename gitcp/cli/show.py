@@ -22,6 +22,7 @@ from gitcp.value import Value
 from gitcp.worktree.paths import display, skip_line
 
 MOST = 20
+ONE_FILE = "show prints one file at a time"
 WAYS = ("conversation", "files", "stream", "raw", "patch", "stat", "name_only", "name_status")
 """Options that each show one thing."""
 
@@ -84,7 +85,7 @@ def command(context: Context, /, revision: str, session: str | None, **values: A
     if given.paths and revision == "@":
         checkpoint = context.having(checkpoint, given.paths)
     if given.paths:
-        inside = b"".join(context.inside(given.paths, checkpoint))
+        inside = _single(context.inside(given.paths, checkpoint))
         _print_file(context, checkpoint, inside, as_json=given.as_json)
     elif path is not None:
         _print_file(context, checkpoint, os.fsencode(path), as_json=given.as_json)
@@ -102,6 +103,15 @@ def command(context: Context, /, revision: str, session: str | None, **values: A
             _print(context, checkpoint, given)
 
 
+def _single(paths: tuple[bytes, ...]) -> bytes:
+    """Return the only path, b"" for the root. Raises BadValue if a pattern matches several."""
+    if len(paths) > 1:
+        error = BadValue(ONE_FILE, hint="gitcp show REV PATH")
+        error.candidates = tuple(map(display, paths[:MOST]))
+        raise error
+    return b"".join(paths)
+
+
 def _check(given: Options) -> None:
     """Raise BadValue for options of which each asks for something else."""
     ways = [f"--{name.replace('_', '-')}" for name in WAYS if getattr(given, name)]
@@ -109,7 +119,7 @@ def _check(given: Options) -> None:
     ways += ["--json"] if given.as_json else []
     ways += ["PATH"] if given.paths and not given.as_json else []
     if len(given.paths) > 1:
-        raise BadValue("show prints one file at a time", hint="gitcp show REV PATH")
+        raise BadValue(ONE_FILE, hint="gitcp show REV PATH")
     if len(ways) > 1 and not set(ways) <= {"--patch", "--stat"}:
         raise BadValue(f"{ways[0]} and {ways[1]} cannot be used together", hint="gitcp show -h")
 

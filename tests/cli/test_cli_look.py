@@ -175,6 +175,10 @@ def test_show_what_is_not_there(worked: Project) -> None:
 
     assert "pipe was not captured in e7baae82@2: special" in left_out
     assert "has no nothing" in worked.gitcp("show", "v1:nothing", check=16).err
+    several = worked.gitcp("show", "1", "--", "*.*", check=2).err  # it looked for app.pysrc/db.py
+    assert several.startswith("error: show prints one file at a time\n  app.py\n  src/db.py\n")
+    assert worked.gitcp("show", "1", "--", "*.py", check=2).err.count(".py\n") == 2
+    assert worked.gitcp("show", "1", "--", "app.*", check=0).out == "one\n"
     assert "it has: main" in worked.gitcp("show", "--stream", "x", check=16).err
     assert "it has: record" in worked.gitcp("show", "--position", "x", check=16).err
 

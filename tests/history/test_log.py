@@ -357,6 +357,7 @@ def test_log_runs_nothing(worked: Project) -> None:
         (("--grep", "("), 2),
         (("-n", "-1"), 2),
         (("--all", "1"), 2),
+        (("-S", ""), 2),
     ],
 )
 def test_log_errors(worked: Project, args: tuple[str, ...], code: int) -> None:
