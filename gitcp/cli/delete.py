@@ -105,10 +105,13 @@ def carry_out(
 def _named(context: Context, name: str, session: str | None) -> CheckpointId:
     """Return the id of a checkpoint of this repository. Raises RevisionNotFound and Refused."""
     checkpoint = context.checkpoint(name, session)
-    if context.store.find(checkpoint.id) != checkpoint.commit:
+    given = name.partition("@")[0]
+    # A session that was pushed has the same commits here: `delete hub/alpha@1` dropped alpha@1.
+    of_remote = "/" in given and any(each.startswith(given) for each in context.store.fetched())
+    if of_remote or context.store.find(checkpoint.id) != checkpoint.commit:
         raise Refused(
             f"{name} was fetched: only its whole session can be deleted; nothing was deleted",
-            hint=f"gitcp delete {name.partition('@')[0]}",
+            hint=f"gitcp delete {given}",
         )
     return checkpoint.id
 

@@ -453,13 +453,17 @@ def test_one_of_another_session(project: Project) -> None:
 
 
 def test_a_fetched_checkpoint(colleague: Project) -> None:
-    """A fetched session is deleted whole or not at all."""
-    with colleague.guard():
-        refused = colleague.gitcp("delete", "hub/alpha@2", "--yes", check=12).err
-    assert refused == (
-        "error: hub/alpha@2 was fetched: only its whole session can be deleted; nothing was "
-        "deleted\nhint: gitcp delete hub/alpha\n"
-    )
+    """A fetched session is deleted whole or not at all, also where an own one has the same."""
+    for is_own in (False, True):
+        if is_own:
+            tip = colleague.git("rev-parse", "refs/gitcp/remotes/hub/sessions/alpha")
+            colleague.git("update-ref", "refs/gitcp/sessions/alpha", tip)
+        with colleague.guard():
+            refused = colleague.gitcp("delete", "hub/alpha@2", "--yes", check=12).err
+        assert refused == (
+            "error: hub/alpha@2 was fetched: only its whole session can be deleted; nothing was "
+            "deleted\nhint: gitcp delete hub/alpha\n"
+        )
 
 
 @pytest.fixture
