@@ -30,11 +30,13 @@ class GitcpError(Exception):
     """An expected failure: `str(error)` for people, `hint` is a command to run next, or "".
 
     `candidates` are additional lines, such as possible matches or findings. `suggestion` works in
-    place of `argument`, "" if unknown.
+    place of `argument`, "" if unknown. `option` are the words to add to the command line, () if
+    that does not help.
     """
 
     argument = ""
     suggestion = ""
+    option: tuple[str, ...] = ()
 
     def __init__(self, message: str, candidates: tuple[str, ...] = (), *, hint: str = "") -> None:
         super().__init__(message)

@@ -308,8 +308,12 @@ class Context:
                         self.output.say(f"hint: {fault.hint}")
 
     def _hint_instead(self, error: GitcpError) -> None:
-        """Set the hint to the typed command with the corrected argument."""
+        """Set the hint to the typed command, with the corrected argument or the missing option."""
         given = list(self.arguments)
+        if error.option and error.option[0] not in given and given[:1] != ["hook"]:
+            # `run LABEL -- CMD` was told to save, and `save LABEL` lost its label
+            error.hint = self.with_option(*error.option)
+            return
         places = [n for n, text in enumerate(given) if error.argument in text]
         places += [n for n, text in enumerate(given) if text == error.argument]
         if not error.suggestion or not places:

@@ -415,7 +415,7 @@ def _by_name(store: Store, cwd: Path, session: str, agent: str | None) -> Choice
         raise RevisionAmbiguous(
             f"more than one conversation matches {session!r}: nothing was saved",
             tuple(f"{f.session_id}  {f.agent}" for f in own),
-            hint=_save_of(own[0], own),
+            hint=" ".join(("gitcp save", *_selecting(own[0], own))),
         )
     running = adapters.running(store.repo.host)
     match = next(
@@ -589,20 +589,23 @@ def _has_messages_since(store: Store, checkpoint: Oid, conversation: Found) -> b
 
 
 def _ambiguous(conversations: Sequence[Found]) -> RevisionAmbiguous:
-    return RevisionAmbiguous(
+    option = _selecting(conversations[0], conversations)
+    error = RevisionAmbiguous(
         "more than one recent conversation belongs to this directory: nothing was saved",
         tuple(f"{f.session_id}  {f.agent}" for f in conversations),
-        hint=_save_of(conversations[0], conversations),
+        hint=" ".join(("gitcp save", *option)),
     )
+    error.option = option
+    return error
 
 
-def _save_of(conversation: Found, every: Sequence[Found]) -> str:
-    """Return the command that saves with one of several conversations."""
+def _selecting(conversation: Found, every: Sequence[Found]) -> tuple[str, ...]:
+    """Return the options that choose one of several conversations."""
     others = [f.session_id for f in every if f is not conversation]
     short = conversation.session_id[:SHORTEST]
     name = conversation.session_id if any(o.startswith(short) for o in others) else short
-    agent = f" --agent {conversation.agent}" * (conversation.session_id in others)
-    return f"gitcp save --session {name}{agent}"
+    agent = ("--agent", conversation.agent) if conversation.session_id in others else ()
+    return ("--session", name, *agent)
 
 
 def _without_unused_forks(

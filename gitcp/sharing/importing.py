@@ -200,10 +200,12 @@ def _written(dialogue: Dialogue, agent: str | None, name: str, digest: str) -> C
         problem = "is a trajectory without messages"
         if dialogue.items:
             problem = f"is a trajectory of {target!r}, whose transcripts gitcp cannot write"
-        raise BadValue(
+        error = BadValue(
             f"{name} {problem}; nothing was imported",
             hint=f"gitcp import {shlex.quote(name)} --agent codex",
         )
+        error.option = ("--agent", "codex")
+        raise error
     session_id = str(UUID(hex=digest[:32], version=4))
     began = conversion.parse_time(dialogue.items[0].time) or BEGAN
     written = adapters.converter(target).write(dialogue, Target(session_id, "/", began))
@@ -216,11 +218,13 @@ def _require_messages(capture: Capture, path: Path, name: str) -> None:
             Digest(), (line.rstrip(b"\n") for line in file)
         )
     if not digest.messages:
-        raise BadValue(
+        error = BadValue(
             f"{name}: unrecognized format, expected a bundle, JSON messages or a known agent's "
             "transcript; nothing was imported",
             hint=f"gitcp import {shlex.quote(name)} --agent NAME",
         )
+        error.option = ("--agent", "NAME")  # with the path as typed: `name` is its last part
+        raise error
 
 
 def _relative_path(name: str) -> str:

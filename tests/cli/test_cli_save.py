@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -100,7 +101,8 @@ def test_dry_run_of_what_is_refused(project: Project, talk: Talk) -> None:
         assert dry.err.splitlines()[0] == real.err.splitlines()[0]
     Talk(project, "f8d0c4d6-0000-4f0a-9b3e-2c6d8f1a7b90").say("another", "one")
     project.git("update-ref", "-d", "refs/gitcp/sessions/e7baae82")
-    assert project.gitcp("save", "-n", check=16).err == project.gitcp("save", check=16).err
+    hint, expected = project.gitcp("save", "-n", check=16).err, project.gitcp("save", check=16).err
+    assert hint.replace("save -n", "save") == expected
 
 
 def test_without_an_agent(project: Project) -> None:
@@ -296,7 +298,11 @@ def test_two_conversations(project: Project, talk: Talk) -> None:
 
     assert (error["schema"], error["code"]) == ("gitcp.error/1", 16)
     assert {line.split()[0] for line in error["candidates"]} == {SESSION, other.session}
-    assert error["hint"].startswith("gitcp save --session ")
+    assert error["hint"].startswith("gitcp save --json --session ")
+    named = project.gitcp("save", "my label", check=16).err
+    assert "\nhint: gitcp save 'my label' --session " in named
+    run = project.gitcp("run", "x", "--", "true", check=16).err
+    assert re.search(r"\nhint: gitcp run x --session [0-9a-f]{8} -- true\n", run)
     assert (
         project.json("save", "--session", SESSION[:8])["checkpoint"]["agent"]["session_id"]
         == SESSION

@@ -282,6 +282,7 @@ def test_not_ours(bob: Project) -> None:
         bob.write("../file", NOT_OURS["text"])
         done = bob.gitcp("import", "../file", check=2)
     assert done.err.startswith("error: file: unrecognized format")
+    assert done.err.endswith("\nhint: gitcp import ../file --agent NAME\n")
 
 
 def test_no_file(bob: Project) -> None:
