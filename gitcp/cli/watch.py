@@ -20,6 +20,7 @@ from gitcp.cli.failure import describe
 from gitcp.cli.options import SECONDS, Command, exact_session_option, json_option
 from gitcp.cli.output import BOLD, DIM, GREEN, Styled
 from gitcp.errors import BadValue, RepositoryNotFound
+from gitcp.git import refs
 from gitcp.model import Checkpoint
 from gitcp.saving.save import Saved
 from gitcp.state import settings
@@ -59,6 +60,8 @@ def command(
       gitcp watch --quiet 3 --every 600
     """
     store = context.store
+    if session is not None:  # every save would be refused, and tried again
+        refs.check_name(session, "session")
     mistakes: list[BadValue] = []
     policy = settings.policy(store.repo, mistakes)
     context.warn_of(mistakes)

@@ -396,11 +396,13 @@ def check_name(name: str, what: str) -> str:
     if NAME.match(name) and ".." not in name and not name.endswith((".lock", ".")):
         return name
     better = re.sub(r"[^A-Za-z0-9._+-]+|\.\.+|(?:\.lock)+\Z", "-", name)[:100].strip("-._+")
-    raise BadValue(
+    error = BadValue(
         f"{name!r} cannot be the name of a {what}: letters, digits and . _ + - only, beginning "
         "with a letter or digit",
         hint=better,
     )
+    error.argument, error.suggestion = name, better
+    raise error
 
 
 def _content(path: str, *, ours: bool) -> bytes:

@@ -314,6 +314,8 @@ def test_bad_values(project: Project) -> None:
     """No repository, no number: said before anything is watched."""
     assert project.gitcp("watch", "--quiet", "-1").code == 2
     assert project.gitcp("watch", "--every", "soon").code == 2
+    refused = project.gitcp("watch", "--session", "a b", check=2)
+    assert refused.err.endswith("hint: gitcp watch --session a-b\n")
     assert project.gitcp("watch", cwd=project.root.parent).code == 10
 
 
