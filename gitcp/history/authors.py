@@ -8,7 +8,7 @@ changed since its parent is the union of the transitions in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitcp.errors import Refused, StoreDamaged
 from gitcp.git import trees
@@ -26,7 +26,7 @@ from gitcp.model import (
 )
 from gitcp.state import latest
 from gitcp.store import Store, Summary
-from gitcp.value import Value
+from gitcp.value import Value, replace
 
 RESTORES = ("Gitcp-Restored-From", "Gitcp-Reverted")
 """Trailers of checkpoints that record a restore."""
@@ -72,48 +72,61 @@ def steps_since(
     but has the files of one that is. It may also have been made elsewhere, and what its session
     came to be there was brought here by a restore.
 
-    What a restore brought back whole since then is as if nothing had happened in between.
+    What a restore brought back since then is as if nothing had happened to it in between.
     """
     line = WorktreeHistory(store)
     newest = line.newest() or store.tip(session)
     steps: list[Step] = []
     for step in line.steps(newest) if newest else ():
         if step.after.commit == since.commit:
-            return _without_detours(line, steps, since)[::-1]
+            return _marked(line, steps)[::-1]
         steps.append(step)
     same = [n for n, step in enumerate(steps) if step.after.snapshot.tree == since.snapshot.tree]
     if is_copy and same:
-        return _without_detours(line, steps[: same[0]], steps[same[0]].after)[::-1]
+        return _marked(line, steps[: same[0]])[::-1]
     for number, step in enumerate(steps):
         source = _brought_whole(line, step)
         if source is not None and (elsewhere := _led_to(line, source, since)) is not None:
-            return _without_detours(line, steps[:number] + elsewhere, since)[::-1]
+            return _marked(line, steps[:number] + elsewhere)[::-1]
     raise Refused(
         f"{since.id} was not made in this working tree, or what came after it is "
         "no longer known; nothing was changed"
     )
 
 
-def _without_detours(line: WorktreeHistory, steps: list[Step], since: Checkpoint) -> list[Step]:
-    """Return the steps after `since`, newest first, without those from it or one of them to a
-    restore that brought its files back whole.
+def _marked(line: WorktreeHistory, steps: Sequence[Step]) -> list[Step]:
+    """Return successive steps, newest first, each with the changes that are as if they had not been
+    made: where a restore in one of them brought a path back as it was after another one, those of
+    the path since then.
 
     In a clone, the state before `restore --trust` is somebody's removal of every file, and the
     restore was their author: `rewind` removed files that the session had never changed.
     """
-    places = {step.after.commit: number for number, step in enumerate(steps)}
-    places[since.commit] = len(steps)
-    kept: list[Step] = []
-    number = 0
-    while number < len(steps):
-        source = _brought_whole(line, steps[number])
-        after = places.get(source.commit, 0) if source else 0
-        if after > number:
-            number = after
-        else:
-            kept.append(steps[number])
-            number += 1
-    return kept
+    positions = {step.after.commit: number for number, step in enumerate(steps)}
+    if steps and (first := steps[-1].before) is not None:
+        positions[first.commit] = len(steps)
+    whole, ends = 0, dict[bytes, int]()
+    marked: list[Step] = []
+    for number, step in enumerate(steps):
+        paths = {change.path for change in step.changes}
+        source = restored_source(line.store, step.after)
+        position = positions.get(source.commit, 0) if source is not None else 0
+        if source is not None and position > number:
+            others = _differing(line.store, source, step.after)
+            # A killed restore had written paths that the one that continued it did not change.
+            known = paths - others if others else ends.keys()
+            ends |= {path: position for path in known if ends.get(path, whole) <= number}
+            if not others and whole <= number:
+                whole = position
+        undone = frozenset(path for path in paths if ends.get(path, whole) > number)
+        marked.append(replace(step, undone=undone))
+    return marked
+
+
+def _differing(store: Store, old: Checkpoint, new: Checkpoint) -> set[bytes]:
+    """Return the paths that differ between two checkpoints."""
+    changes = trees.diff(store.reader, old.snapshot.tree, new.snapshot.tree)
+    return {change.path for change in changes}
 
 
 def _brought_whole(line: WorktreeHistory, step: Step) -> Checkpoint | None:
@@ -190,13 +203,15 @@ def is_restore(summary: Summary) -> bool:
 
 class Step(Value):
     """One step of the line, `before` None for its first checkpoint. `is_whole` is False if
-    checkpoints in between were dropped.
+    checkpoints in between were dropped. `undone` are changed paths that count as nobody's, since a
+    later restore brought them back.
     """
 
     before: Checkpoint | None
     after: Checkpoint
     changes: tuple[FileChange, ...]
     is_whole: bool
+    undone: frozenset[bytes] = frozenset()
 
     @property
     def sides(self) -> tuple[Checkpoint | None, Checkpoint]:
@@ -210,6 +225,9 @@ class Step(Value):
 
     def claims(self) -> dict[bytes, Claim]:
         """Return who made the changes. What is not recorded, the session may have changed."""
+        return {path: by for path, by in self._all_claims().items() if path not in self.undone}
+
+    def _all_claims(self) -> dict[bytes, Claim]:
         authors, session = self.after.authors, self.after.id.session
         unknown = Claim(possible=frozenset((session, NOBODY)))
         if authors is None or not self.is_whole:
@@ -278,8 +296,7 @@ class WorktreeHistory:
         source = restored_source(self.store, step.after)
         if source is None:
             return {}
-        trees_of = source.snapshot.tree, step.after.snapshot.tree
-        merged = {change.path for change in trees.diff(self.store.reader, *trees_of)}
+        merged = _differing(self.store, source, step.after)
         own = Claim(frozenset((step.after.id.session,)))
         claims = {change.path: own for change in step.changes if change.path in merged}
         restored = {c.path: c.new for c in step.changes if c.new and c.path not in merged}

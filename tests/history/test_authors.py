@@ -121,11 +121,37 @@ def test_brought_where_nothing_was(project: Project) -> None:
     made = save(store, "alpha", {b"a": b"2", b"theirs": b"1"}, authors=Authors(own=2), **brought)
     latest.write(store.repo, latest.Latest(made.id, 0))
 
-    (only,) = authors.transitions(store, "alpha", first.commit)
-    assert only.checkpoint == last.id
-    assert only.own == {b"a"}
-    assert only.others == {b"theirs": (NOBODY,)}
-    assert authors.transitions(store, "alpha", last.commit) == []
+    two, *rest = authors.transitions(store, "alpha", first.commit)
+    assert two.checkpoint == last.id
+    assert two.own == {b"a"}
+    assert two.others == {b"theirs": (NOBODY,)}
+    for each in (*rest, *authors.transitions(store, "alpha", last.commit)):
+        assert not each.own
+        assert not each.others
+        assert not each.uncertain
+
+
+def test_brought_by_an_undo(project: Project) -> None:
+    """What alpha removed by a restore and brought back by an undo is beta's as before, although
+    the undo kept what was added since. It counted as alpha's, and `--mine` removed it.
+    """
+    store = open_store(project)
+    first = save(store, "alpha", {b"a": b"1"}, authors=Authors(own=1))
+    then = Authors(own=1, previous=first.id)
+    theirs = save(store, "beta", {b"a": b"1", b"b": b"1"}, authors=then)
+    files = {b"a": b"2", b"b": b"1"}
+    safety = save(store, "alpha", files, authors=Authors(own=1, previous=theirs.id))
+    back: dict[str, Any] = {"trigger": Trigger.RESTORE, "restored_from": first.id}
+    save(store, "alpha", {b"a": b"1"}, authors=Authors(own=2), **back)
+    save(store, "alpha", {b"a": b"1", b"c": b"1"}, authors=Authors(own=1))
+    back["restored_from"] = safety.id
+    undone = save(store, "alpha", files | {b"c": b"1"}, authors=Authors(own=2), **back)
+    latest.write(store.repo, latest.Latest(undone.id, 0))
+
+    line = authors.transitions(store, "alpha", first.commit)
+    assert [each.own for each in line] == [set(), {b"a"}, set(), {b"c"}, set()]
+    assert [dict(each.others) for each in line] == [{b"b": ("beta",)}, {}, {}, {}, {}]
+    assert not any(each.uncertain for each in line)
 
 
 def test_merged_by_a_restore(project: Project) -> None:

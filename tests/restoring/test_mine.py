@@ -8,13 +8,14 @@ Random histories of three sessions and a person in one tree, 100 in the usual ru
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
 import pytest
-from back import contents, save, undo
+from back import contents, numbered, restore, save, undo
 from hooked import hooks
 from mid_turn import IDS, Day, on_disk, put
 from thorough import FULL
@@ -38,7 +39,7 @@ from gitcp.model import (
     SkipReason,
     Snapshot,
 )
-from gitcp.restoring import others
+from gitcp.restoring import others, revert
 from gitcp.restoring import restore as op
 from gitcp.restoring.merge import Merged, by_git
 from gitcp.restoring.mine import SIDES, without_own
@@ -225,6 +226,100 @@ def test_restored_and_undone(project: Project, seed: int, monkeypatch: pytest.Mo
     if report.checkpoint:
         with project.guard():
             undo(project)
+    assert contents(project) == before
+
+
+def went_back(project: Project, tree: Tree, target: Checkpoint, patch: pytest.MonkeyPatch) -> None:
+    """Twelve steps in a real tree. In some, a checkpoint or one path of it is restored, also the
+    state before an earlier restore, as an undo does: then that has the story that it had there.
+    """
+    known = [(target, tree.copied())]
+    for _ in range(12):
+        source, then = tree.dice.choice(known)
+        differing = sorted(tree.differing(then))
+        before = tree.copied()
+        if tree.dice.random() < 0.6 or not differing:
+            author = tree.dice.choice((MINE, MINE, *OTHERS))
+            changed = {author: tree.act(author, modes=True)}
+            put(project, before.files(), tree.files())
+            patch.setattr(deciding, "decide", partial(recorded, changed))
+            known.append((save(project, tree.dice.choice((MINE, "second"))), tree.copied()))
+            patch.setattr(deciding, "decide", partial(recorded, {}))
+            continue
+        paths = () if tree.dice.random() < 0.5 else (tree.dice.choice(differing),)
+        fields: dict[str, Any] = {"conversation": False, "whole_tree": True, "paths": paths}
+        report = restore(project, source, **fields)
+        tree.go_back(then, paths or differing)
+        assert on_disk(project) == tree.files()
+        assert report.safety
+        assert report.checkpoint
+        store = open_store(project)
+        known.append((numbered(store, report.safety), before))
+        known.append((numbered(store, report.checkpoint), tree.copied()))
+
+
+def test_mode_kept_by_a_restore(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Permissions that somebody else gave a file, and a first restore kept, a second one keeps as
+    well, although the tree is the one of the checkpoint that the first one restored.
+    """
+    monkeypatch.setattr(deciding, "decide", partial(recorded, {MINE: {b"f", b"g"}}))
+    project.write("f", "1\n", mode=0o600)
+    first = save(project, MINE)
+    project.write("f", "2\n")
+    second = save(project, MINE)
+    os.chmod(project.path("f"), 0o640)
+    save(project, "second")
+    project.write("g", "new\n")
+    save(project, MINE)
+
+    for target in (second, first):
+        restore(project, target, conversation=False, mine=True, session=MINE)
+    assert on_disk(project) == {b"f": (0o100640, b"1\n")}
+
+
+def test_revert_of_what_a_restore_undid(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`revert --mine` of a step that was restored away changes nothing: what came later is not
+    part of it. It was removed.
+    """
+    monkeypatch.setattr(deciding, "decide", partial(recorded, {MINE: {b"a", b"b", b"c"}}))
+    first, second = (_with(project, name) for name in ("a", "b"))
+    restore(project, first, conversation=False, whole_tree=True)
+    _with(project, "c")
+    request = RestoreRequest(second, project.root, mine=True, session=MINE, reverted=first)
+    plan = revert.plan(open_store(project), replace(request, conversation=False))
+    assert (tuple(plan.files.paths), plan.conflicts) == ((), ())
+
+
+def _with(project: Project, name: str) -> Checkpoint:
+    """A checkpoint of mine with a new file."""
+    project.write(name, "new\n")
+    return save(project, MINE)
+
+
+@pytest.mark.parametrize("seed", range(0, HISTORIES, 5))
+def test_restores_in_between(project: Project, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What restores brought back is whose it was, whoever went back: the files of others stay, and
+    undo returns every byte.
+    """
+    agents = {name: Agent("claude", name) for name in (MINE, "second", "third")}
+    monkeypatch.setattr(others, "_agent", lambda _, name: agents.get(name))
+    tree = Tree(random.Random(seed))
+    put(project, {}, tree.files())
+    project.commit()
+    target = save(project, MINE)
+    went_back(project, tree, target, monkeypatch)
+    before, names = contents(project), tree.files().keys() | tree.start.keys() | tree.events.keys()
+    request = RestoreRequest(target, project.root, conversation=False, mine=True, session=MINE)
+    conflicts = {each.path: each.why for each in op.plan(open_store(project), request).conflicts}
+    rest = tuple(sorted(names - conflicts.keys()))
+    report = op.restore(open_store(project), replace(request, paths=rest))
+
+    assert not report.kept
+    after = on_disk(project)
+    for path in sorted(names):
+        check(tree, path, after.get(path), conflicts.get(path), unsure=False)
+    if report.checkpoint:
+        undo(project)
     assert contents(project) == before
 
 

@@ -7,9 +7,10 @@ merge.
 
 from __future__ import annotations
 
+import copy
 import random
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from gitcp.model import EXECUTABLE, FILE, SYMLINK
 
@@ -94,6 +95,27 @@ class Tree:
         """Every file now."""
         found = {path: self.file(path) for path in (*self.lines, *self.other)}
         return {path: file for path, file in found.items() if file is not None}
+
+    # ------------------------------------------------------------ going back
+
+    def copied(self) -> Tree:
+        """The files and their story as they are now."""
+        return copy.deepcopy(self)
+
+    def differing(self, then: Tree) -> set[bytes]:
+        """The paths whose files differ from those of a copy."""
+        paths = self.files().keys() | then.files().keys()
+        return {path for path in paths if self.file(path) != then.file(path)}
+
+    def go_back(self, then: Tree, paths: Iterable[bytes]) -> None:
+        """Give paths the files and the story that they have in a copy."""
+        of_then: Any
+        for path in paths:
+            for kind in ("lines", "other", "modes", "events"):
+                of_now, of_then = getattr(self, kind), getattr(then, kind)
+                of_now.pop(path, None)
+                if path in of_then:
+                    of_now[path] = copy.deepcopy(of_then[path])
 
     # ------------------------------------------------------------ what authors do
 
