@@ -278,10 +278,13 @@ class WorktreeHistory:
         )
 
     def _union(self, newest: Checkpoint, ends: Callable[[Checkpoint], bool]) -> dict[bytes, Claim]:
-        claims: dict[bytes, Claim] = {}
-        for number, step in enumerate(self.steps(newest.commit)):
-            if ends(step.after) or not step.is_recorded or number == LONGEST:
+        span: list[Step] = []
+        for step in self.steps(newest.commit):
+            if ends(step.after) or not step.is_recorded or len(span) == LONGEST:
                 break
+            span.append(step)
+        claims: dict[bytes, Claim] = {}
+        for step in _marked(self, span):
             for path, claim in self._writers(step).items():
                 claims[path] = claims[path].joined(claim) if path in claims else claim
         return claims
@@ -298,8 +301,9 @@ class WorktreeHistory:
             return {}
         merged = _differing(self.store, source, step.after)
         own = Claim(frozenset((step.after.id.session,)))
-        claims = {change.path: own for change in step.changes if change.path in merged}
-        restored = {c.path: c.new for c in step.changes if c.new and c.path not in merged}
+        changes = [change for change in step.changes if change.path not in step.undone]
+        claims = {change.path: own for change in changes if change.path in merged}
+        restored = {each.path: each.new for each in changes if each.new and each.path not in merged}
         return claims | self._writers_of(source, restored)
 
     def _writers_of(self, source: Checkpoint, wanted: dict[bytes, Entry]) -> dict[bytes, Claim]:

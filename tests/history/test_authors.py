@@ -154,6 +154,26 @@ def test_brought_by_an_undo(project: Project) -> None:
     assert not any(each.uncertain for each in line)
 
 
+def test_undone_since(project: Project) -> None:
+    """Who changed something between two checkpoints does not include those whose changes a restore
+    undid in between, also if it kept other files.
+    """
+    store = open_store(project)
+    first = save(store, "alpha", {b"a": b"1", b"b": b"1"}, authors=Authors(own=2))
+    both = Authors(own=2, previous=first.id)
+    theirs = save(store, "beta", {b"a": b"2", b"b": b"2"}, authors=both)
+    back: dict[str, Any] = {"trigger": Trigger.RESTORE, "restored_from": first.id}
+    then = Authors(own=1, previous=theirs.id)
+    save(store, "beta", {b"a": b"1", b"b": b"2"}, authors=then, **back)
+    last = Authors(own=1, previous=CheckpointId("beta", 2))
+    made = save(store, "alpha", {b"a": b"1", b"b": b"2", b"c": b"1"}, authors=last)
+    latest.write(store.repo, latest.Latest(made.id, 0))
+
+    wanted = {b"b": BY_BETA, b"c": Claim(frozenset({"alpha"}))}
+    assert authors.changed_by(store, made) == wanted
+    assert authors.between(store, first, made) == wanted
+
+
 def test_merged_by_a_restore(project: Project) -> None:
     """Of a restore that wrote other files than the checkpoint has, nothing follows."""
     store = open_store(project)
