@@ -13,7 +13,7 @@ from gitcp import store as store_module
 from gitcp.errors import Refused
 from gitcp.history import authors
 from gitcp.history.live import is_live
-from gitcp.model import NOBODY, Authors, CheckpointId, Claim, Trigger
+from gitcp.model import NOBODY, Authors, Checkpoint, CheckpointId, Claim, Trigger
 from gitcp.policy import events
 from gitcp.saving import save as saving
 from gitcp.state import latest, tool_log
@@ -152,6 +152,29 @@ def test_brought_by_an_undo(project: Project) -> None:
     assert [each.own for each in line] == [set(), {b"a"}, set(), {b"c"}, set()]
     assert [dict(each.others) for each in line] == [{b"b": ("beta",)}, {}, {}, {}, {}]
     assert not any(each.uncertain for each in line)
+
+
+def test_many_restores(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no restore brought a session here, that is found out by reading each step once."""
+    store = open_store(project)
+    elsewhere = save(store, "beta", {b"b": b"1"})
+    made = save(store, "alpha", {b"a": b"1"}, authors=Authors(own=1))
+    for number in range(10):
+        save(store, "alpha", {b"a": b"2 %d" % number}, authors=Authors(own=1))
+        back: dict[str, Any] = {"trigger": Trigger.RESTORE, "restored_from": made.id}
+        made = save(store, "alpha", {b"a": b"1"}, authors=Authors(own=1), **back)
+    latest.write(store.repo, latest.Latest(made.id, 0))
+    read: list[CheckpointId] = []
+    read_step = authors.WorktreeHistory._step
+
+    def counted(line: authors.WorktreeHistory, after: Checkpoint) -> authors.Step:
+        read.append(after.id)
+        return read_step(line, after)
+
+    monkeypatch.setattr(authors.WorktreeHistory, "_step", counted)
+    with pytest.raises(Refused, match="was not made in this working tree"):
+        authors.transitions(store, "alpha", elsewhere.commit)
+    assert len(read) <= 21 + 10
 
 
 def test_undone_since(project: Project) -> None:
