@@ -237,9 +237,18 @@ class Step(Value):
         """Return who made the changes. What is not recorded, the session may have changed."""
         return {path: by for path, by in self._all_claims().items() if path not in self.undone}
 
+    @property
+    def unknown(self) -> frozenset[str]:
+        """The sessions that may have made the changes if nothing is recorded: also the one of a
+        dropped checkpoint, or of one that is not in this clone.
+        """
+        before = self.after.authors.previous if self.after.authors else None
+        others = {before.session} if before is not None and not self.is_whole else set()
+        return frozenset((self.after.id.session, NOBODY, *others))
+
     def _all_claims(self) -> dict[bytes, Claim]:
         authors, session = self.after.authors, self.after.id.session
-        unknown = Claim(possible=frozenset((session, NOBODY)))
+        unknown = Claim(possible=self.unknown)
         if authors is None or not self.is_whole:
             return {change.path: unknown for change in self.changes}
         own = Claim(frozenset((session,)))

@@ -153,7 +153,7 @@ def transitions(
         is_dropped = step.after.authors is None or not step.is_whole
         if request.program and is_dropped and step.after.id.session in sessions:
             # Checkpoints in between were pruned: nobody else is known to have a part.
-            transition = authors.transition(step, sessions | {NOBODY})
+            transition = authors.transition(step, sessions | step.unknown)
         else:
             transition = authors.transition(step, sessions)
         if is_later:

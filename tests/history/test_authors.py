@@ -79,6 +79,8 @@ def test_not_recorded(project: Project) -> None:
     third = save(store, "alpha", {b"a": b"3"}, authors=gone)
     latest.write(store.repo, latest.Latest(third.id, 0))
     assert authors.transitions(store, "alpha", second.commit)[0].uncertain == {b"a"}
+    (step,) = authors.steps_since(store, "alpha", second)
+    assert step.claims() == {b"a": Claim(possible=frozenset({"alpha", "beta", NOBODY}))}
     with pytest.raises(Refused, match="was not made in this working tree"):
         authors.transitions(store, "alpha", save(store, "beta").commit)
 
