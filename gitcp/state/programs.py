@@ -40,22 +40,27 @@ saved inside; commands were run.
 """
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_TRUNC | os.O_APPEND
-CHANGES = {
-    "os.rename": 2,
-    "os.link": 2,
-    "os.symlink": 2,
-    "os.remove": 1,
-    "os.rmdir": 1,
-    "os.mkdir": 1,
-    "os.truncate": 1,
-    "os.chmod": 1,
-    "sqlite3.connect": 1,
+CHANGES: dict[str, tuple[tuple[int, int | None], ...]] = {
+    "os.rename": ((0, 2), (1, 3)),
+    "os.link": ((1, 3),),
+    "os.symlink": ((1, 2),),
+    "os.remove": ((0, 1),),
+    "os.rmdir": ((0, 1),),
+    "os.truncate": ((0, None),),
+    "os.chmod": ((0, 2),),
 }
-"""Events that change paths, which are the first of their arguments."""
+"""Events that change paths: where these are among their arguments, and the descriptors of the
+directories in which they are. A directory that is made has nothing in it: what others write there
+once counted as the program's.
+"""
+
+WHOLE = "os.rename"
+"""The event that changes everything below a directory."""
 
 RUNS = frozenset(
     ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork")
 )
+EVENTS = RUNS | CHANGES.keys() | {"open", "sqlite3.connect"}
 OURS = ("gitcp.", "subprocess", "multiprocessing.", "pathlib", "tempfile", "contextlib", "_py")
 SQLITE = (b"-journal", b"-wal", b"-shm")
 
@@ -77,11 +82,14 @@ class Program:
         return self.alive and self.pid == os.getpid()
 
     def wrote(self, path: bytes) -> bool:
-        """Return whether it wrote a path, or renamed or removed a directory above it."""
-        while path:
-            if path in self.paths:
+        """Return whether it wrote a path, or renamed a directory above it, which is in `paths` with
+        a slash.
+        """
+        if path in self.paths:
+            return True
+        while path := path.rpartition(b"/")[0]:
+            if path + b"/" in self.paths:
                 return True
-            path = path.rpartition(b"/")[0]
         return False
 
     def read(self, entries: Iterable[bytes]) -> None:
@@ -391,7 +399,7 @@ def _writing(of: Callable[[RunningProgram], bool]) -> list[RunningProgram]:
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
     """Note what an event of Python's changes. It must not fail: the program would."""
-    if not _running or (event != "open" and event not in CHANGES and event not in RUNS):
+    if not _running or event not in EVENTS:
         return
     with suppress(Exception):
         if event == "open":
@@ -401,13 +409,28 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
         elif event == "sqlite3.connect":
             _wrote(os.fsencode(args[0]) + suffix for suffix in (b"", *SQLITE))
         elif event in CHANGES:
-            _wrote(args[: CHANGES[event]])
+            paths = [_path(args[at], args[of] if of else -1) for at, of in CHANGES[event]]
+            _wrote(paths, whole=event == WHOLE and os.path.isdir(paths[0]))
         elif not _is_ours():
             for program in _writing(lambda _: True):
                 program.note_commands()
 
 
-def _wrote(paths: Iterable[Any]) -> None:
+def _path(given: Any, directory: int) -> bytes:
+    """Return a path that is relative to a directory, if that is not -1. `shutil.rmtree` names all
+    below its own directory so: they were taken for names in the current one.
+    """
+    if directory == -1:
+        return os.fsencode(given)
+    if sys.platform == "darwin":
+        above = fcntl.fcntl(directory, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0")
+    else:
+        above = os.readlink(b"/proc/self/fd/%d" % directory)
+    return os.path.join(above, os.fsencode(given))
+
+
+def _wrote(paths: Iterable[Any], *, whole: bool = False) -> None:
+    """Note that paths change; with `whole`, everything below them as well."""
     if _is_ours():
         return
     for given in paths:
@@ -416,6 +439,8 @@ def _wrote(paths: Iterable[Any]) -> None:
         except (TypeError, ValueError, OSError):
             continue
         inside = {program: _relatives(program.root, path) for program in _running}
+        if whole:
+            inside = {p: [*names, *(n + b"/" for n in names)] for p, names in inside.items()}
         for program in _writing(lambda each, inside=inside: bool(inside.get(each))):  # type: ignore[misc]
             program.note_paths(inside[program])
 

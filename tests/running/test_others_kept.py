@@ -214,6 +214,44 @@ def test_children_are_a_part(project: Project) -> None:
     assert not project.root.joinpath("one").exists()
 
 
+DIRECTORIES = """
+    import shutil
+    session = checkpoints.session("a")
+    session.resume()
+    if sys.argv[1] != "kill":
+        sys.exit()
+    Path("made").mkdir(exist_ok=True)
+    Path("shared").chmod(0o755)
+    shutil.rmtree("build", ignore_errors=True)
+    os.symlink("lib.py", "link")
+    os.link("lib.py", "linked")
+    os.rename("old", "new")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_lies_in_directories(project: Project) -> None:
+    """Of a directory that a program made, emptied or linked to, it wrote nothing that a person
+    writes there, nor at the same names elsewhere; of one that it renamed, everything. Once, the
+    whole of `made` was the program's, and after the removal of build/src all of src, too.
+    """
+    for name in ("build/src/x", "build/y", "src/x", "y", "shared/a", "old/b", "lib.py"):
+        project.write(name, f"{name}\n")
+    project.commit()
+    assert gitcp.open(project.root).session("a").save(force=True).saved
+    programs.run(project, DIRECTORIES, "kill", code=-9)
+    mine = dict.fromkeys(("made/mine", "build/mine", "src/x", "y", "shared/a", "lib.py"), "mine\n")
+    project.remove("lib.py")  # which is linked
+    for name, text in mine.items():
+        project.write(name, text)
+
+    programs.run(project, DIRECTORIES, "go on")
+
+    assert {name: project.read(name).decode() for name in mine} == mine
+    assert {project.read(name) for name in ("build/src/x", "build/y", "old/b")}
+    assert not project.files().keys() & {b"link", b"linked", b"new/b"}
+
+
 STEPS = """
     name, kind, seed, kill = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     import random
