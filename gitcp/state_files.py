@@ -92,6 +92,7 @@ STATE_FILES = (
     StateFile("steps", "one lock for each step, and each thread of a framework"),
     StateFile("tokens", "the tokens that conversations record", is_cache=True, has_private=True),
     StateFile("tools", "which agent's session ran which tool, and the paths it changed"),
+    StateFile("tree-lock", "the lock of saves of this working tree, one after another"),
     StateFile("unchanged", "the state at the last save", is_cache=True, is_private=True),
     StateFile("unread", "which unreadable conversation was reported last"),
     StateFile("untold", "the notice of a restore, for the agent", names_sessions="json"),

@@ -108,6 +108,7 @@ LISTED = (
 LOCK = "lock"
 QUEUE = "queue"
 LOCKS = "locks"
+TREE_LOCK = "tree-lock"
 
 READ_DIRECTLY = 64
 """Number of checkpoints that can be read in the time git takes to start. Damage
@@ -244,8 +245,8 @@ class Store:
 
     @contextmanager
     def lock_session(self, session: str) -> Iterator[None]:
-        """Hold the lock that a save of `session` needs: other sessions can be saved meanwhile, and
-        nothing else can change the store. Raises StoreBusy after a minute.
+        """Hold the lock that a save of `session` needs: others can be saved in other working trees
+        meanwhile, and nothing else can change the store. Raises StoreBusy after a minute.
         """
         if (log := self.pending_log()) is not None and log.has_records():
             with self.lock():  # who settles it must be alone
@@ -259,24 +260,29 @@ class Store:
         """Lock the store, alone (None) or together with saves of other sessions than this one.
 
         Who must be alone closes the queue until it is, or saves side by side could keep it out for
-        ever. These pass the queue together: none waits for another to be scheduled.
+        ever. These pass the queue together: none waits for another to be scheduled. In one working
+        tree each waits for the one before, which its checkpoint names. Two at once named the same
+        one: the first could not be reached from the last, and its batch not resume.
         """
         until, alone = time.monotonic() + locks.LOCK_WAIT, session is None
+        directory = self.repo.store_dir
         with ExitStack() as stack:
             stack.callback(self.writer.release)
             if session is not None:
-                stack.enter_context(self._lock_file(f"{LOCKS}/{session}", until, lasting=False))
-            with self._lock_file(QUEUE, until, alone=alone):
-                stack.enter_context(self._lock_file(LOCK, until, alone=alone))
+                path = directory / LOCKS / session
+                stack.enter_context(self._lock_file(path, until, lasting=False))
+            with self._lock_file(directory / QUEUE, until, alone=alone):
+                stack.enter_context(self._lock_file(directory / LOCK, until, alone=alone))
+            if session is not None:
+                stack.enter_context(self._lock_file(self.repo.state_dir / TREE_LOCK, until))
             shared.repair(self.repo.common_dir / "refs" / "gitcp")
             yield
 
     @contextmanager
     def _lock_file(
-        self, name: str, until: float, *, alone: bool = True, lasting: bool = True
+        self, path: Path, until: float, *, alone: bool = True, lasting: bool = True
     ) -> Iterator[None]:
         """Hold a lock on one file, which is removed afterwards unless it is `lasting`."""
-        path = self.repo.store_dir / name
         while True:
             descriptor = self._open_lock(path)
             try:

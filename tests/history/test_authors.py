@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -253,6 +254,38 @@ def test_killed_between_two_records(
     assert line[0] == store.read(newest).id
     assert all(each.session == "p" for each in line[:-2])
     assert authors.transitions(store, "p", first.commit)
+
+
+def test_two_saves_at_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two sessions that are saved at once in one working tree, the later one names the other: a
+    batch could not resume when both had named the same checkpoint.
+    """
+    first = gitcp.open(project.root).session("a")
+    project.write("a", "0")
+    first.save()
+    others: list[threading.Thread] = []
+    announce = saving._announce
+
+    def save_other() -> None:
+        gitcp.open(project.root).session("b").save(force=True)
+
+    def announced(*args: Any) -> None:
+        if not others:
+            others.append(threading.Thread(target=save_other))
+            others[0].start()
+            others[0].join(1)
+        announce(*args)
+
+    monkeypatch.setattr(saving, "_announce", announced)
+    project.write("a", "1")
+    first.save()
+    others[0].join()
+
+    line = authors.WorktreeHistory(open_store(project))
+    newest = line.newest()
+    assert newest is not None
+    ids = [step.after.id for step in line.steps(newest)]
+    assert ids == [CheckpointId("b", 1), CheckpointId("a", 2), CheckpointId("a", 1)]
 
 
 def test_live(project: Project) -> None:
