@@ -103,16 +103,15 @@ def _marked(line: WorktreeHistory, steps: Sequence[Step]) -> list[Step]:
     In a clone, the state before `restore --trust` is somebody's removal of every file, and the
     restore was their author: `rewind` removed files that the session had never changed.
     """
-    positions = {step.after.commit: number for number, step in enumerate(steps)}
-    if steps and (first := steps[-1].before) is not None:
-        positions[first.commit] = len(steps)
+    made = [step.after for step in steps]
+    made += [first for step in steps[-1:] if (first := step.before) is not None]
     whole, ends = 0, dict[bytes, int]()
     marked: list[Step] = []
     for number, step in enumerate(steps):
         paths = {change.path for change in step.changes}
         source = restored_source(line.store, step.after)
-        position = positions.get(source.commit, 0) if source is not None else 0
-        if source is not None and position > number:
+        position = _position(made, source, number) if source is not None else 0
+        if source is not None and position:
             others = _differing(line.store, source, step.after)
             # A killed restore had written paths that the one that continued it did not change.
             known = paths - others if others else ends.keys()
@@ -122,6 +121,15 @@ def _marked(line: WorktreeHistory, steps: Sequence[Step]) -> list[Step]:
         undone = frozenset(path for path in paths if ends.get(path, whole) > number)
         marked.append(replace(step, undone=undone))
     return marked
+
+
+def _position(made: Sequence[Checkpoint], source: Checkpoint, restore: int) -> int:
+    """Return the index of a restore's source, behind its own; of a source that is not in this line,
+    such as a fork's checkpoint, the index of the first one with the same files. 0: there is none.
+    """
+    behind = range(restore + 1, len(made))
+    same = [n for n in behind if made[n].snapshot.tree == source.snapshot.tree]
+    return next((n for n in same if made[n].commit == source.commit), same[0] if same else 0)
 
 
 def _differing(store: Store, old: Checkpoint, new: Checkpoint) -> set[bytes]:

@@ -157,6 +157,27 @@ def test_brought_by_an_undo(project: Project) -> None:
     assert not any(each.uncertain for each in line)
 
 
+def test_brought_from_a_fork(project: Project) -> None:
+    """What beta wrote is beta's also if a restore took it from a fork, which has the same files
+    as a checkpoint here.
+    """
+    store = open_store(project)
+    first = save(store, "alpha", {b"a": b"1"}, authors=Authors(own=1))
+    files = {b"a": b"1", b"b": b"1"}
+    theirs = save(store, "beta", files, authors=Authors(own=1, previous=first.id))
+    fork = save(store, "fork", files)
+    back: dict[str, Any] = {"trigger": Trigger.RESTORE, "restored_from": first.id}
+    removed = save(store, "alpha", {b"a": b"1"}, authors=Authors(own=1, previous=theirs.id), **back)
+    save(store, "alpha", {b"a": b"2"}, authors=Authors(own=1, previous=removed.id))
+    back["restored_from"] = fork.id
+    made = save(store, "alpha", {b"a": b"2", b"b": b"1"}, authors=Authors(own=1), **back)
+    latest.write(store.repo, latest.Latest(made.id, 0))
+
+    line = authors.transitions(store, "alpha", first.commit)
+    assert [each.own for each in line] == [set(), set(), {b"a"}, set()]
+    assert line[0].others == {b"b": ("beta",)}
+
+
 def test_many_restores(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no restore brought a session here, that is found out by reading each step once."""
     store = open_store(project)
