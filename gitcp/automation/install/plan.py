@@ -28,12 +28,12 @@ from gitcp.value import Value
 TRUST = "config.toml"
 MARK = b"gitcp"
 INSTALLED = b"installed by gitcp enable"
+"""In gitcp's slash commands. Your own may mention gitcp too."""
 
 NOT_RESUMED = (
     "its conversations are saved, but not restored into it: gitcp resume --with claude "
     "continues one"
 )
-"""In gitcp's slash commands. Your own may mention gitcp too."""
 SECTION = re.compile(r"(?ms)^(?:\r?\n)?<!-- gitcp: begin.*?<!-- gitcp: end -->[ \t]*(?:\r?\n|\Z)")
 
 
