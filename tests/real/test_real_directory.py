@@ -158,4 +158,4 @@ def test_what_the_agent_takes_for_its_latest(
             latest["session_id"] != session,
         )
     if real.name != "gemini" or beside:  # alone it depends on whether both turns were in one minute
-        assert (latest is None) == (real.name in {"claude", "copilot"})
+        assert (latest is None) == (real.name in {"claude", "copilot", "pi", "qwen"})
