@@ -13,6 +13,7 @@ from gitcp.review import agent_trace, attribution, git_ai, links
 from gitcp.review.attribution import AttributedCommit
 from gitcp.secrets import checkpoint_scan
 from gitcp.sharing import output_file
+from gitcp.sharing.output_file import STDOUT
 from gitcp.value import Value
 from gitcp.worktree.paths import display
 
@@ -45,7 +46,7 @@ def export(context: Context, given: Options) -> None:
 
 
 def _check(context: Context, given: Options) -> None:
-    to_file = {"-o": given.output != "-"} if given.format == GIT_AI else {}
+    to_file = {"-o": given.output != STDOUT} if given.format == GIT_AI else {}
     for option, value in {**given.unused, **to_file}.items():
         if value:
             raise BadValue(
@@ -53,7 +54,7 @@ def _check(context: Context, given: Options) -> None:
                 hint="gitcp export -h",
             )
     path = context.cwd / given.output
-    if given.output != "-" and (given.output.endswith("/") or path.is_dir()):
+    if given.output != STDOUT and (given.output.endswith("/") or path.is_dir()):
         raise BadValue(
             f"--as {given.format} writes one file, and {given.output} names a directory: nothing "
             "was written",
@@ -131,7 +132,7 @@ def _write_records(context: Context, commits: list[AttributedCommit], given: Opt
     count = humanize.count(len(records), "record")
     if given.dry_run:
         context.output.line(f"would write {count}")
-    elif given.output == "-":
+    elif given.output == STDOUT:
         for each in records:
             context.output.data(each)
     else:

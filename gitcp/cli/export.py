@@ -31,6 +31,7 @@ from gitcp.model import Checkpoint
 from gitcp.sharing import export as op
 from gitcp.sharing import output_file
 from gitcp.sharing.export import Exported, ExportRequest, Format
+from gitcp.sharing.output_file import STDOUT
 from gitcp.value import Value
 
 FORMATS = [each.value for each in Format]
@@ -112,7 +113,7 @@ def command(context: Context, /, **values: Any) -> None:
         return
     if given.dry_run:
         raise BadValue("--dry-run needs --as git-ai", hint="gitcp export -h")
-    path = None if given.output == "-" else context.cwd / given.output
+    path = None if given.output == STDOUT else context.cwd / given.output
     if given.as_json and path is None:
         raise BadValue("--json needs -o FILE: nothing was written", hint="gitcp export -h")
     checkpoint = context.checkpoint(given.revision, given.session)

@@ -16,6 +16,7 @@ from gitcp.worktree.paths import display
 
 if TYPE_CHECKING:
     from gitcp.adapters.base import Message
+    from gitcp.cli.context import Context
     from gitcp.history.tokens import Tokens
     from gitcp.saving.save import Unread
     from gitcp.store import Summary
@@ -28,6 +29,18 @@ LONGEST = 2000
 
 WIDE = 120
 """Columns of a terminal from which lists have tokens, and dates beside ages."""
+
+
+def write_page(context: Context, name: str, page: str, *, force: bool) -> None:
+    """Write a page to the file that was asked for, or to stdout. Raises as `output_file.write`."""
+    from gitcp.sharing import output_file  # only for pages
+
+    data = page.encode("utf-8")
+    if name == output_file.STDOUT:
+        context.output.data(data)
+        return
+    output_file.write(context.cwd / name, [data], force=force)
+    context.output.say(f"wrote {name}")
 
 
 def say_unread(output: Output, unread: Unread | None) -> None:

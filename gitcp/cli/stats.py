@@ -8,11 +8,13 @@ from typing import Any
 import click
 
 from gitcp import documents, humanize, wire
+from gitcp.cli import rendering
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, json_option, replace_option
 from gitcp.cli.output import CYAN, Styled
 from gitcp.lifecycle.stats import SizeShare, Stats, stats
 from gitcp.sharing import output_file
+from gitcp.sharing.output_file import STDOUT
 from gitcp.value import Value
 from gitcp.worktree.paths import display
 
@@ -33,7 +35,7 @@ class Options(Value):
 
 
 @click.command(cls=Command)
-@click.option("-o", "file", metavar="FILE", help="write a page with plots to FILE.html")
+@click.option("-o", "file", metavar="FILE", help="write a page with plots to FILE (- is stdout)")
 @replace_option
 @json_option
 @click.pass_obj
@@ -48,15 +50,13 @@ def command(context: Context, /, **values: Any) -> None:
       gitcp sessions --size --json
     """
     given = Options(**values)
-    path = None
+    if given.file not in (None, STDOUT):
+        output_file.chosen(context.cwd, given.file, force=given.force)
+    statistics = stats(context.store, MOST_PATHS if given.file is not None else MOST_LARGEST)
     if given.file is not None:
-        path = output_file.chosen(context.cwd, given.file, force=given.force)
-    statistics = stats(context.store, MOST_PATHS if path is not None else MOST_LARGEST)
-    if path is not None:
         from gitcp.review.pages.stats import render  # jinja2: only for the page
 
-        output_file.write(path, [render(statistics).encode("utf-8")], force=given.force)
-        context.output.say(f"wrote {given.file}")
+        rendering.write_page(context, given.file, render(statistics), force=given.force)
     elif given.as_json:
         context.output.document(documents.document("stats", _fields(statistics)))
     else:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gitcp import documents, wire
-from gitcp.cli import table
+from gitcp.cli import rendering, table
 from gitcp.cli.context import Context
 from gitcp.cli.options import Command, OneOf, json_option, replace_option, session_option
 from gitcp.cli.output import DIM, YELLOW
@@ -16,6 +16,7 @@ from gitcp.history import prices
 from gitcp.history import tokens as op
 from gitcp.history.tokens import BY, Request, Tokens
 from gitcp.sharing import output_file
+from gitcp.sharing.output_file import STDOUT
 from gitcp.value import Value
 
 UNKNOWN = "—"
@@ -37,7 +38,7 @@ class Options(Value):
 @click.option(
     "--by", type=OneOf(BY), metavar="WHAT", default="session", help=f"{', '.join(BY)} (session)"
 )
-@click.option("-o", "file", metavar="FILE", help="write a page with bars to FILE.html")
+@click.option("-o", "file", metavar="FILE", help="write a page with bars to FILE (- is stdout)")
 @replace_option
 @session_option
 @json_option
@@ -54,15 +55,13 @@ def command(context: Context, /, **values: Any) -> None:
       gitcp sessions --tokens -o tokens.html --session e7ba
     """
     given = Options(**values)
-    path = None
-    if given.file is not None:
-        path = output_file.chosen(context.cwd, given.file, force=given.force)
+    if given.file not in (None, STDOUT):
+        output_file.chosen(context.cwd, given.file, force=given.force)
     requests, known = _requests(context, given.session), prices.load(context.host)
-    if path is not None:
+    if given.file is not None:
         from gitcp.review.pages.tokens import render  # jinja2: only for the page
 
-        output_file.write(path, [render(requests, known).encode("utf-8")], force=given.force)
-        context.output.say(f"wrote {given.file}")
+        rendering.write_page(context, given.file, render(requests, known), force=given.force)
         return
     sums, costs = op.counted(requests, given.by), prices.costs(requests, given.by, known)
     total = Tokens()

@@ -13,7 +13,7 @@ from gitcp import documents, humanize, wire
 from gitcp.cli import allowing
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
-    REVISION,
+    LOOKED,
     WORDS,
     Command,
     allow_filtered_option,
@@ -31,9 +31,8 @@ from gitcp.review.view import ViewStory
 from gitcp.secrets import checkpoint_scan
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
 from gitcp.sharing import output_file
+from gitcp.sharing.output_file import STDOUT
 from gitcp.value import Value
-
-STDOUT = "-"
 
 
 class Options(Value):
@@ -49,7 +48,7 @@ class Options(Value):
 
 
 @click.command(cls=Command)
-@click.argument("revision", type=REVISION, metavar="[REV|SESSION|A..B]", default="@")
+@click.argument("revision", type=LOOKED, metavar="[REV|SESSION|A..B]", default="@")
 @click.option(
     "-o",
     "--output",

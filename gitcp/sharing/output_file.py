@@ -14,6 +14,8 @@ from gitcp.errors import BadValue, DiskFull, GitcpError, Refused
 from gitcp.git.fsync import FULL, replacing, write_all
 
 A_FILE = "pass a file: -o FILE"
+STDOUT = "-"
+"""The name that is standard output instead."""
 
 
 def chosen(directory: Path, name: str, *, force: bool) -> Path:

@@ -149,6 +149,7 @@ def test_file(worked: Project, tmp_path: Path) -> None:
     page = worked.read("sub/page.html")
 
     assert worked.gitcp("view", "-o", "-", check=0).out.encode() == page
+    assert worked.gitcp("view", "HEAD", "-o", "-", check=0).out.encode() == page
     assert not os.path.exists(worked.path(worked.git_dir / PAGE))
     os.mkfifo(tmp_path / "pipe")
     for file in (tmp_path, tmp_path / "pipe", tmp_path / "missing/x", "/dev/null", "missing/"):
