@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import gitcp
 from faults import process
 from faults.fleet import Fleet
 from gitcp.errors import StoreBusy
@@ -43,17 +44,23 @@ def test_coming_and_going(tmp_path: Path) -> None:
     fleet.insist()
 
 
-def test_sessions_side_by_side(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two sessions are saved at the same time; one session, and what changes the whole store, is
-    not.
+def test_sessions_side_by_side(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Two sessions are saved at the same time in two working trees; in one working tree, one
+    session, and what changes the whole store, is not.
     """
     monkeypatch.setattr(locks, "LOCK_WAIT", 0.1)
+    project.commit()
+    project.git("worktree", "add", "-q", str(tmp_path / "tree"))
     one, two, three = (open_store(project) for _ in range(3))
+    elsewhere = gitcp.open(tmp_path / "tree").store()
     with one.lock_session("alpha"):
-        with two.lock_session("beta"):
+        with elsewhere.lock_session("beta"):
             pass
-        with pytest.raises(StoreBusy, match="nothing was changed"), two.lock_session("alpha"):
-            pass
+        for store, session in ((elsewhere, "alpha"), (two, "alpha"), (two, "beta")):
+            with pytest.raises(StoreBusy, match="nothing was changed"), store.lock_session(session):
+                pass
         with pytest.raises(StoreBusy), three.lock():
             pass
     with one.lock(), pytest.raises(StoreBusy), two.lock_session("alpha"):

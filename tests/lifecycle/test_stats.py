@@ -118,7 +118,9 @@ def test_page(project: Project, tmp_path: Path) -> None:
     assert not re.search(r"<script|src=|https?:", made)
     assert project.gitcp("stats", "-o", "../s.html").code == 12
     assert project.gitcp("stats", "-o", "-", check=0).out.startswith("<!DOCTYPE html>")
-    assert project.gitcp("sessions", "--tokens", "-o", "-", check=0).out.startswith("<!DOCTYPE html>")
+    assert project.gitcp("sessions", "--tokens", "-o", "-", check=0).out.startswith(
+        "<!DOCTYPE html>"
+    )
     assert not project.root.joinpath("-").exists()
 
 

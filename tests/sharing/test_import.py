@@ -563,6 +563,6 @@ def test_a_trajectory_names_its_agent(project: Project, tmp_path: Path) -> None:
         path.write_text(json.dumps({**document, "agent": {"name": "mine"}}), "utf-8")
         refused = project.gitcp("import", str(path), check=2)
         assert "a trajectory of 'mine', whose transcripts gitcp cannot write" in refused.err
-        assert "gitcp import it.json --agent codex" in refused.err
+        assert f"gitcp import {path} --agent codex" in refused.err
         path.write_text(json.dumps({**document, "steps": []}), "utf-8")
         project.gitcp("import", str(path), check=2)
