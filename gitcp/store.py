@@ -260,9 +260,9 @@ class Store:
         """Lock the store, alone (None) or together with saves of other sessions than this one.
 
         Who must be alone closes the queue until it is, or saves side by side could keep it out for
-        ever. These pass the queue together: none waits for another to be scheduled. In one working
-        tree each waits for the one before, which its checkpoint names. Two at once named the same
-        one: the first could not be reached from the last, and its batch not resume.
+        ever. These pass the queue together: none waits for another to be scheduled. Those of one
+        working tree run one after another, since each checkpoint names the one before. Two at once
+        named the same one: the first was unreachable from the last, and its batch could not resume.
         """
         until, alone = time.monotonic() + locks.LOCK_WAIT, session is None
         directory = self.repo.store_dir

@@ -120,7 +120,7 @@ class Exchange(Opened):
             redact=redact,
             agent=agent,
         )
-        output_file.require_free(path, force=force)
+        output_file.chosen(Path(self.path), os.fspath(file), force=force)
         tags = tag.by_commit(store).get(request.checkpoint.commit, ())
         fields = documents.document("export", documents.checkpoint(request.checkpoint, tags))
         return export.write(request, export.export(store, request, fields), path, force=force)

@@ -60,6 +60,8 @@ def _check(context: Context, given: Options) -> None:
             "was written",
             hint=f"gitcp export --as {given.format} -o FILE",
         )
+    if given.output != STDOUT:
+        output_file.require_free(path, force=given.force)
 
 
 def _commits(context: Context, given: Options) -> list[AttributedCommit]:
@@ -136,8 +138,7 @@ def _write_records(context: Context, commits: list[AttributedCommit], given: Opt
         for each in records:
             context.output.data(each)
     else:
-        path = output_file.chosen(context.cwd, given.output, force=given.force)
-        output_file.write(path, records, force=given.force)
+        output_file.write(context.cwd / given.output, records, force=given.force)
         context.output.line(Styled("wrote", GREEN), f" {count} to {given.output}")
 
 

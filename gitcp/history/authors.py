@@ -72,39 +72,43 @@ def steps_since(
     but has the files of one that is. It may also have been made elsewhere, and what its session
     came to be there was brought here by a restore.
 
-    What a restore brought back since then is as if nothing had happened to it in between.
+    Changes that a later restore undid are marked: see `Step.undone`.
     """
     line = WorktreeHistory(store)
     newest = line.newest() or store.tip(session)
     steps: list[Step] = []
     for step in line.steps(newest) if newest else ():
         if step.after.commit == since.commit:
-            return _marked(line, steps)[::-1]
+            return _mark_undone(line, steps)[::-1]
         steps.append(step)
     same = [n for n, step in enumerate(steps) if step.after.snapshot.tree == since.snapshot.tree]
     if is_copy and same:
-        return _marked(line, steps[: same[0]])[::-1]
-    without = {step.after.commit for step in steps}
+        return _mark_undone(line, steps[: same[0]])[::-1]
+    unrelated = {step.after.commit for step in steps}
     for number, step in enumerate(steps):
-        source = _brought_whole(line, step)
-        if source is not None and (elsewhere := _led_to(line, source, since, without)) is not None:
-            return _marked(line, steps[:number] + elsewhere)[::-1]
+        source = _whole_source(line, step)
+        if (
+            source is not None
+            and (elsewhere := _led_to(line, source, since, unrelated)) is not None
+        ):
+            return _mark_undone(line, steps[:number] + elsewhere)[::-1]
     raise Refused(
         f"{since.id} was not made in this working tree, or what came after it is "
         "no longer known; nothing was changed"
     )
 
 
-def _marked(line: WorktreeHistory, steps: Sequence[Step]) -> list[Step]:
-    """Return successive steps, newest first, each with the changes that are as if they had not been
-    made: where a restore in one of them brought a path back as it was after another one, those of
-    the path since then.
+def _mark_undone(line: WorktreeHistory, steps: Sequence[Step]) -> list[Step]:
+    """Return the steps with the changes marked that a restore among them undid. `steps` follow each
+    other, newest first: from a restore back to the checkpoint whose content it restored, the
+    changes of a path cancel out, the restore's own included.
 
-    In a clone, the state before `restore --trust` is somebody's removal of every file, and the
-    restore was their author: `rewind` removed files that the session had never changed.
+    In a clone, the save before `restore --trust` records the removal of every file, and the restore
+    is the author of all of them: `rewind` removed files that the session had never changed.
     """
     made = [step.after for step in steps]
-    made += [first for step in steps[-1:] if (first := step.before) is not None]
+    if steps and (first := steps[-1].before) is not None:
+        made.append(first)
     whole, ends = 0, dict[bytes, int]()
     marked: list[Step] = []
     for number, step in enumerate(steps):
@@ -138,28 +142,29 @@ def _differing(store: Store, old: Checkpoint, new: Checkpoint) -> set[bytes]:
     return {change.path for change in changes}
 
 
-def _brought_whole(line: WorktreeHistory, step: Step) -> Checkpoint | None:
-    """Return the checkpoint of which a restore wrote exactly the files; None for other steps."""
+def _whole_source(line: WorktreeHistory, step: Step) -> Checkpoint | None:
+    """Return the source of a restore that left exactly its files; None for other steps."""
     source = restored_source(line.store, step.after)
     is_whole = source is not None and source.snapshot.tree == step.after.snapshot.tree
     return source if is_whole else None
 
 
 def _led_to(
-    line: WorktreeHistory, last: Checkpoint, since: Checkpoint, without: set[Oid]
+    line: WorktreeHistory, last: Checkpoint, since: Checkpoint, unrelated: set[Oid]
 ) -> list[Step] | None:
     """Return the steps from `since` to `last`, newest first; None if no line has both.
 
-    `without` are checkpoints that do not follow `since`; those found to be so are added. Each
-    restore in a line was followed to its beginning: 200 of them took twenty seconds.
+    Adds the checkpoints that it reads to `unrelated`, those that do not follow `since`, and reads
+    none of these again. Each restore was once followed to the first checkpoint: 200 of them took
+    twenty seconds.
     """
     steps: list[Step] = []
     for step in line.steps(last.commit):
         if step.after.commit == since.commit:
             return steps
-        if step.after.commit in without:
+        if step.after.commit in unrelated:
             break
-        without.add(step.after.commit)
+        unrelated.add(step.after.commit)
         steps.append(step)
     return None
 
@@ -221,8 +226,8 @@ def is_restore(summary: Summary) -> bool:
 
 class Step(Value):
     """One step of the line, `before` None for its first checkpoint. `is_whole` is False if
-    checkpoints in between were dropped. `undone` are changed paths that count as nobody's, since a
-    later restore brought them back.
+    checkpoints in between were dropped. `undone` are the changed paths that nobody claims, since a
+    later restore undid the change.
     """
 
     before: Checkpoint | None
@@ -311,7 +316,7 @@ class WorktreeHistory:
                 break
             span.append(step)
         claims: dict[bytes, Claim] = {}
-        for step in _marked(self, span):
+        for step in _mark_undone(self, span):
             for path, claim in self._writers(step).items():
                 claims[path] = claims[path].joined(claim) if path in claims else claim
         return claims

@@ -152,7 +152,8 @@ def transitions(
             continue
         is_dropped = step.after.authors is None or not step.is_whole
         if request.program and is_dropped and step.after.id.session in sessions:
-            # Checkpoints in between were pruned: nobody else is known to have a part.
+            # Checkpoints in between were pruned, or are not in this clone: what others may have
+            # done counts as the program's, or it could not resume.
             transition = authors.transition(step, sessions | step.unknown)
         else:
             transition = authors.transition(step, sessions)

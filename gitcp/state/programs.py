@@ -49,9 +49,9 @@ CHANGES: dict[str, tuple[tuple[int, int | None], ...]] = {
     "os.truncate": ((0, None),),
     "os.chmod": ((0, 2),),
 }
-"""Events that change paths: where these are among their arguments, and the descriptors of the
-directories in which they are. A directory that is made has nothing in it: what others write there
-once counted as the program's.
+"""Events that change paths: the index of each path among their arguments, and that of the
+descriptor of its directory. `os.mkdir` is not among them: files that others put into a directory
+that a program had made counted as the program's.
 """
 
 WHOLE = "os.rename"
@@ -417,8 +417,8 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _path(given: Any, directory: int) -> bytes:
-    """Return a path that is relative to a directory, if that is not -1. `shutil.rmtree` names all
-    below its own directory so: they were taken for names in the current one.
+    """Return a changed path. `directory` is the descriptor that it is relative to, -1 for none.
+    `shutil.rmtree` passes one: the names in it were taken for names in the current directory.
     """
     if directory == -1:
         return os.fsencode(given)

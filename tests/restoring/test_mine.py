@@ -195,17 +195,22 @@ def worked(project: Project, tree: Tree, patch: pytest.MonkeyPatch) -> set[bytes
     return together
 
 
-@pytest.mark.parametrize("seed", range(0, HISTORIES, 5))
-def test_restored_and_undone(project: Project, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a real tree: a conflict ends it with nothing changed. Without those paths, each file
-    becomes what the model has without my changes, and undo returns every byte.
-    """
+def begun(project: Project, seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Tree, Checkpoint]:
+    """Three agents' sessions in a real tree, and the checkpoint that mine goes back to."""
     agents = {name: Agent("claude", name) for name in (MINE, "second", "third")}
     monkeypatch.setattr(others, "_agent", lambda _, name: agents.get(name))
     tree = Tree(random.Random(seed))
     put(project, {}, tree.files())
     project.commit()
-    target = save(project, MINE)
+    return tree, save(project, MINE)
+
+
+@pytest.mark.parametrize("seed", range(0, HISTORIES, 5))
+def test_restored_and_undone(project: Project, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a real tree: a conflict ends it with nothing changed. Without those paths, each file
+    becomes what the model has without my changes, and undo returns every byte.
+    """
+    tree, target = begun(project, seed, monkeypatch)
     together = worked(project, tree, monkeypatch)
     before = contents(project)
     store = open_store(project)
@@ -259,7 +264,7 @@ def went_back(project: Project, tree: Tree, target: Checkpoint, patch: pytest.Mo
 
 
 def test_mode_kept_by_a_restore(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Permissions that somebody else gave a file, and a first restore kept, a second one keeps as
+    """Permissions that another session gave a file, and a first restore kept, a second one keeps as
     well, although the tree is the one of the checkpoint that the first one restored.
     """
     monkeypatch.setattr(deciding, "decide", partial(recorded, {MINE: {b"f", b"g"}}))
@@ -301,12 +306,7 @@ def test_restores_in_between(project: Project, seed: int, monkeypatch: pytest.Mo
     """What restores brought back is whose it was, whoever went back: the files of others stay, and
     undo returns every byte.
     """
-    agents = {name: Agent("claude", name) for name in (MINE, "second", "third")}
-    monkeypatch.setattr(others, "_agent", lambda _, name: agents.get(name))
-    tree = Tree(random.Random(seed))
-    put(project, {}, tree.files())
-    project.commit()
-    target = save(project, MINE)
+    tree, target = begun(project, seed, monkeypatch)
     went_back(project, tree, target, monkeypatch)
     before, names = contents(project), tree.files().keys() | tree.start.keys() | tree.events.keys()
     request = RestoreRequest(target, project.root, conversation=False, mine=True, session=MINE)

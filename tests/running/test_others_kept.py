@@ -248,7 +248,8 @@ def test_what_lies_in_directories(project: Project) -> None:
     programs.run(project, DIRECTORIES, "go on")
 
     assert {name: project.read(name).decode() for name in mine} == mine
-    assert {project.read(name) for name in ("build/src/x", "build/y", "old/b")}
+    for name in ("build/src/x", "build/y", "old/b"):
+        assert project.read(name) == f"{name}\n".encode()
     assert not project.files().keys() & {b"link", b"linked", b"new/b"}
 
 
