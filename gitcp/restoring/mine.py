@@ -14,7 +14,9 @@ from enum import Enum
 from itertools import product
 from typing import NamedTuple
 
+from gitcp.git import trees
 from gitcp.git.objects import Objects
+from gitcp.git.trees import TreeReader
 from gitcp.history.authors import Transition
 from gitcp.model import TREE, Conversion, Entry, FileChange, Snapshot
 from gitcp.restoring import databases
@@ -133,6 +135,13 @@ class _Walk:
             (Side(objects.reader, each.before), Side(objects.reader, each.after))
             for each in transitions
         ]
+        # Of 2,000 checkpoints with 3 of 280 files changed in each, to look up every path in every
+        # transition took 8 s of 12.
+        self._changed_in: dict[bytes, list[int]] = {}
+        for number, (before, after) in enumerate(self._sides):
+            for path in _may_differ(objects.reader, before, after):
+                self._changed_in.setdefault(path, []).append(number)
+        self._incomplete = [after for _, after in self._sides if after.unseen or after.foreign]
 
     @property
     def first(self) -> Side | None:
@@ -148,15 +157,16 @@ class _Walk:
             return PathResult(now, reason)
         if all(change.author is Author.OWN for change in changes):
             return PathResult(changes[0].before)
-        if reason := next(filter(None, (after.unknown(path) for _, after in self._sides)), ""):
+        if reason := next(filter(None, (side.unknown(path) for side in self._incomplete)), ""):
             return PathResult(now, reason)
         return self._certain(path, now, changes)
 
     def _changes(self, path: bytes) -> Iterator[PathChange]:
-        for transition, (before, after) in zip(self._transitions, self._sides, strict=True):
-            old, new = _state(before, path), _state(after, path)
+        for number in self._changed_in.get(path, ()):
+            old, new = (_state(side, path) for side in self._sides[number])
             if old != new:
-                yield PathChange(_author(transition, path), old, new, old.entry is None)
+                author = _author(self._transitions[number], path)
+                yield PathChange(author, old, new, old.entry is None)
 
     def _certain(self, path: bytes, now: PathState, changes: list[PathChange]) -> PathResult:
         """Return the result that all assignments of uncertain changes have in common."""
@@ -207,6 +217,17 @@ class _Walk:
     def empty_before(self) -> set[bytes]:
         """Return the directories that were empty before one of the transitions."""
         return {d for each in self._transitions for d in each.before.empty_directories}
+
+
+def _may_differ(reader: TreeReader, before: Side, after: Side) -> set[bytes]:
+    """Return at least the paths whose state differs between two snapshots."""
+    changes = trees.diff(reader, before.snapshot.tree, after.snapshot.tree)
+    paths = {change.path for change in changes} | (before.raw ^ after.raw)
+    modes = before.snapshot.modes, after.snapshot.modes
+    for old, new in (modes, (before.conversions, after.conversions)):
+        if old != new:
+            paths |= {path for path in old.keys() | new.keys() if old.get(path) != new.get(path)}
+    return paths
 
 
 def _author(transition: Transition, path: bytes) -> Author:
