@@ -14,7 +14,7 @@ from gitcp.api.opened import Paths, Texts, handoff_of, numbered, position_of
 from gitcp.api.reading import Reading
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
-from gitcp.errors import BadValue, Refused, RevisionNotFound
+from gitcp.errors import BadValue, Refused
 from gitcp.git import refs
 from gitcp.history import dates, revisions, states
 from gitcp.history.states import StateStatus
@@ -236,10 +236,8 @@ class Checkpoints(Reading, Moves, Exchange):
                 "a revision, message=, and at= or phase= exclude one another; nothing was changed"
             )
         if not any(ways[1:]):
-            return self._read(store, revision, session), None
-        current = session_op.current(store, session)
-        if current is None:
-            raise RevisionNotFound("there is no checkpoint: nothing was changed")
+            return self._to_change(store, revision, session), None
+        current = self._session_here(store, session)
         if message is not None:
             return before_message(store, current, message)
         until = dates.parse(at, self.host.now(), end=True) if isinstance(at, str) else at

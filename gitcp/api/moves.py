@@ -7,7 +7,8 @@ from pathlib import Path
 
 from gitcp.api.checked import checked
 from gitcp.api.opened import Opened, Paths, Texts, stored_paths, texts_of
-from gitcp.errors import Refused, RevisionNotFound
+from gitcp.errors import Refused
+from gitcp.history import here
 from gitcp.lifecycle import fork, prune
 from gitcp.lifecycle.prune import PruneRequest
 from gitcp.restoring import restore, revert, rollback, trust
@@ -64,6 +65,7 @@ class Moves(Opened):
         store = self.store()
         current = session_op.current(store, session)
         within = current if session is not None else None
+        here.require(store, self.path, session, revision)
         target, before = revert.resolve_step(store, revision, current, within)
         limits = settings.limits(store.repo)
         request = RestoreRequest(
@@ -115,9 +117,7 @@ class Moves(Opened):
     def _rollback(
         self, store: Store, session: str | None, *, mine: bool, whole_tree: bool
     ) -> tuple[RestoreRequest, RollbackChoice]:
-        name = session_op.current(store, session)
-        if name is None:
-            raise RevisionNotFound("there is no checkpoint: nothing was changed")
+        name = self._session_here(store, session)
         limits = settings.limits(store.repo)
         choice = rollback.required(store, name, self.path, limits, mine=mine)
         target = store.read(choice.point.commit)

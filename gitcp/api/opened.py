@@ -15,7 +15,7 @@ from gitcp.errors import BadValue, GitcpError, RevisionNotFound
 from gitcp.git import refs
 from gitcp.git.growing import GrowingSum
 from gitcp.git.repo import Repository
-from gitcp.history import revisions
+from gitcp.history import here, revisions
 from gitcp.lifecycle import housekeeping
 from gitcp.model import Agent, Checkpoint, CheckpointId, Handoff, Host, Note, Oid, Trigger
 from gitcp.restoring import restore
@@ -113,6 +113,24 @@ class Opened:
         current = session_op.current(store, session)
         within = current if session is not None else None
         return store.read(revisions.resolve(store, revision, current=current, within=within))
+
+    def _to_change(self, store: Store, revision: str, session: str | None) -> Checkpoint:
+        """Return a checkpoint, for what changes files. Raises Refused if the revision counts in a
+        session of another working tree.
+        """
+        checkpoint = self._read(store, revision, session)
+        here.require(store, self.path, session, revision)
+        return checkpoint
+
+    def _session_here(self, store: Store, session: str | None) -> str:
+        """Return the current session, for what changes files. Raises RevisionNotFound, and Refused
+        if it is one of another working tree.
+        """
+        current = session_op.current(store, session)
+        if current is None:
+            raise RevisionNotFound("there is no checkpoint: nothing was changed")
+        here.require_session(store, self.path, session)
+        return current
 
     # ------------------------------------------------------------ save
 

@@ -356,17 +356,24 @@ class Context:
         Refused if it counts in a session of another working tree only because this one has none.
         """
         checkpoint = self.checkpoint(revision, session)
-        tree = self._elsewhere(revision, session)
-        if tree is not None:
-            error = Refused(
-                f"nothing was saved in this worktree yet; {revision} would be {checkpoint.id}, of "
-                f"{tree}: nothing was changed",
-                hint=f"gitcp restore {checkpoint.id}",
-            )
-            if revision in self.arguments:
-                error.argument, error.suggestion = revision, str(checkpoint.id)
-            raise error
+        self.require_here(session, revision)
         return checkpoint
+
+    def require_here(self, session: str | None, revision: str | None = None) -> None:
+        """Raise Refused if a revision, or without one the current session, is of another working
+        tree.
+        """
+        from gitcp.history import here
+
+        if revision is None:
+            here.require_session(self.store, self.cwd, session)
+            return
+        try:
+            here.require(self.store, self.cwd, session, revision)
+        except Refused as error:
+            if revision not in self.arguments and not self.lives_long:  # it is the default
+                error.argument = error.suggestion = ""
+            raise
 
     def mention_elsewhere(self, revision: str, session: str | None) -> None:
         """Print a note if a revision counts in a session of another working tree."""
@@ -385,16 +392,9 @@ class Context:
         """Return the working tree of the current session, as a path from here, if it is another one
         and `revision` counts in that session.
         """
-        from gitcp.history import revisions
+        from gitcp.history import here
 
-        if session is not None or not (self.store.repo.common_dir / "worktrees").is_dir():
-            return None
-        current = self.current(None) if revisions.is_relative(revision) else None
-        if current is None:
-            return None
-        from gitcp.saving import session as session_op
-
-        tree = session_op.elsewhere(self.store, current)
+        tree = here.elsewhere(self.store, session, revision)
         return Path(os.path.relpath(tree, self.cwd)) if tree is not None else None
 
     def shown_path(self, path: Path) -> str:

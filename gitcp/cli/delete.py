@@ -104,7 +104,7 @@ def carry_out(
 
 def _named(context: Context, name: str, session: str | None) -> CheckpointId:
     """Return the id of a checkpoint of this repository. Raises RevisionNotFound and Refused."""
-    checkpoint = context.checkpoint(name, session)
+    checkpoint = context.to_change(name, session)
     given = name.partition("@")[0]
     # A session that was pushed has the same commits here: `delete hub/alpha@1` dropped alpha@1.
     of_remote = "/" in given and any(each.startswith(given) for each in context.store.fetched())

@@ -239,6 +239,7 @@ def _target(context: Context, given: Options) -> tuple[Checkpoint, Any]:
             checkpoint = context.having(checkpoint, given.paths)
         return checkpoint, None
     session = context.viewed_session(given.session)
+    context.require_here(given.session)
     if given.message is not None:
         from gitcp.restoring.message import before_message
 

@@ -154,10 +154,11 @@ def _resume_in_worktree(context: Context, given: Options, directory: str) -> Non
 def _request(context: Context, given: Options) -> RestoreRequest:
     store, limits = context.store, context.limits()
     if given.revision is not None:
-        target = context.checkpoint(given.revision, given.session)
+        target = context.to_change(given.revision, given.session)
         return replace(resume.request(store, target, context.cwd, limits), trust=given.trust)
     last = context.checkpoint("@", given.session)
     resume.check_worktree(store, last)
+    context.require_here(given.session)
     if given.only_print:
         return replace(resume.request(store, last, context.cwd, limits), files=False)
     return resume.request_here(store, last, context.cwd, limits)

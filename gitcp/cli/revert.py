@@ -103,9 +103,9 @@ def _request(context: Context, given: Options) -> RestoreRequest:
             f"{path} is a path, and REV is required: nothing was changed",
             hint=shlex.join(["gitcp", "log", "--", path]),
         )
-    context.to_change(given.revision.partition("..")[0] or "@", given.session)
     current = context.viewed(given.session)
     within = current if given.session is not None else None
+    context.require_here(given.session, given.revision)
     target, before = op.resolve_step(context.store, given.revision, current, within)
     return RestoreRequest(
         target=target,

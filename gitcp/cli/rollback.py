@@ -48,9 +48,9 @@ def command(
       gitcp rollback --dry-run
       gitcp rollback --yes
     """
-    choice = rollback.required(
-        context.store, context.session(session), context.cwd, context.limits(), mine=mine
-    )
+    name = context.session(session)
+    context.require_here(session)
+    choice = rollback.required(context.store, name, context.cwd, context.limits(), mine=mine)
     request = op.RestoreRequest(
         context.store.read(choice.point.commit),
         context.cwd,

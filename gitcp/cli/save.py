@@ -288,6 +288,7 @@ def _amend(context: Context, given: Options) -> None:
     from gitcp.lifecycle.amend import amend  # rarely
 
     session = context.session(given.session)
+    context.require_here(given.session)
     if given.dry_run:
         before = context.checkpoint("@", given.session)
         was = f" from {before.note.label!r}" if before.note.label else ""

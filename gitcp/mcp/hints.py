@@ -113,7 +113,8 @@ def _corrected(error: Exception, tool: str, arguments: Mapping[str, Any]) -> str
     """Return the same call with the word that the error corrects; "" if it corrects none."""
     if not isinstance(error, GitcpError) or not error.suggestion or not error.argument:
         return ""
-    for name, value in arguments.items():
+    exact = {name: value for name, value in arguments.items() if value == error.argument}
+    for name, value in (exact or arguments).items():
         if isinstance(value, str) and error.argument in value:
             corrected = value.replace(error.argument, error.suggestion, 1)
             return call(tool, {**arguments, name: corrected})

@@ -128,7 +128,7 @@ def restore(context: Context, given: arguments.Restore) -> Json:
     """Plan a restore, or carry out the plan."""
     paths = inside(context, given.paths)
     request = RestoreRequest(
-        context.checkpoint(given.revision, given.session),
+        context.to_change(given.revision, given.session),
         context.cwd,
         files=given.what != "conversation",
         conversation=given.what != "files" and not paths,
@@ -191,6 +191,7 @@ def revert(context: Context, given: arguments.Revert) -> Json:
     """Plan a revert, or carry out the plan."""
     current = context.viewed(given.session)
     within = current if given.session is not None else None
+    context.require_here(given.session, given.revision)
     target, before = revert_op.resolve_step(context.store, given.revision, current, within)
     request = RestoreRequest(
         target,
