@@ -21,11 +21,11 @@ from gitcp.cli.options import (
 )
 from gitcp.cli.output import GREEN, Part, Styled
 from gitcp.errors import BadValue
-from gitcp.model import CheckpointId
 from gitcp.restoring import restore as op
 from gitcp.restoring.undo import to_undo
 from gitcp.state import trash
 from gitcp.state.oplog import Operation
+from gitcp.state.trash import Restored
 
 REDO = "redo with: gitcp redo"
 
@@ -99,34 +99,37 @@ def _bring_back(
     """
     if dry_run or (context.output.can_ask and not yes):
         planned = trash.planned(context.store, operation)
-        plan = f"restore {_extent(planned)}"
+        plan = [f"restore {each}" for each in _extents(planned)] or [_nothing(operation)]
         if dry_run:
-            _print(context, operation, planned, [(plan,)], as_json=as_json)
+            _print(context, planned, [(line,) for line in plan], as_json=as_json)
             return
         no = "not restored: nothing was changed"
-        confirm.ask(context, "Restore?", [plan], nobody="nothing was changed", no=no)
-    done = trash.bring_back(context.store, operation)
-    lines = [(Styled("restored", GREEN), f" {_extent(done.checkpoints)}"), (REDO,)]
-    _print(context, operation, done.checkpoints, lines, as_json=as_json)
+        confirm.ask(context, "Restore?", plan, nobody="nothing was changed", no=no)
+    done = trash.bring_back(context.store, operation).restored
+    lines: list[Sequence[Part]] = [
+        (Styled("restored", GREEN), f" {each}") for each in _extents(done)
+    ]
+    _print(context, done, [*(lines or [(_nothing(operation),)]), (REDO,)], as_json=as_json)
 
 
 def _print(
-    context: Context,
-    operation: Operation,
-    checkpoints: Sequence[CheckpointId],
-    lines: Sequence[Sequence[Part]],
-    *,
-    as_json: bool,
+    context: Context, restored: Restored, lines: Sequence[Sequence[Part]], *, as_json: bool
 ) -> None:
     if as_json:
-        ids = [str(id) for id in checkpoints]
-        fields = {"operation": operation.number, "checkpoints": ids}
-        context.output.document(documents.document("brought-back", fields))
+        context.output.document(documents.document("brought-back", restored.to_json()))
         return
     for line in lines:
         context.output.line(*line)
 
 
-def _extent(checkpoints: Sequence[CheckpointId]) -> str:
-    count = humanize.count(len(checkpoints), "checkpoint")
-    return f"{count} from the trash: {trash.summarize(checkpoints)}"
+def _extents(restored: Restored) -> list[str]:
+    """Return what is restored from the trash, nothing if all of it is here again."""
+    ids, tags = restored.checkpoints, restored.tags
+    count = humanize.count(len(ids), "checkpoint")
+    of_ids = [f"{count} from the trash: {trash.summarize(ids)}"] if ids else []
+    return of_ids + ([f"{'tag' if len(tags) == 1 else 'tags'} {', '.join(tags)}"] if tags else [])
+
+
+def _nothing(operation: Operation) -> str:
+    what = f"operation {operation.number} ({operation.what})"
+    return f"nothing to restore: what {what} dropped is here again"

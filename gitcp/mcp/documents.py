@@ -160,10 +160,11 @@ class RevertPlan(documents.Reverted):
 
 
 class BroughtBack(Value):
-    """Checkpoints that were brought back from the trash, or removed again."""
+    """Checkpoints and tags that were brought back from the trash, or removed again."""
 
     operation: int
     checkpoints: tuple[str, ...]
+    tags: tuple[str, ...]
 
 
 DOCUMENTS: Mapping[str, type[Value]] = {

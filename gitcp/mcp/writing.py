@@ -156,9 +156,7 @@ def undo(context: Context, given: arguments.Undo) -> Json:
     """Plan an undo or a redo, or carry out the plan."""
     store = context.store
     if not given.redo and (removal := to_undo(store)) is not None:
-        done = trash.bring_back(store, removal)
-        checkpoints = [str(id) for id in done.checkpoints]
-        return bounded("brought-back", {"operation": removal.number, "checkpoints": checkpoints})
+        return bounded("brought-back", trash.bring_back(store, removal).restored.to_json())
     if given.redo and to_redo(store) is not None:
         raise Refused(
             "redoing this drops checkpoints, which is for the user to decide: nothing was changed",

@@ -138,12 +138,13 @@ def moves(
     forest: Forest,
     new_commits: Mapping[Oid, Oid] | Mapping[Oid, Oid | None],
     tags: Mapping[str, Oid] = EMPTY,
+    ends: Mapping[str, Oid] = EMPTY,
 ) -> list[RefMove]:
     """Return the ref updates of sessions and tags that follow their commits; `tags` are existing
-    tag objects to reuse where they match.
+    tag objects to reuse where they match, `ends` the last commits of sessions that get another.
     """
     updates = [
-        RefMove(refs.SESSIONS + name, tip, new_commits[tip])
+        RefMove(refs.SESSIONS + name, tip, new_commits[ends.get(name, tip)])
         for name, tip in forest.sessions.items()
     ]
     for name, value in forest.tags.items():

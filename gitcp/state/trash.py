@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from gitcp import wire
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.git import refs
 from gitcp.model import CheckpointId, Oid
@@ -76,13 +77,34 @@ class DroppedRefs(Value):
         ]
 
 
-class RestoredEntry(Value):
-    """The result of undoing a prune or delete: the logged operation, and the restored
-    checkpoints.
+class Restored(Value):
+    """What undoing the prune or delete with the number `operation` restores: checkpoints, and tags
+    by name. Both are empty where all of it is here again, as after a fetch.
     """
 
-    operation: Operation
+    operation: int
     checkpoints: tuple[CheckpointId, ...]
+    tags: tuple[str, ...] = ()
+
+    def to_json(self) -> wire.Json:
+        """Return the fields that `gitcp undo --json` prints."""
+        return {
+            "operation": self.operation,
+            "checkpoints": [str(id) for id in self.checkpoints],
+            "tags": list(self.tags),
+        }
+
+
+class RestoredEntry(Value):
+    """The result of undoing a prune or delete: the logged operation, and what was restored."""
+
+    operation: Operation
+    restored: Restored
+
+    @property
+    def checkpoints(self) -> tuple[CheckpointId, ...]:
+        """The restored checkpoints."""
+        return self.restored.checkpoints
 
 
 def entries(store: Store) -> tuple[DroppedRefs, ...]:
@@ -139,11 +161,9 @@ def forget(store: Store, expired_entries: Iterable[DroppedRefs]) -> tuple[str, .
     return tuple(names)
 
 
-def planned(store: Store, operation: Operation) -> tuple[CheckpointId, ...]:
-    """Return the checkpoints that `bring_back` would restore. Raises what it would raise. Reads
-    only.
-    """
-    return _missing(store, *_restorable(store, operation))
+def planned(store: Store, operation: Operation) -> Restored:
+    """Return what `bring_back` would restore. Raises what it would raise. Reads only."""
+    return _restored(store, operation, *_restorable(store, operation))
 
 
 def bring_back(store: Store, operation: Operation) -> RestoredEntry:
@@ -157,22 +177,24 @@ def bring_back(store: Store, operation: Operation) -> RestoredEntry:
         rewrite.finish(store)
         entry, current, dropped = _restorable(store, operation)
         union = _union(store, current, dropped)
-        new_commits = {commit: union[_same(node)] for commit, node in current.nodes.items()}
+        both = {**dropped.nodes, **current.nodes}
+        new_commits = {commit: union[_same(node)] for commit, node in both.items()}
+        restored = _restored(store, operation, entry, current, dropped)
         restored_moves = [
-            *_restore_missing(store, entry, current, dropped, union),
-            *rewrite.moves(store, current, new_commits, entry.tags),
+            *_restore_missing(store, entry, current, dropped, union, restored.tags),
+            *rewrite.moves(store, current, new_commits, entry.tags, _last(current, dropped)),
         ]
         restored_moves += _restore_fetched(store, entry)
-        ids = _missing(store, entry, current, dropped)
         undo = Operation(
             number=0,
             time=store.repo.host.now(),
             what="undo",
-            summary=f"{operation.what} of {summarize(ids)}",
+            summary=f"{operation.what} of {summarize(restored.checkpoints)}",
             worktree=store.repo.worktree_name,
             of=operation.number,
         )
-        return RestoredEntry(rewrite.carry_out(store, [*restored_moves, *entry.refs], undo), ids)
+        done = rewrite.carry_out(store, [*restored_moves, *entry.refs], undo)
+        return RestoredEntry(done, restored)
 
 
 def _restorable(store: Store, operation: Operation) -> tuple[DroppedRefs, Forest, Forest]:
@@ -190,7 +212,15 @@ def _restorable(store: Store, operation: Operation) -> tuple[DroppedRefs, Forest
     dropped = rewrite.read(store, entry.sessions, entry.tags)
     _refuse_damaged(operation, current)
     _refuse_others(operation, current, dropped)
+    _refuse_fetched(store, operation, entry)
     return entry, current, dropped
+
+
+def _restored(
+    store: Store, operation: Operation, entry: DroppedRefs, now: Forest, then: Forest
+) -> Restored:
+    ids = _missing(store, entry, now, then)
+    return Restored(operation.number, ids, _tags(store, operation, entry, now, then))
 
 
 def _missing(
@@ -198,8 +228,52 @@ def _missing(
 ) -> tuple[CheckpointId, ...]:
     here = {_same(node) for node in now.nodes.values()}
     ids = {node.id for node in then.nodes.values() if _same(node) not in here}
-    fetched = rewrite.read(store, entry.fetched_sessions, {})
+    # Those fetched again since were said to be restored.
+    gone = {n: t for n, t in entry.fetched_sessions.items() if _fetched(store, n) is None}
+    fetched = rewrite.read(store, gone, {})
     return tuple(sorted(ids | {node.id for node in fetched.nodes.values()}))
+
+
+def _tags(
+    store: Store, operation: Operation, entry: DroppedRefs, now: Forest, then: Forest
+) -> tuple[str, ...]:
+    """Return the tags that an undo restores: those whose names are free. One that the user removed
+    since, from a checkpoint that the operation kept, stays removed.
+    """
+    here = {_same(node) for node in now.nodes.values()}
+    own = (name for name in entry.tags if name not in now.tags)
+    tagged = ((name, then.nodes[then.tagged[name]]) for name in own)
+    # Those of a session that was deleted and taken over again were dropped for good.
+    names = (n for n, at in tagged if _same(at) not in here or _was_dropped(operation, at.id))
+    fetched = (name for name in entry.fetched_tags if _fetched(store, name, "tags") is None)
+    return (*sorted(names), *sorted(fetched))
+
+
+def _was_dropped(operation: Operation, id: CheckpointId) -> bool:
+    return any(a <= id.number <= b for a, b in operation.dropped.get(id.session, ()))
+
+
+def _fetched(store: Store, name: str, kind: str = "sessions") -> Oid | None:
+    """Return the value of a fetched ref, `REMOTE/NAME`, None if there is none now."""
+    return store.repo.refs.read(_fetched_ref(name, kind))
+
+
+def _fetched_ref(name: str, kind: str) -> str:
+    remote, _, last = name.partition("/")
+    return f"{refs.REMOTES}{remote}/{kind}/{last}"
+
+
+def _last(now: Forest, then: Forest) -> dict[str, Oid]:
+    """Return the commit that each session in both ends with: one that was taken over again, from a
+    remote, may have fewer checkpoints than it had.
+    """
+    # An undo left the session where the remote had it, and its later checkpoints were lost.
+    ends = {}
+    for session in then.sessions.keys() & now.sessions.keys():
+        here, before = (forest.nodes[forest.sessions[session]] for forest in (now, then))
+        if here.id.session == before.id.session and before.id.number > here.id.number:
+            ends[session] = before.commit
+    return ends
 
 
 def summarize(ids: Iterable[CheckpointId]) -> str:
@@ -244,6 +318,19 @@ def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
             f"the name {session} is another session's now: nothing was changed",
             hint=f"git log {refs.TRASH}{operation.trash}/sessions/{session}",
         )
+
+
+def _refuse_fetched(store: Store, operation: Operation, entry: DroppedRefs) -> None:
+    """Refuse if a fetched session was fetched again and no longer has what was dropped: a remote
+    may not have that any more, and nothing else names it here.
+    """
+    for name, tip in entry.fetched_sessions.items():
+        here = _fetched(store, name)
+        if here is not None and tip not in {node.commit for node in store.history(here)}:
+            raise Refused(
+                f"{name} was fetched again since, with other checkpoints: nothing was changed",
+                hint=f"gitcp delete {name} && gitcp undo {operation.number}",
+            )
 
 
 def _is_fork(session: str, forest: Forest) -> bool:
@@ -340,24 +427,24 @@ def _lines(now: Forest, then: Forest) -> dict[_Same, _Same]:
 
 
 def _restore_missing(
-    store: Store, entry: DroppedRefs, now: Forest, then: Forest, union: Mapping[_Same, Oid]
+    store: Store,
+    entry: DroppedRefs,
+    now: Forest,
+    then: Forest,
+    union: Mapping[_Same, Oid],
+    tags: Iterable[str],
 ) -> list[RefMove]:
-    """Return the moves for missing refs. A tag that the user removed from an existing checkpoint
-    stays removed.
-    """
-    here = {_same(node) for node in now.nodes.values()}
+    """Return the moves for missing sessions and for `tags`."""
     moves = []
     for session, tip in entry.sessions.items():
         if session not in now.sessions:
             moves.append(RefMove(refs.SESSIONS + session, None, union[_same(then.nodes[tip])]))
-    for tag, value in entry.tags.items():
-        commit = then.tagged[tag]
-        same = _same(then.nodes[commit])
-        if tag not in now.tags and same not in here:
-            new = union[same]
-            moves.append(
-                RefMove(refs.TAGS + tag, None, value if commit == new else store.retag(value, new))
-            )
+    for tag in entry.tags.keys() & tags:
+        value, commit = entry.tags[tag], then.tagged[tag]
+        new = union[_same(then.nodes[commit])]
+        moves.append(
+            RefMove(refs.TAGS + tag, None, value if commit == new else store.retag(value, new))
+        )
     store.writer.flush(keep=True)
     return moves
 
@@ -365,14 +452,12 @@ def _restore_missing(
 def _restore_fetched(store: Store, entry: DroppedRefs) -> list[RefMove]:
     """Return the moves for fetched refs, unless something was fetched in their place since."""
     parts = (("sessions", entry.fetched_sessions), ("tags", entry.fetched_tags))
-    moves = []
-    for kind, refs_of_kind in parts:
-        for fetched_ref, oid in refs_of_kind.items():
-            remote, _, name = fetched_ref.partition("/")
-            ref = f"{refs.REMOTES}{remote}/{kind}/{name}"
-            if store.repo.refs.read(ref) is None:
-                moves.append(RefMove(ref, None, oid))
-    return moves
+    return [
+        RefMove(_fetched_ref(name, kind), None, oid)
+        for kind, values in parts
+        for name, oid in values.items()
+        if _fetched(store, name, kind) is None
+    ]
 
 
 def _time(name: str) -> datetime | None:

@@ -362,7 +362,7 @@ def test_command(project: Project) -> None:
     assert "is empty" in project.gitcp("delete", "", "--yes", check=2).err
     assert project.gitcp("log", "--oneline", check=0).out == "first@1 (tag: tag-first) first\n"
     assert project.gitcp("check", check=0).out.startswith("OK: ")
-    plan = "restore 1 checkpoint from the trash: second@1\n"
+    plan = "restore 1 checkpoint from the trash: second@1\nrestore tag tag-second\n"
     assert project.gitcp("undo", "--dry-run", check=0).out == plan
     assert project.json("undo", "--dry-run")["checkpoints"] == ["second@1"]
     asked = on_terminal(project, "undo", typed="n\n").out
@@ -557,3 +557,60 @@ def test_imported(project: Project) -> None:
     assert other.git("for-each-ref", "refs/gitcp/remotes") == ""
     other.gitcp("undo", check=0)
     other.gitcp("show", "imported/alpha@2", check=0)
+
+
+def test_taken_over_again_after_a_delete(colleague: Project) -> None:
+    """A session that was deleted and then taken over again from a remote ends, after the undo, with
+    its last checkpoint, not where the remote has it; its tags come back as they were.
+    """
+    colleague.gitcp("restore", "hub/alpha", "--trust", "--yes", check=0)
+    colleague.write("a.txt", "mine alone\n")
+    saved = colleague.json("save", "--session", "alpha")["checkpoint"]
+    colleague.gitcp("tag", "mine", "alpha@2", "-m", "a text of its own", check=0)
+    colleague.gitcp("tag", "unwanted", "alpha@3", check=0)
+    before = colleague.git("for-each-ref", "refs/gitcp/sessions", "refs/gitcp/tags")
+    colleague.gitcp("delete", "alpha", "--yes", check=0)
+    colleague.gitcp("restore", "hub/alpha", "--trust", "--yes", "--conversation", check=0)
+
+    planned = colleague.gitcp("undo", "--dry-run", check=0).out
+    with colleague.guard():
+        done = colleague.gitcp("undo", check=0).out
+
+    assert colleague.git("for-each-ref", "refs/gitcp/sessions", "refs/gitcp/tags") == before
+    assert saved["id"].startswith("alpha@")
+    assert planned.startswith("restore ")
+    for said in (planned, done):
+        assert f"from the trash: alpha@4-{saved['id'].partition('@')[2]}\n" in said
+        assert "tags mine, unwanted\n" in said
+    colleague.gitcp("check", check=0)
+
+
+def test_fetched_again_as_it_was(colleague: Project) -> None:
+    """An undo does not claim that it restored what was fetched again meanwhile."""
+    colleague.gitcp("delete", "hub/alpha", "--yes", check=0)
+    colleague.gitcp("fetch", check=0)
+
+    for options in (["--dry-run"], []):
+        assert colleague.gitcp("undo", *options, check=0).out.splitlines()[0] == (
+            "nothing to restore: what operation 1 (delete) dropped is here again"
+        )
+
+
+def test_fetched_again_as_something_else(colleague: Project, project: Project) -> None:
+    """What a remote no longer has stays in the trash, if its name means something else by now."""
+    colleague.gitcp("delete", "hub/alpha", "--yes", check=0)
+    project.gitcp("prune", "--session", "alpha", "--keep-last", "1", "--expire", "0d", "--yes")
+    colleague.gitcp("fetch", check=0)
+    before = colleague.git("for-each-ref")
+
+    for options in (["--dry-run"], []):
+        done = colleague.gitcp("undo", *options, check=12)
+        assert done.err == (
+            "error: hub/alpha was fetched again since, with other checkpoints: nothing was "
+            "changed\nhint: gitcp delete hub/alpha && gitcp undo 1\n"
+        )
+    assert colleague.git("for-each-ref") == before
+
+    colleague.gitcp("delete", "hub/alpha", "--yes", check=0)
+    assert "alpha@1-3\n" in colleague.gitcp("undo", "1", check=0).out
+    assert len(colleague.json_lines("log", "hub/alpha")) == 3
