@@ -114,7 +114,7 @@ def command(context: Context, /, **values: Any) -> None:
     if given.dry_run:
         op.require_clean(plan)
     op.require_accepted(report)
-    end(IN_PART if report.refused else 0)
+    end(IN_PART if report.refused or (plan.left and not given.dry_run) else 0)
 
 
 def _names(context: Context, given: Options) -> list[str]:
@@ -130,11 +130,11 @@ def _names(context: Context, given: Options) -> list[str]:
 
 
 def _print(context: Context, plan: op.PushPlan, report: PushReport, *, dry: bool) -> None:
-    refused = dict(report.refused)
-    left = {finding.id for finding in plan.redacted}
-    if left and plan.sending:
+    refused, left = dict(report.refused), plan.left
+    secrets = {finding.id for finding in plan.redacted}
+    if secrets and plan.sending:
         context.output.say(
-            f"without {humanize.count(len(left), 'secret')}: sending a redacted copy"
+            f"without {humanize.count(len(secrets), 'secret')}: sending a redacted copy"
         )
     for item in plan.items:
         what = f"{item.kind} {item.name}"
@@ -149,6 +149,8 @@ def _print(context: Context, plan: op.PushPlan, report: PushReport, *, dry: bool
             context.output.line(Styled("sent", GREEN), f" {what} to {plan.remote.name}{new}")
         elif dry and item in plan.sending:
             context.output.line(f"would send {what} to {plan.remote.name}{new}")
+        elif item in left:
+            context.output.line(Styled("not sent:", RED), f" {what}: {left[item]}")
         elif item.kind == "session":
             context.output.line(f"{what} {RESULTS.get(item.state, '')}")
     if report.catalogue:

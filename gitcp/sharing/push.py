@@ -88,6 +88,18 @@ class PushPlan(Value):
     has_more: bool = False
 
     @property
+    def left(self) -> Mapping[RefUpdate, str]:
+        """The tags that would not move, because the remote has others of their names, with what to
+        do about it.
+        """
+        left, session = {}, ""
+        for item in self.items:  # a session, then the tags on it
+            session = item.name if item.kind == "session" else session
+            if item.kind == "tag" and item.state is RefState.BEHIND:
+                left[item] = another_tag(self.remote.name, session)
+        return left
+
+    @property
     def sending(self) -> tuple[RefUpdate, ...]:
         """The refs that would move."""
         return tuple(
@@ -95,6 +107,13 @@ class PushPlan(Value):
             for item in self.items
             if item.state in (RefState.NEW, RefState.AHEAD, RefState.REWRITTEN)
         )
+
+
+def another_tag(remote: str, session: str) -> str:
+    """Return why a tag on a session is not sent to a remote that has another one, and what to do
+    about it.
+    """
+    return f"{remote} has another tag of this name: gitcp push {remote} {session} --force"
 
 
 class PushReport(Value):

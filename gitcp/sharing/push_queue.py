@@ -369,14 +369,9 @@ def _obstacle(plan: PushPlan) -> str:
 def _held(plan: PushPlan, obstacle: str) -> dict[str, str]:
     """Return the refs of a session, here, that cannot be sent before somebody acts, and why."""
     name = plan.remote.name
-    behind = {
-        "session": f"{name} has newer checkpoints: gitcp fetch {name}",
-        "tag": f"{name} has another tag of this name: gitcp push {name} --force",
-    }
-    reasons = {
-        _local_ref(item): obstacle or (behind[item.kind] if item.state is RefState.BEHIND else "")
-        for item in plan.items
-    }
+    newer = f"{name} has newer checkpoints: gitcp fetch {name}"
+    behind = {i: newer for i in plan.items if i.state is RefState.BEHIND} | dict(plan.left)
+    reasons = {_local_ref(item): obstacle or behind.get(item, "") for item in plan.items}
     return {ref: reason for ref, reason in reasons.items() if reason}
 
 

@@ -298,6 +298,28 @@ def test_branches_only(ada: Project, bob: Project, hub: Path) -> None:
     assert "fetched hub/alpha" in bob.gitcp("fetch", check=0).out
 
 
+def test_another_tag_of_the_name(ada: Project, hub: Path) -> None:
+    """A tag that the remote has on something else stays there, and a push says so; the command that
+    it prints replaces it, whichever session is the current one.
+    """
+    ada.gitcp("push", "--session", "alpha", check=0)
+    there = refs_of(hub)["refs/gitcp/tags/good"]
+    ada.gitcp("tag", "--force", "good", "alpha@1", check=0)
+    ada.write("a.txt", "three\n")
+    ada.gitcp("save", "--session", "beta", check=0)
+
+    dry = ada.gitcp("push", "hub", "alpha", "--dry-run", check=0).out
+    done = ada.gitcp("push", "hub", "alpha", check=3)
+
+    line = "tag good: hub has another tag of this name: gitcp push hub alpha --force\n"
+    assert line in dry
+    assert line in done.out
+    assert refs_of(hub)["refs/gitcp/tags/good"] == there
+    command = line.rpartition(": ")[2].split()
+    assert "sent tag good to hub" in ada.gitcp(*command[1:], check=0).out
+    assert refs_of(hub)["refs/gitcp/tags/good"] == ada.git("rev-parse", "refs/gitcp/tags/good")
+
+
 def test_what_the_remote_says(ada: Project, hub: Path) -> None:
     """Why a remote refuses is passed on in its own words, without what would act on the
     terminal.
