@@ -87,7 +87,8 @@ def command(context: Context, /, **values: Any) -> None:
         if given.as_json:
             context.output.document(documents.document("remote", _fields(one, when)))
         else:
-            context.output.line(f"{one.name}  {one.shown}  {_said(one, when)}")
+            shown = one.shown or "no such remote any more"
+            context.output.line(f"{one.name}  {shown}  {_said(one, when)}")
 
 
 def _words(words: Sequence[str]) -> tuple[str | None, str | None]:

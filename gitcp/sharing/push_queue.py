@@ -73,14 +73,20 @@ CODEC = Codec({**wire.FORMS, float: Form(lambda seconds: seconds, float)}, in_fu
 
 
 class PushState(Value):
-    """What `status` shows of a remote. `problem` is why nothing is pushed there, "" if nothing
-    prevents it.
+    """What `status` shows of a remote. `why` nothing is pushed there and a `command` that helps are
+    "" if nothing prevents it.
     """
 
     consent: Consent
     queue: Queue
     is_pushing: bool
-    problem: str
+    why: str = ""
+    command: str = ""
+
+    @property
+    def problem(self) -> str:
+        """Why nothing is pushed, with the command, "" if nothing prevents it."""
+        return f"{self.why}: {self.command}" if self.why else ""
 
 
 Attempt = Callable[[], AbstractContextManager[None]]
@@ -91,14 +97,16 @@ def states(store: Store) -> tuple[PushState, ...]:
     """Return the state of each remote that is pushed to in the background. Writes nothing."""
     result = []
     for consent in push_policy.listing(store.repo):
-        _, problem = _destination(store, consent)
+        _, *obstacle = _destination(store, consent)
         queue = _refreshed(store, consent, _read(store, consent.remote))
         is_pushing = push_policy.is_pushing(store.repo, consent.remote)
-        result.append(PushState(consent, queue, is_pushing, problem))
+        result.append(PushState(consent, queue, is_pushing, *obstacle))
+    names = {each.name for each in remotes.listing(store.repo)}
     for claim in push_policy.lapsed(store.repo):
         command = f"gitcp remote {claim.remote} --push {claim.policy.value}"
-        problem = f"it was not allowed for this directory, or before it was moved: {command}"
-        result.append(PushState(claim, Queue(), False, problem))
+        why = "it was not allowed for this directory, or before it was moved"
+        obstacle = [why, command] if claim.remote in names else _gone(claim.remote)
+        result.append(PushState(claim, Queue(), False, *obstacle))
     return tuple(sorted(result, key=lambda state: state.consent.remote))
 
 
@@ -164,17 +172,24 @@ def _time(store: Store, oid: Oid) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def _destination(store: Store, consent: Consent) -> tuple[Remote | None, str]:
-    """Return where a consent lets push to, or why it does not."""
+def _destination(store: Store, consent: Consent) -> tuple[Remote | None, str, str]:
+    """Return where a consent lets push to, or why it does not and a command that helps."""
     name = consent.remote
     to = next((each for each in remotes.listing(store.repo) if each.name == name), None)
     if not store.repo.is_trusted:
-        return None, "the store is not recorded as yours: gitcp init --trust"
-    if to is None or not to.enabled:
-        return None, f"it is not enabled: gitcp remote {name}"
+        return None, "the store is not recorded as yours", "gitcp init --trust"
+    if to is None:
+        return None, *_gone(name)
+    if not to.enabled:
+        return None, "it is not enabled", f"gitcp remote {name}"
     if push_policy.fingerprint(to.destination) != consent.url:
-        return None, f"its URL changed: gitcp remote {name} --push {consent.policy.value}"
-    return to, ""
+        return None, "its URL changed", f"gitcp remote {name} --push {consent.policy.value}"
+    return to, "", ""
+
+
+def _gone(remote: str) -> tuple[str, str]:
+    """Return why nothing is pushed to a remote that git no longer has, and a command that helps."""
+    return "it was renamed or removed", f"gitcp remote {remote} --off"
 
 
 class _Worker:

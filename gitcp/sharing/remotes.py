@@ -165,10 +165,13 @@ def enable(repo: Repository, name: str, url: str | None, *, as_branches: bool) -
 
 
 def disable(repo: Repository, name: str) -> Remote:
-    """Disable a remote for checkpoints, with background pushes; the git remote stays. Raises
-    BadValue if there is none.
+    """Disable a remote for checkpoints, with background pushes; the git remote stays. If git has
+    none of this name any more, return one without URL. Raises BadValue if there was none.
     """
     existing = next((each for each in listing(repo) if each.name == name), None)
+    if existing is None and push_policy.is_said(repo, name):
+        push_policy.withdraw(repo, name)
+        return Remote(name, "", enabled=False)
     if existing is None:
         raise BadValue(f"no remote {name!r}; nothing was changed", hint="gitcp remote")
     remote.configure(repo, f"remote.{name}.{ON}", None)

@@ -99,6 +99,11 @@ def listing(repo: Repository) -> tuple[Consent, ...]:
     return tuple(filter(None, (read(repo, name) for name in _claimed(repo))))
 
 
+def is_said(repo: Repository, remote: str) -> bool:
+    """Return whether this user allowed pushes to a remote, here or where this directory was."""
+    return remote in _claimed(repo)
+
+
 def _claimed(repo: Repository) -> list[str]:
     """Return the remotes for which there is a file of this user, whatever it allows."""
     suffix = f".{os.geteuid()}.{CONSENT}"

@@ -142,6 +142,31 @@ def test_consent_is_never_committed(project: Project, server: GitServer) -> None
     assert "its URL changed" in push_queue.states(store)[0].problem
 
 
+@pytest.mark.parametrize("how", ["rename", "remove"])
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_a_remote_that_git_renamed(
+    project: Project, store: Store, server: GitServer, how: str, *, is_copy: bool
+) -> None:
+    """Pushes to a remote that was renamed or removed stop: `status` and `doctor` say so, and name a
+    command after which they have nothing to say.
+    """
+    project.git("remote", how, "hub", *(["team"] if how == "rename" else []))
+    if is_copy:
+        records.remove(store.repo.common_dir, store.repo.host, "push/hub.json")
+    save(store, "alpha", {b"a.txt": b"one\n"})
+
+    assert "hub: not pushed, it was renamed or removed: " in project.gitcp("status", check=0).out
+    said = project.gitcp("doctor")
+    assert "no checkpoints are pushed to hub: it was renamed or removed" in said.out
+    with project.guard():
+        done = project.gitcp(*push_queue.states(store)[0].command.split()[1:], check=0).out
+
+    assert done == "hub  no such remote any more  (no checkpoints)\n"
+    assert "Pushes" not in project.gitcp("status", check=0).out
+    assert "renamed or removed" not in project.gitcp("doctor").out
+    assert project.gitcp("remote", "hub", "--off", check=2).err.startswith("error: no remote 'hub'")
+
+
 def test_somebody_elses_consent(store: Store) -> None:
     """What is in the repository is no consent: a state says so, and how to give it."""
     records.remove(store.repo.common_dir, store.repo.host, "push/hub.json")

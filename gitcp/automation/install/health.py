@@ -34,6 +34,7 @@ from gitcp.policy import events
 from gitcp.restoring import placing
 from gitcp.saving import quarantine
 from gitcp.saving import session as session_op
+from gitcp.sharing import push_queue
 from gitcp.state import journal, push_policy, settings, state_commands
 from gitcp.state.hook_failures import Failing
 from gitcp.store import METADATA, Store
@@ -182,6 +183,8 @@ def _in_store(
     with _listing(problems):
         problems += _states(store)
     with _listing(problems):
+        problems += _not_pushed(store)
+    with _listing(problems):
         notes += _uncovered(agents, store, store.repo.host)
     with _listing(problems):
         notes += _watched(store)
@@ -242,6 +245,14 @@ def _all_off(store: Store, agents: Iterable[AgentHealth]) -> Iterator[Problem]:
             "hooks save nothing: the settings turn off every trigger",
             f"git config {settings.in_git('triggers', 'turn')} true",
         )
+
+
+def _not_pushed(store: Store) -> Iterator[Problem]:
+    """Yield each remote that was to get checkpoints in the background, and gets none."""
+    for state in push_queue.states(store):
+        if state.problem:
+            name = state.consent.remote
+            yield Problem(f"no checkpoints are pushed to {name}: {state.why}", state.command)
 
 
 def _only_here(store: Store) -> Iterator[str]:
