@@ -462,6 +462,8 @@ def print_report(
     if report.checkpoint is None and not directory:
         why = _why_nothing((*report.kept, *states.left(report.states)), paths)
         output.line(f"nothing to restore: {why} {target.id}{quoted(target)}")
+        if report.current:
+            output.line(f"the current session is now {report.current}")
     else:
         print_done(context, report)
     if report.failed or not is_listed:

@@ -99,7 +99,8 @@ class Report(Value):
     a rollback restored this checkpoint. `memory` is what was done to the agent's memory of the
     project, None for nothing, and `states` to the states outside the files; `offered` are those
     that stay, because they were not asked for. `databases` were restored through SQLite,
-    `open_files` are those that programs go on writing to, in vain.
+    `open_files` are those that programs go on writing to, in vain. `current` is the session that
+    continues here from now on, if that is all that changed.
     """
 
     target: Checkpoint
@@ -123,6 +124,7 @@ class Report(Value):
     offered: tuple[StateStep, ...] = ()
     databases: tuple[LiveDatabase, ...] = ()
     open_files: tuple[OpenFile, ...] = ()
+    current: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that `gitcp restore --json` prints."""
@@ -531,11 +533,30 @@ def _restore(
         kept, placed = unchanged.kept, unchanged.placed
         failed = any(one.missing for one in kept)
         report = Report(request.target, None, None, (), (), kept, placed, failed)
-    report = replace(report, conversation=request.stored[0], offered=offered)
+    current = _continued_session(store, request) if report.checkpoint is None else ""
+    report = replace(report, conversation=request.stored[0], offered=offered, current=current)
     if isinstance(agreed, RestorePlan):
         known = {"others": agreed.others, "conflicts": agreed.conflicts, "choice": agreed.choice}
         return replace(report, effects=agreed.effects, **known)
     return replace(report, effects=effects.open_commands(store, request.target))
+
+
+def _continued_session(store: Store, request: RestoreRequest) -> str:
+    """Make the target's session the current one where nothing else has to change, as a restore that
+    changes something does. Return it, "" if it stays another one.
+    """
+    # Taking over a colleague's session that the files matched left the next save in another one.
+    if not request.conversation or request.program:
+        return ""
+    last, restored = session.last_used(store), session.owner(store, request.target)
+    tip = store.tip(last) if last else None
+    is_known = tip is not None and any(
+        each.commit == request.target.commit for each in store.readable(tip)
+    )
+    if restored == last or is_known or store.tip(restored) is None:
+        return ""
+    session.set_current(store, restored)
+    return restored
 
 
 def _allowed(

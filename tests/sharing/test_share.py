@@ -298,6 +298,29 @@ def test_branches_only(ada: Project, bob: Project, hub: Path) -> None:
     assert "fetched hub/alpha" in bob.gitcp("fetch", check=0).out
 
 
+def test_taken_over_with_the_same_files(ada: Project, bob: Project) -> None:
+    """A session that is taken over is the current one, also if the files need no change: the next
+    save continues it.
+    """
+    ada.gitcp("push", "--session", "alpha", check=0)
+    bob.gitcp("save", "mine", "--session", "beta", check=0)
+    bob.remove("b.txt")
+    bob.write("a.txt", "two\n")
+    bob.gitcp("save", "the same", check=0)
+    bob.gitcp("fetch", check=0)
+
+    with bob.guard():
+        done = bob.gitcp("restore", "hub/alpha", "--trust", "--yes", check=0).out
+        again = bob.gitcp("restore", "hub/alpha", "--trust", "--yes", check=0).out
+
+    assert done == (
+        "nothing to restore: everything already matches alpha@2\nthe current session is now alpha\n"
+    )
+    assert again == "nothing to restore: everything already matches alpha@2\n"
+    bob.write("a.txt", "three\n")
+    assert bob.json("save")["checkpoint"]["id"] == "alpha@3"
+
+
 def test_another_tag_of_the_name(ada: Project, hub: Path) -> None:
     """A tag that the remote has on something else stays there, and a push says so; the command that
     it prints replaces it, whichever session is the current one.
