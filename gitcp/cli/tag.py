@@ -13,6 +13,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.options import REVISION, TAG, WORDS, Command, json_option, session_option
 from gitcp.cli.output import YELLOW, Styled
 from gitcp.errors import BadValue, Refused, RevisionNotFound
+from gitcp.git import refs
 from gitcp.lifecycle import pushing
 from gitcp.model import Checkpoint
 from gitcp.state import tag as op
@@ -123,7 +124,11 @@ def _named(context: Context, given: Options, name: str) -> Checkpoint:
         revision = "@" if given.revision is None else given.revision
         return context.checkpoint(revision, given.session)
     except RevisionNotFound:
-        if given.revision is None or not context.is_known(name, given.session):
+        # Who moves a tag to what does not exist was told to make a tag of an impossible name.
+        is_tag = context.store.repo.refs.read(refs.TAGS + name) is not None
+        if given.revision is None or is_tag or not refs.NAME.match(given.revision):
+            raise
+        if not context.is_known(name, given.session):
             raise
         raise BadValue(
             f"the name comes first, then the checkpoint {name}; nothing was tagged",

@@ -181,6 +181,23 @@ def test_delete(
     assert store.tip("alpha") == pair[1].commit
 
 
+def test_words_in_the_other_order(project: Project, pair: tuple[Checkpoint, Checkpoint]) -> None:
+    """Only what could be a name is suggested as one: who moves a tag to a checkpoint that is not
+    there is told that.
+    """
+    project.gitcp("tag", "good", "alpha@1", check=0)
+
+    swapped = project.gitcp("tag", "alpha@1", "better").err
+    missing = [
+        project.gitcp("tag", "--force", "good", "alpha@9", check=16).err,
+        project.gitcp("tag", "--force", "good", "nothing", check=16).err,
+        project.gitcp("tag", "alpha", "alpha@9", check=16).err,
+    ]
+
+    assert swapped.endswith("hint: gitcp tag better alpha@1\n")
+    assert not any("comes first" in each for each in missing)
+
+
 def test_delete_what_is_not_there(store: Store) -> None:
     """There is nothing to delete: said, and exit code 16's error."""
     with pytest.raises(RevisionNotFound, match="v1"):
