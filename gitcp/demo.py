@@ -18,7 +18,7 @@ from typing import Protocol
 
 from gitcp import wire
 from gitcp.adapters import claude_code
-from gitcp.errors import GitcpError
+from gitcp.errors import AlreadyExists, GitcpError
 from gitcp.git import process
 from gitcp.git.repo import Repository
 from gitcp.model import Host, Note
@@ -122,18 +122,21 @@ class Stage(Protocol):
 
 def run(directory: Path, host: Host, stage: Stage, *, color: bool) -> None:
     """Play the demo in `directory` (which must be empty or absent). With `color` the commands are
-    told to use colors. Raises GitcpError if a command fails or a byte is not as it was.
+    told to use colors. Raises AlreadyExists if the directory is taken, GitcpError if a command
+    fails or a byte is not as it was.
     """
+    if os.path.lexists(directory) and (not directory.is_dir() or any(directory.iterdir())):
+        raise AlreadyExists(
+            f"{directory} is not an empty directory; the demo was not run", hint="gitcp demo"
+        )
     directory.mkdir(parents=True, exist_ok=True)
-    if any(directory.iterdir()):
-        raise GitcpError(f"{directory} is not empty; the demo was not run", hint="gitcp demo")
     home = directory / "home"
     env = {name: value for name, value in host.env.items() if name in ENVIRONMENT}
     env |= {"HOME": str(home)} | ({"FORCE_COLOR": "1"} if color else {"NO_COLOR": "1"})
     scene = _Scene(directory / "project", replace(host, env=env, home=home), stage)
     _save_and_wreck(scene)
     compared = _go_back_and_forth(scene)
-    scene.gitcp("check")
+    scene.gitcp("doctor --store")
     stage.tell(f"Compared {compared} files and the conversation byte by byte, after each step.")
     stage.tell("To have your agent save by itself, run: gitcp enable")
 

@@ -432,13 +432,17 @@ def test_demo(project: Project, tmp_path: Path, sealed: Path) -> None:
     project.gitcp("demo", "--keep", "../kept", check=0)
     typed = re.findall(r"^\$ gitcp (\w+)", said, re.MULTILINE)
 
-    assert typed == ["save", "status", "restore", "undo", "check"]
+    assert typed == ["save", "status", "restore", "undo", "doctor"]
     assert 'saved e7baae82@1 "before migration"' in said
     assert "byte by byte" in said
     assert "\x1b" not in said
     assert (project.files(), list(sealed.iterdir())) == (before, [sealed / ".gitconfig"])
     assert (tmp_path / "kept/project/db.py").exists()
-    assert project.gitcp("demo", "--keep", "../kept", check=1).out == ""
+    (tmp_path / "file").touch()
+    for taken in ("../kept", "../file", "."):
+        refused = project.gitcp("demo", "--keep", taken, check=12)
+        assert refused.out == ""
+        assert refused.err.splitlines()[0].endswith("the demo was not run")
 
 
 def test_the_tutorial_in_the_shop_of_the_demo(project: Project, tmp_path: Path) -> None:
