@@ -373,9 +373,7 @@ class GitSessionStore(SessionStore):
         name = self._find(self.project_key, session_id)
         if name is None:
             self._check_trusted(session_id)
-            raise RevisionNotFound(
-                f"no session {session_id!r}; nothing was changed", hint="gitcp sessions"
-            )
+            raise session_op.unknown(session_id, "nothing was changed")
         with (
             tempfile.TemporaryDirectory(prefix="gitcp-") as home,
             only(self.checkpoints.store(), name, LOCK),

@@ -19,8 +19,9 @@
     ├── IndexUnreadable            1   git's index cannot be read
     └── GitFailed                  1   a `git` command failed; has its output
 
-A message states what failed, on what, and that nothing was changed. `hint` is a command to run
-next. Only `gitcp.cli.failure` converts errors to exit codes.
+A message states what failed, on what, that nothing was changed, and what else can be done. `hint`
+is a command to run next, with nothing after it: it is pasted, and run by programs. Only
+`gitcp.cli.failure` converts errors to exit codes.
 """
 
 from __future__ import annotations

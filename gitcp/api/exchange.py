@@ -59,11 +59,10 @@ class Exchange(Opened):
         return report
 
     def _pushed(self, store: Store, names: tuple[str, ...], *, everything: bool) -> list[str]:
-        known = store.sessions()
         if everything:
-            return sorted(known)
+            return sorted(store.sessions())
         if names:
-            return list(dict.fromkeys(session_op.expand(known, name) for name in names))
+            return list(dict.fromkeys(session_op.expand(store, name) for name in names))
         current = session_op.current(store)
         if current is None:
             raise BadValue("there is no session: nothing was sent", hint="gitcp save")

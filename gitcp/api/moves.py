@@ -207,5 +207,5 @@ def _pruning(
     """Return the request for a policy. Raises RevisionNotFound for a session that does not exist:
     nothing was dropped from a misspelled one, and nothing said so.
     """
-    name = None if session is None else session_op.expand(store.sessions(), session)
+    name = None if session is None else session_op.expand(store, session)
     return PruneRequest(Policy() if policy is None else policy, name, expire)

@@ -152,7 +152,7 @@ class Reading(Opened):
             raise BadValue(f"{given}: nothing was read", hint=hint)
         store = self.store()
         known = store.sessions()
-        names = [session_op.expand(known, session)] if session is not None else [*known]
+        names = [session_op.expand(store, session)] if session is not None else [*known]
         wanted = needle(text, regex=regex, ignore_case=ignore_case)
         tips = [known[name] for name in names]
         page = find(store, tips, wanted, places, TextIndex(store.repo), limit)

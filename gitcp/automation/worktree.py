@@ -117,8 +117,9 @@ def _open(store: Store, directory: Path) -> Repository:
         )
     if journal.unfinished(repo) is not None:
         raise Refused(
-            f"a restore in {repo.root} is unfinished: nothing was changed",
-            hint=f"gitcp -C {path} restore --continue  (or --abort)",
+            f"a restore in {repo.root} is unfinished; finish it, or undo it with --abort: nothing "
+            "was changed",
+            hint=f"gitcp -C {path} restore --continue",
         )
     return repo
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,7 +174,7 @@ class Context:
             begun = "store" in self.__dict__ and journal.unfinished(self.store.repo) is not None
         except GitcpError:
             return ""
-        return "gitcp restore --continue  (or --abort)" if begun else ""
+        return "gitcp restore --continue" if begun else ""
 
     def limits(self, include: tuple[str, ...] = ()) -> Limits:
         """Return the limits of a save here. An unreadable setting has its default, with one
@@ -265,8 +266,8 @@ class Context:
     def _existing(self, session: str | None) -> str:
         if session is None:
             there = self.to_fetch()
-            more = f"  (those of the remote: {there})" if there else ""
-            raise RevisionNotFound("no checkpoints yet", hint=f"gitcp save{more}")
+            more = f"; to fetch those of the remote: {there}" if there else ""
+            raise RevisionNotFound(f"no checkpoints yet{more}", hint="gitcp save")
         return session
 
     def to_fetch(self) -> str:
@@ -411,12 +412,26 @@ class Context:
         self.output.say(f"{what}: {checkpoint.id}{label}, {humanize.moment(checkpoint.created)}")
 
     def ends(self, revision: str, session: str | None) -> tuple[Oid | None, Oid]:
-        """Return the two ends of a range, like `resolve_range`."""
+        """Return the two ends of a range, like `resolve_range`. For times, prints the matches."""
         from gitcp.history import revisions
 
         current = self.viewed(session) if revision != "@" else self.viewed_session(session)
         within = current if session is not None else None
-        return revisions.resolve_range(self.store, revision, current, within)
+        ends = revisions.resolve_range(self.store, revision, current, within)
+        self.say_ends(revision, ends)
+        return ends
+
+    def say_ends(self, revision: str, ends: tuple[Oid | None, Oid]) -> None:
+        """Print on stderr which checkpoints the times in a revision or range match."""
+        from gitcp.history import revisions
+
+        words = ("", revision)
+        if revisions.is_range(self.store, revision):
+            words = revisions.split_range(revision)
+        for word, commit in zip(words, ends, strict=True):
+            if commit and word and revisions.is_time(word, self.host.now()):
+                with suppress(StoreDamaged):  # what can be read of the chain is shown all the same
+                    self.say_meant(word, self.store.read(commit))
 
     def context_for(self, revision: str) -> Context:
         """Return a context over sessions fetched without files if only they have `revision`, else

@@ -67,7 +67,7 @@ def command(
             hint=f"gitcp delete {whole_name}",
         )
     is_local = "/" not in name or any(each.startswith(name) for each in known)
-    whole = session_op.expand(known, name) if is_local else name
+    whole = session_op.expand(context.store, name, known) if is_local else name
     if dry_run:
         plan = op.plan(context.store, whole)
         _show(context, plan, _lines(plan), as_json=as_json)

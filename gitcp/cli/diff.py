@@ -97,10 +97,12 @@ def _files(context: Context, a: Checkpoint, b: Checkpoint | None, given: Options
         if given.as_json:
             tables = {each.path: _tables(each) for each in difference.databases()}
             state = {each.as_file.path: each.to_json() for each in stated}
+            problems = {each.file.path: each.problem for each in beside}
             for change in changes:
                 fields = documents.change(change, by.get(change.path))
                 fields["tables"] = tables.get(change.path)
                 fields["state"] = state.get(change.path)
+                fields["problem"] = problems.get(change.path, "")
                 context.output.document(documents.document("diff", fields))
         elif given.name_only:
             for change in changes:

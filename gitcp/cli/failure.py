@@ -129,7 +129,9 @@ def _code_of(run: Callable[[], int]) -> int:
 
 
 def _interrupted(hint: str) -> Failure:
-    what = "interrupted" if hint else "interrupted: no partial result was left behind"
+    what = "interrupted: no partial result was left behind"
+    if hint:
+        what = "interrupted: finish the restore, or undo it with gitcp restore --abort"
     return Failure(CODES[KeyboardInterrupt], what, hint)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -38,6 +38,7 @@ from gitcp.store import BEFORE_PROMPTS, NO_LABEL, Summary, is_generated
 from gitcp.value import Value, replace
 
 if TYPE_CHECKING:
+    from gitcp.cli.table import TableColumn
     from gitcp.history.tokens import TokenCounter
 
 UNLIMITED = 10_000
@@ -150,7 +151,8 @@ def command(context: Context, /, **values: Any) -> None:
     given = Options(**values)
     context = context.context_for(given.revision or "")
     given = replace(given, paths=context.inside(given.paths))
-    tips, selection = _tips(context, given), _selection(context, given)
+    after, tips = _tips(context, given)
+    selection = _selection(context, given, after)
     if given.graph and (selection.filters or any(getattr(given, name) for name in UNDRAWN)):
         raise BadValue(
             "--graph can only be combined with -n, --all and a revision",
@@ -198,19 +200,21 @@ def _ordered(rows: Iterable[T], given: Options) -> Iterable[T]:
     return reversed(list(rows)) if given.reverse or given.table else rows
 
 
-def _tips(context: Context, given: Options) -> list[Oid]:
+def _tips(context: Context, given: Options) -> tuple[Oid | None, list[Oid]]:
+    """Return the checkpoint after which rows begin, None for the first, and those they end with."""
     if given.everything:
         if given.revision:
             raise BadValue("--all and a revision cannot be used together", hint=HELP)
-        return context.readable_tips()
-    return [_range(context, given)[1]]
+        return None, context.readable_tips()
+    after, last = context.ends(given.revision or "@", given.session)
+    return after, [last]
 
 
-def _selection(context: Context, given: Options) -> Selection:
+def _selection(context: Context, given: Options, after: Oid | None) -> Selection:
     if given.containing == "":  # git ends with a BUG and SIGABRT
         raise BadValue("TEXT of -S is empty: nothing to search for", hint=HELP)
     return Selection(
-        after=_range(context, given)[0] if given.revision else None,
+        after=after,
         limit=given.limit,
         since=filters.time(context, given.since, end=False),
         until=filters.time(context, given.until, end=True),
@@ -220,10 +224,6 @@ def _selection(context: Context, given: Options) -> Selection:
         author=given.author,
         containing=given.containing,
     )
-
-
-def _range(context: Context, given: Options) -> tuple[Oid | None, Oid]:
-    return context.ends(given.revision or "@", given.session)
 
 
 def _print_json(
@@ -414,14 +414,40 @@ def _print_table(
     context: Context, tips: Sequence[Oid], selection: Selection, given: Options
 ) -> None:
     """The newest row comes last, nearest to where you type."""
-    from gitcp.cli.table import TableColumn, show  # only for a table
+    from gitcp.cli.table import show  # only for a table
 
     most = _table_limit(selection, given).limit or 0
     rows = list(islice(_rows(context, tips, selection, given), most + 1))
     older, rows = rows[most:], rows[:most][::-1]
     now, tokens = context.host.now(), _counter(context, given)
+    counts = chain.from_iterable(rows_of.pages(context.store, rows, given.paths))
     whole = given.everything or given.revision or "/" in context.viewed_session(given.session)
-    columns = (
+    cells = (
+        (
+            context.id_of(row.newest.commit, row.newest.id) if whole else str(row.newest.id.number),
+            humanize.ago(row.newest.created, now),
+            row.newest.trailers.get("Gitcp-Trigger", ""),
+            str(counted.files),
+            row.newest.trailers.get("Gitcp-Messages", ""),
+            rendering.short_tokens(tokens.of_row(row)) if tokens else "",
+            f"+{len(row.folded)}" if row.folded else "",
+            ", ".join(context.shown_tags.get(row.newest.commit, ())),
+            rows_of.title(row.newest),
+        )
+        for row, counted in zip(rows, counts, strict=True)
+    )
+    show(context.output, _table_columns(whole=bool(whole)), cells)
+    _mention_folded(context, sum(len(row.folded) for row in rows))
+    if older and context.output.terminal:
+        more = f"older checkpoints: gitcp log --table -n {most * 5 or TABLE_ROWS}"
+        context.output.line(Styled(more, DIM))
+
+
+def _table_columns(*, whole: bool) -> tuple[TableColumn, ...]:
+    """Return the columns of the table; with `whole` ids instead of numbers."""
+    from gitcp.cli.table import TableColumn  # only for a table
+
+    return (
         TableColumn("id" if whole else "#", YELLOW, right=not whole),
         TableColumn("when"),
         TableColumn("trigger", DIM),
@@ -432,25 +458,6 @@ def _print_table(
         TableColumn("tags", YELLOW),
         TableColumn("subject", cut=True),
     )
-    cells = (
-        (
-            context.id_of(row.newest.commit, row.newest.id) if whole else str(row.newest.id.number),
-            humanize.ago(row.newest.created, now),
-            row.newest.trailers.get("Gitcp-Trigger", ""),
-            str(rows_of.changed_in(row)),
-            row.newest.trailers.get("Gitcp-Messages", ""),
-            rendering.short_tokens(tokens.of_row(row)) if tokens else "",
-            f"+{len(row.folded)}" if row.folded else "",
-            ", ".join(context.shown_tags.get(row.newest.commit, ())),
-            rows_of.title(row.newest),
-        )
-        for row in rows
-    )
-    show(context.output, columns, cells)
-    _mention_folded(context, sum(len(row.folded) for row in rows))
-    if older and context.output.terminal:
-        more = f"older checkpoints: gitcp log --table -n {most * 5 or TABLE_ROWS}"
-        context.output.line(Styled(more, DIM))
 
 
 def _counter(context: Context, given: Options) -> TokenCounter | None:

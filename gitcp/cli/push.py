@@ -125,7 +125,9 @@ def _names(context: Context, given: Options) -> list[str]:
             "--all, --session and names of sessions cannot be used together", hint="gitcp push -h"
         )
     if given.sessions:
-        return list(dict.fromkeys(session_op.expand(known, name) for name in given.sessions))
+        return list(
+            dict.fromkeys(session_op.expand(context.store, name) for name in given.sessions)
+        )
     return sorted(known) if given.every else [context.session(given.session)]
 
 

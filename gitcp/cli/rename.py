@@ -25,7 +25,7 @@ def command(context: Context, name: str, new: str, *, as_json: bool) -> None:
 
       gitcp sessions rename e7ba postgres
     """
-    done = op.rename(context.store, session_op.expand(context.store.sessions(), name), new)
+    done = op.rename(context.store, session_op.expand(context.store, name), new)
     if as_json:
         fields = {"session": done.new, "before": done.old, "checkpoints": done.count}
         context.output.document(documents.document("rename", fields))

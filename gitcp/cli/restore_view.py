@@ -108,11 +108,15 @@ def _with_state(context: Context, request: RestoreRequest) -> RestoreRequest:
 
 @contextmanager
 def _hinting(context: Context) -> Iterator[None]:
-    """Let the refusal to undo changes of live sessions name this command with its options."""
+    """Let a refusal because of others' changes name this command with its options."""
     try:
         yield
     except OthersAffected as refused:
-        refused.hint = f"{context.with_option('--mine')}  (or --whole-tree)"
+        if "--mine" not in context.arguments:
+            refused.args = (f"{refused}; --whole-tree undoes these, too",)
+            refused.hint = context.with_option("--mine")
+        elif "restore" in context.arguments:
+            refused.hint = context.with_option("--markers")
         raise
 
 

@@ -107,6 +107,7 @@ def _request(context: Context, given: Options) -> RestoreRequest:
     within = current if given.session is not None else None
     context.require_here(given.session, given.revision)
     target, before = op.resolve_step(context.store, given.revision, current, within)
+    context.say_ends(given.revision, (before.commit, target.commit))
     return RestoreRequest(
         target=target,
         cwd=context.cwd,
@@ -127,8 +128,8 @@ def _refuse(context: Context, plan: RevertPlan, given: Options) -> None:
     more = ", …" if len(plan.conflicts) > 3 else ""
     raise Refused(
         f"{plan.request.span} cannot be reverted: later changes to {paths}{more} conflict with it; "
-        "nothing was changed",
-        hint=f"{context.with_option('--keep')}  (or --markers, or only some paths: -- PATH)",
+        "nothing was changed. Keep these with --keep, write --markers, or name other paths",
+        hint=context.with_option("--keep"),
     )
 
 

@@ -277,6 +277,18 @@ def _command_lines(commands: Iterable[StateCommand]) -> Iterator[str]:
         yield from (f"    {limit}" for limit in each.limits)
 
 
+def _amended(context: Context, given: str | None) -> str:
+    """Return the session whose last checkpoint is amended: as for a save, no prefix will do."""
+    from gitcp.saving import session as session_op  # rarely
+
+    if given is None:
+        return context.session(None)
+    session = session_op.exact(context.store, given)
+    if context.store.tip(session) is None:
+        raise session_op.unknown(given, "nothing was changed")
+    return session
+
+
 def _amend(context: Context, given: Options) -> None:
     """Change the label of the last checkpoint, and save nothing."""
     label = _label(given)
@@ -287,10 +299,10 @@ def _amend(context: Context, given: Options) -> None:
         )
     from gitcp.lifecycle.amend import amend  # rarely
 
-    session = context.session(given.session)
+    session = _amended(context, given.session)
     context.require_here(given.session)
     if given.dry_run:
-        before = context.checkpoint("@", given.session)
+        before = context.checkpoint("@", session)
         was = f" from {before.note.label!r}" if before.note.label else ""
         context.output.line(f"would change the label of {before.id}{was} to {label!r}")
         return

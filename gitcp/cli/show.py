@@ -169,8 +169,8 @@ def _position(checkpoint: Checkpoint, key: str) -> str:
     if key not in position:
         known = ", ".join(position) or "nothing"
         raise RevisionNotFound(
-            f"checkpoint {checkpoint.id} has no position {key!r}",
-            hint=f"gitcp show {checkpoint.id}  (it has: {known})",
+            f"checkpoint {checkpoint.id} has no position {key!r}; it has: {known}",
+            hint=f"gitcp show {checkpoint.id}",
         )
     return position[key]
 

@@ -339,8 +339,8 @@ class Repository:
             raise Refused(
                 f"the store at {self.root} is not recorded as yours: it was unpacked, copied or "
                 "moved here, or made by an older gitcp. Its settings could run commands: nothing "
-                "was sent or fetched",
-                hint="gitcp init --trust  (if you made it, or trust who did)",
+                "was sent or fetched. If you made it, or trust who did, allow it",
+                hint="gitcp init --trust",
             )
 
     def is_set(self, key: str, default: bool) -> bool:
@@ -508,8 +508,9 @@ class Repository:
         """Raise RepositoryNotFound for a repository without a working tree."""
         if self.is_bare:
             raise RepositoryNotFound(
-                f"{self.git_dir} is a bare repository (core.bare is true): it has no files to save",
-                hint="git worktree list  (run gitcp in one of them)",
+                f"{self.git_dir} is a bare repository (core.bare is true): it has no files to "
+                "save; run gitcp in one of its worktrees",
+                hint="git worktree list",
             )
 
 
@@ -528,7 +529,7 @@ def _discover(start: str, home: Path) -> tuple[Path, Path]:
             raise _nowhere(directory)
     if discovered is None:
         raise RepositoryNotFound(
-            f"no git repository at {start} or above", hint="git init  (or, without git: gitcp init)"
+            f"no git repository at {start} or above; without git: gitcp init", hint="git init"
         )
     return Path(root), Path(discovered[1])
 

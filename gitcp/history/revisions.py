@@ -36,6 +36,7 @@ from gitcp.errors import (
 )
 from gitcp.git import refs
 from gitcp.model import Oid
+from gitcp.saving import session as session_op
 from gitcp.state.tag import LATEST
 from gitcp.store import Store, Summary, is_generated, one_line
 
@@ -204,10 +205,10 @@ def numbered(store: Store, session: str, number: int) -> Oid:
     tip = _tip(store, session)
     commit = _find(store, tip, number)
     if commit is None:
-        hint = (
-            _undo_hint(store, session, number) or f"gitcp log (its last is {store.summary(tip).id})"
+        message = f"session {session} has no checkpoint {number}"
+        raise _dropped(store, message, session, number) or RevisionNotFound(
+            f"{message}; its last is {store.summary(tip).id}", hint=f"gitcp log {session}"
         )
-        raise RevisionNotFound(f"session {session} has no checkpoint {number}", hint=hint)
     return commit
 
 
@@ -216,13 +217,14 @@ def session_named(store: Store, text: str) -> str:
     fetched ones. Raises RevisionNotFound, RevisionAmbiguous.
     """
     sessions, fetched = store.sessions(), store.fetched()
-    names = _matching(sessions, text) or _fetched_names(fetched, text)
+    names = _own_names(store, sessions, text) or _fetched_names(fetched, text)
     if len(names) > 1:
         tips = map({**fetched, **sessions}.__getitem__, names)
         raise _ambiguous(store, text, tips, hint="type a longer prefix")
     if not names:
         raise RevisionNotFound(
-            f"no session {_quoted(text)}", hint=_similar_names(store, text, "gitcp sessions")
+            f"no session matches {_quoted(text)}{_similar_names(store, text)}",
+            hint="gitcp sessions",
         )
     return names[0]
 
@@ -318,7 +320,7 @@ def _by_name(store: Store, name: str, current: str | None) -> Oid | None:
 def _require_session(current: str | None) -> str:
     if current is None:
         raise RevisionNotFound(
-            "no current session yet", hint="gitcp sessions  (then pass --session NAME)"
+            "no current session yet; name one with --session", hint="gitcp sessions"
         )
     return current
 
@@ -363,7 +365,7 @@ def _in_session(store: Store, name: str, number: int | None) -> Oid | None:
     last one if `number` is None.
     """
     own = {} if "/" in name else store.sessions()
-    matching = _matching(own, name)
+    matching = _own_names(store, own, name)
     if len(matching) > 1:
         raise _ambiguous(store, name, map(own.__getitem__, matching), hint="type a longer prefix")
     commit = _find_in(store, own[matching[0]], number) if matching else None
@@ -373,6 +375,14 @@ def _in_session(store: Store, name: str, number: int | None) -> Oid | None:
     names = _fetched_names(fetched, matching[0] if matching else name)
     commits = (_find_in(store, fetched[each], number) for each in names)
     return _single(store, name, filter(None, commits), hint="type REMOTE/SESSION@NUMBER")
+
+
+def _own_names(store: Store, own: Mapping[str, Oid], text: str) -> list[str]:
+    """Return the sessions among `own` whose name is `text`, or begins with it, or else those whose
+    conversation has this id.
+    """
+    names = _matching(own, text)
+    return names or [name for name in session_op.of_conversation(store, text) if name in own]
 
 
 def _fetched_names(fetched: Mapping[str, Oid], text: str) -> list[str]:
@@ -486,6 +496,7 @@ def _by_prefix(store: Store, text: str) -> Oid | None:
     """Return the only session or commit that begins with `text`; fetched sessions last."""
     sessions, fetched = store.sessions(), store.fetched()
     commits = [*(sessions[name] for name in _matching(sessions, text)), *_commits(store, text)]
+    commits = commits or [sessions[name] for name in _own_names(store, sessions, text)]
     commits = commits or [fetched[name] for name in _fetched_names(fetched, text)]
     return _single(store, text, commits, hint="type a longer prefix")
 
@@ -576,19 +587,19 @@ def _not_found(store: Store, text: str, name: str, current: str | None) -> Revis
         if not _is_remote(store, remote):  # a path, most likely one that was deleted
             hint = f"gitcp log -- {shlex.quote(text)}" if text.isprintable() else "gitcp log"
             return RevisionNotFound(message, hint=hint)
-        return RevisionNotFound(message, hint=_fetch_hint(store, remote, session.partition("@")[0]))
+        return _to_fetch(store, message, remote, session.partition("@")[0])
     number = NUMBER.fullmatch(name)
     if number and current is not None and store.tip(current) and int(number[1]) < LARGEST:
         numbered(store, current, int(number[1]))
-    if number and current is not None and (hint := _undo_hint(store, current, int(number[1]))):
-        return RevisionNotFound(message, hint=hint)
+    if number and current and (error := _dropped(store, message, current, int(number[1]))):
+        return error
     if HEX.fullmatch(text) and _is_commit(store, text):
         return RevisionNotFound(
             f"{_quoted(text)} is a git commit, and no checkpoint", hint=f"git show {text}"
         )
     if len(text) >= SHORTEST and _containing(store, text, current, None):
         return _suggestion(message, text, f":/{text}")
-    return RevisionNotFound(message, hint=_similar_names(store, text, "gitcp log"))
+    return RevisionNotFound(f"{message}{_similar_names(store, text)}", hint="gitcp log")
 
 
 def _is_commit(store: Store, text: str) -> bool:
@@ -631,34 +642,41 @@ def _is_remote(store: Store, name: str) -> bool:
     )
 
 
-def _fetch_hint(store: Store, name: str, session: str) -> str:
+def _to_fetch(store: Store, message: str, name: str, session: str) -> RevisionNotFound:
+    """Return the error for a session of a remote that is not here, or not with its files."""
     from gitcp.git import partial_clone  # only for what was fetched
 
     if not refs.NAME.match(name):
-        return "gitcp log"
+        return RevisionNotFound(message, hint="gitcp log")
     part, prefix = partial_clone.find(store.repo, name), f"{refs.REMOTES}{name}/sessions/"
     remote_refs = part.refs.list(prefix) if part else {}
     if not session or not any(ref.startswith(prefix + session) for ref in remote_refs):
-        return "gitcp fetch"
-    return f"gitcp fetch {name} {session}  (it was fetched without files, for log and show only)"
+        return RevisionNotFound(message, hint="gitcp fetch")
+    return RevisionNotFound(
+        f"{message}; it was fetched without files, for log and show only",
+        hint=f"gitcp fetch {name} {session}",
+    )
 
 
-def _undo_hint(store: Store, session: str, number: int) -> str:
-    """Return the hint for a checkpoint in the trash; "" if it is not there."""
+def _dropped(store: Store, message: str, session: str, number: int) -> RevisionNotFound | None:
+    """Return the error for a checkpoint in the trash, None if it is not there."""
     trash = store.repo.refs.list(refs.TRASH).items()
     tips = (tip for ref, tip in trash if ref.endswith(f"/sessions/{session}"))
     if not any(_find(store, tip, number) for tip in tips):
-        return ""
-    return "gitcp log --operations  (it was dropped; gitcp undo N restores it)"
+        return None
+    return RevisionNotFound(
+        f"{message}; it was dropped, and gitcp undo N restores it", hint="gitcp log --operations"
+    )
 
 
-def _similar_names(store: Store, text: str, command: str) -> str:
+def _similar_names(store: Store, text: str) -> str:
+    """Return a question for the names of sessions and tags that are spelled nearly like this."""
     from difflib import get_close_matches  # only for an error
 
     tags = store.repo.refs.list(refs.TAGS)
     names = [*store.sessions(), *(name.removeprefix(refs.TAGS) for name in tags)]
     close = get_close_matches(text[:100], [*names, *store.fetched()], n=3)
-    return f"{command}  (did you mean: {', '.join(close)})" if close else command
+    return f"; did you mean {', '.join(map(repr, close))}?" if close else ""
 
 
 def _quoted(text: str) -> str:

@@ -9,7 +9,6 @@ from typing import IO
 
 from gitcp import readme
 from gitcp.api.opened import Opened
-from gitcp.errors import RevisionNotFound
 from gitcp.history import show
 from gitcp.integrations import tarball
 from gitcp.integrations.thread import encode, parsed
@@ -24,7 +23,7 @@ from gitcp.model import (
     Source,
     Trigger,
 )
-from gitcp.saving import conversation
+from gitcp.saving import conversation, session
 from gitcp.saving.save import UNKNOWN, changes_between
 from gitcp.state import numbers
 from gitcp.store import Store
@@ -58,7 +57,7 @@ def content(opened: Opened, name: str) -> io.IOBase:
     store = opened.store()
     tip = store.tip(name)
     if tip is None:
-        raise RevisionNotFound(f"no session {name!r}", hint="gitcp sessions")
+        raise session.unknown(name)
     checkpoint = store.read(tip)
     lines, rest = (b"".join(show.stream(store, checkpoint, stream)) for stream in (MAIN, REST))
     file = tempfile.SpooledTemporaryFile(SPOOLED)

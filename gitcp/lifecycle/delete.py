@@ -13,6 +13,7 @@ from gitcp.git import refs
 from gitcp.lifecycle import prune
 from gitcp.model import CheckpointId, Oid
 from gitcp.retention import ranges
+from gitcp.saving import session as session_op
 from gitcp.state import rewrite, trash
 from gitcp.state.oplog import Operation
 from gitcp.state.rewrite import Forest, RefMove
@@ -99,7 +100,7 @@ def _require_session(store: Store, session: str, of: Operation | None) -> None:
             f"session {session} is already deleted; nothing was changed",
             hint="gitcp log --operations",
         )
-    raise RevisionNotFound(f"no session {session!r}; nothing was deleted", hint="gitcp sessions")
+    raise session_op.unknown(session, "nothing was deleted")
 
 
 def _require_same_checkpoints(plan: DeletePlan, before: Operation) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gitcp import readme, wire
-from gitcp.errors import AlreadyExists, Refused, RevisionNotFound, StoreDamaged
+from gitcp.errors import AlreadyExists, Refused, StoreDamaged
 from gitcp.git import refs
 from gitcp.git.repo import Repository
 from gitcp.git.trees import TreeEntry
@@ -28,6 +28,7 @@ from gitcp.model import (
     Oid,
     Span,
 )
+from gitcp.saving import session as session_op
 from gitcp.saving.save import changes_between
 from gitcp.state import journal, oplog, rename_state, rewrite
 from gitcp.state.oplog import Operation
@@ -55,9 +56,7 @@ def rename(store: Store, old: str, new: str) -> Renamed:
     with store.lock():
         rewrite.finish(store)
         if store.tip(old) is None:
-            raise RevisionNotFound(
-                f"no session {old!r}; nothing was renamed", hint="gitcp sessions"
-            )
+            raise session_op.unknown(old, "nothing was renamed")
         all_refs = store.repo.refs.list(refs.PREFIX)
         _refuse_taken(store, all_refs, new)
         _refuse_unfinished(store)

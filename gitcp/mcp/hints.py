@@ -16,9 +16,6 @@ from gitcp.errors import GitcpError
 from gitcp.safe import safe
 from gitcp.wire import Json
 
-REMARK = re.compile(r"\s+\(.*\)\Z", re.DOTALL)
-"""What follows a command, for people."""
-SIMILAR = re.compile(r"\(did you mean: .*\)\Z", re.DOTALL)
 OPTION = re.compile(r"--([a-z][a-z-]*)")
 PROGRAMS = frozenset("cd chmod claude chgrp git ls opencode pip rm sudo".split())
 
@@ -70,14 +67,13 @@ def call(tool: str, arguments: Json) -> str:
 def in_tools(hint: str) -> str:
     """Return a hint with a tool call in the place of a command."""
     try:
-        words = shlex.split(REMARK.sub("", hint))
+        words = shlex.split(hint)
     except ValueError:
         words = []
     if len(words) > 1 and words[0] == "gitcp" and words[1] == words[1].lower():
         tool_call = _call(words[1], words[2:])
         if tool_call is not None:
-            remark = SIMILAR.search(hint)
-            return tool_call + (f" {remark[0]}" if remark else "")
+            return tool_call
         from gitcp.cli.commands import NAMES  # the rest of the command line, for this alone
 
         return f"ask the user to run: {hint}" if words[1] in NAMES else hint

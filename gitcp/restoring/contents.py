@@ -58,8 +58,8 @@ class Contents:
             )
             raise StoreDamaged(
                 f"cannot restore {names} from {source}: {next(iter(lost.values()))}. No file was "
-                "changed",
-                hint="gitcp doctor --store  (other paths: gitcp restore REV -- PATH)",
+                "changed; other paths: gitcp restore REV -- PATH",
+                hint="gitcp doctor --store",
             )
 
     def of(self, entry: Entry, conversion: Conversion | None) -> Iterator[bytes]:

@@ -110,8 +110,8 @@ def steps(store: Store, request: RestoreRequest) -> list[Step]:
         if not request.program:
             raise
         raise OthersAffected(
-            str(error),
-            hint=f"gitcp restore {request.target.id} --whole-tree  (undoes all changes since)",
+            f"{error}; with --whole-tree, all changes since are undone",
+            hint=f"gitcp restore {request.target.id} --whole-tree",
         ) from error
 
 
@@ -218,21 +218,24 @@ def require_merged(
     if request.undoing:
         command = request.undoing.command
         raise Refused(
-            f"{paths} changed since and cannot be merged: {command} would lose these changes; "
-            "nothing was changed",
+            f"{paths} changed since and cannot be merged; nothing was changed. With --whole-tree, "
+            f"{command} loses everything that changed since",
             listed,
-            hint=f"gitcp {command} --whole-tree  (also undoes everything that changed since)",
+            hint=f"gitcp {command} --whole-tree",
         )
     names = [each.session or "another session" for each in others]
     whose = f", also changed by {', '.join(names)}" if request.program and names else ""
-    whole = f"gitcp restore {request.target.id} --files --whole-tree"
+    option = "--files --whole-tree" if request.program else "--mine --markers"
+    otherwise = (
+        "with --whole-tree, the others' changes are undone, too"
+        if request.program
+        else "name other paths, or write conflict markers"
+    )
     error = OthersAffected(
         f"this session's changes cannot be undone alone: {paths} in conflict{whose}; nothing was "
-        "changed",
+        f"changed; {otherwise}",
         listed,
-        hint=f"{whole}  (also undoes the others' changes)"
-        if request.program
-        else f"gitcp restore {request.target.id} --mine --markers  (or only paths: -- PATH)",
+        hint=f"gitcp restore {request.target.id} {option}",
     )
     error.sessions = tuple((each.session, each.paths) for each in others)
     raise error

@@ -161,8 +161,9 @@ def _check_gone(store: Store, at: Worktree | None, target: Checkpoint, directory
         )
     if at.path is not None and os.path.realpath(at.path) != str(directory):
         raise Refused(
-            f"git still lists the worktree {at.path}, which is not there; nothing was changed",
-            hint="git worktree prune  (if it was moved: git worktree repair NEW-PATH)",
+            f"git still lists the worktree {at.path}, which is not there; nothing was changed. If "
+            "it was moved: git worktree repair NEW-PATH",
+            hint="git worktree prune",
         )
     return True
 

@@ -423,8 +423,8 @@ def _as_restored(store: Store, recorded: CheckpointId, command: str) -> Snapshot
     if commit is None:
         raise Refused(
             f"{recorded}, which recorded that restore, no longer exists, so what changed since is "
-            "not known: nothing was changed",
-            hint=f"gitcp {command} --whole-tree  (also undoes what changed since)",
+            "not known: nothing was changed. With --whole-tree, that is undone, too",
+            hint=f"gitcp {command} --whole-tree",
         )
     return store.read(commit).snapshot
 
@@ -796,8 +796,9 @@ def _record(
 def _check_allowed(store: Store, request: RestoreRequest) -> None:
     if journal.unfinished(store.repo) is not None:
         raise Refused(
-            "an interrupted restore must be finished first: nothing was changed",
-            hint="gitcp restore --continue  (or --abort)",
+            "an interrupted restore must be finished first, or undone with gitcp restore --abort: "
+            "nothing was changed",
+            hint="gitcp restore --continue",
         )
     operation = store.repo.head().operation
     if operation and (request.files or request.index) and not request.force:

@@ -54,12 +54,10 @@ def require(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
     warning = "Its conversation can steer your agent"
     warning += ", and these of its files can run code here" if active else ""
     raise NotTrusted(
-        f"{checkpoint.id} is not from this repository: nothing was changed. {warning}",
+        f"{checkpoint.id} is not from this repository: nothing was changed. If you trust it, "
+        f"repeat the command with --trust. {warning}",
         (*lines, *more),
-        hint=(
-            f"gitcp show {checkpoint.commit[:10]}  (if you trust it, repeat the command with "
-            "--trust)"
-        ),
+        hint=f"gitcp show {checkpoint.commit[:10]}",
     )
 
 

@@ -43,9 +43,9 @@ def _numbered(store: Store, number: int) -> Operation:
         )
     if operation.trash is None:
         raise Refused(
-            f"operation {number} is a {operation.what}, which cannot be undone by number: "
-            "nothing was changed",
-            hint="gitcp undo  (undoes the last operation)",
+            f"operation {number} is a {operation.what}, which cannot be undone by number, but by "
+            "gitcp undo while it is the last: nothing was changed",
+            hint="gitcp log --operations",
         )
     redone = (entry.trash for entry in reversed(log) if entry.of == number and entry.trash)
     return replace(operation, trash=next(redone, operation.trash))

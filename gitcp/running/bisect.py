@@ -258,18 +258,17 @@ def _unsound(first: Try, last: Try) -> Refused:
     if Verdict.SKIPPED in ways:
         skipped = start if first.verdict is Verdict.SKIPPED else end
         option = "--from" if skipped == start else "--to"
-        what = f"the command cannot judge {skipped} (exit code {SKIP})"
-        hint = f"gitcp log  (then name another with {option})"
+        what = f"the command cannot judge {skipped} (exit code {SKIP}); name another with {option}"
     elif ways == (Verdict.GOOD, Verdict.GOOD):
-        what = f"the command passes on {start} and on {end}: neither is broken"
-        hint = "gitcp log  (then name one on which it fails with --to)"
+        what = f"the command passes on {start} and on {end}: neither is broken; name one on "
+        what += "which it fails with --to"
     elif ways == (Verdict.BAD, Verdict.BAD):
-        what = f"the command fails on {end}, and already on {start}"
-        hint = f"gitcp log {end}  (then name one on which it passes with --from)"
+        what = f"the command fails on {end}, and already on {start}; name one on which it "
+        what += "passes with --from"
     else:
-        what = f"the command fails on {start} and passes on {end}: that one is not broken"
-        hint = "gitcp log  (then name one that passes with --from, and one that fails with --to)"
-    error = Refused(what, hint=hint)
+        what = f"the command fails on {start} and passes on {end}: that one is not broken; name "
+        what += "one that passes with --from, and one that fails with --to"
+    error = Refused(what, hint=f"gitcp log {end}")
     tried = last if first.verdict is Verdict.GOOD else first
     run = next((each for each in tried.runs if each.code), None)
     error.candidates = tuple(run.output.splitlines()[-5:]) if run else ()

@@ -50,6 +50,9 @@ CURRENT = "current"
 MANUAL = "manual"
 GIVEN = "as given"
 SHORTEST = 8
+SESSION_ID = re.compile(r"(?=.*[0-9])[A-Za-z0-9_-]{8,}")
+"""What an agent's id of a session looks like, and few other words do."""
+
 NUMBERED = re.compile(r"-[0-9]+\Z")
 """The end of a name of which another session has the beginning."""
 
@@ -86,9 +89,7 @@ def choose(
     if conversation is not None:
         capture = _given_capture(conversation, agent)
         name = (
-            refs.check_name(session, "session")
-            if session
-            else _session_of(store, capture.agent) or manual(store)
+            exact(store, session) if session else _session_of(store, capture.agent) or manual(store)
         )
         return Choice(name, capture, GIVEN)
     if session is not None:
@@ -140,10 +141,10 @@ def name_of(store: Store, agent: Agent) -> str:
 
 
 def named(store: Store, given: str | None) -> str | None:
-    """Return the session with the exact name `given`, else the running agent's, else None."""
+    """Return the session that `exact(given)` is, else the running agent's, else None."""
     given = given or store.repo.host.env.get(SESSION)
     if given is not None:
-        return refs.check_name(given, "session")
+        return exact(store, given)
     running = adapters.running(store.repo.host)
     if running is None:
         return None
@@ -226,7 +227,7 @@ def current(store: Store, given: str | None = None) -> str | None:
     here, or the newest.
     """
     if given is not None:
-        return expand(store.sessions(), given)
+        return expand(store, given)
     decided = _current(store)
     if decided is not None:
         return decided
@@ -274,19 +275,58 @@ def in_worktrees(store: Store) -> dict[str, list[Path]]:
     return trees
 
 
-def expand(sessions: dict[str, Oid], given: str) -> str:
-    """Return the full name of a session from a unique prefix.
+def expand(store: Store, given: str, sessions: Mapping[str, Oid] | None = None) -> str:
+    """Return the full name of a session from a unique prefix, or from the id of its conversation.
+    `sessions` are those to look among, by default the repository's own.
 
     Raises RevisionAmbiguous or RevisionNotFound.
     """
+    sessions = store.sessions() if sessions is None else sessions
     if given in sessions:
         return given
     matching = [name for name in sessions if given and name.startswith(given)]
+    matching = matching or of_conversation(store, given)
     if len(matching) > 1:
         raise RevisionAmbiguous(f"more than one session matches {given!r}", tuple(matching))
     if not matching:
-        raise RevisionNotFound(f"no session matches {given!r}", hint="gitcp sessions")
+        raise unknown(given)
     return matching[0]
+
+
+def unknown(given: str, outcome: str = "") -> RevisionNotFound:
+    """Return the error for a session that does not exist. `outcome` says what was not done."""
+    after = f"; {outcome}" if outcome else ""
+    return RevisionNotFound(f"no session matches {given!r}{after}", hint="gitcp sessions")
+
+
+def of_conversation(store: Store, given: str) -> list[str]:
+    """Return the sessions that have the agent's conversation with this id: agents and `gitcp
+    resume` print it.
+    """
+    if not SESSION_ID.fullmatch(given):
+        return []
+
+    def has_it(summary: Summary | None) -> bool:
+        return summary is not None and summary.trailers.get("Gitcp-Agent-Session") == given
+
+    sessions, plain = store.sessions(), re.sub(r"[^A-Za-z0-9]", "", given)
+    by_last = [name for name, tip in sessions.items() if has_it(last_summary(store, tip))]
+    return by_last or [
+        name  # a restore has replaced its conversation since
+        for name, tip in sessions.items()
+        if plain.startswith(NUMBERED.sub("", name))
+        and any(has_it(each) for each in store.readable(tip) if each.id.session == name)
+    ]
+
+
+def exact(store: Store, given: str) -> str:
+    """Return the session that a save named `given` goes to: of that name, or of the conversation
+    with that id. May be a new one.
+    """
+    if store.tip(refs.check_name(given, "session")) is not None:
+        return given
+    names = of_conversation(store, given)
+    return names[0] if len(names) == 1 else given
 
 
 def resolve_prefix(store: Store, given: str | None) -> str | None:
@@ -390,7 +430,7 @@ def _by_name(store: Store, cwd: Path, session: str, agent: str | None) -> Choice
     A name that no session has can be a prefix of an agent's session id, and then means that
     session.
     """
-    sessions = store.sessions()
+    session, sessions = exact(store, session), store.sessions()
     candidates = [f for f in adapters.find_all(cwd, store.repo.host) if agent in (None, f.agent)]
     # `save --session agent-1` went into agent-10 while only that existed.
     if session in sessions:
@@ -407,7 +447,6 @@ def _by_name(store: Store, cwd: Path, session: str, agent: str | None) -> Choice
             else GIVEN
         )
         return _choice(session, match, why)
-    refs.check_name(session, "session")
     own = [f for f in candidates if _is_prefix(session, f.session_id)]
     if len(own) == 1:
         return _for_agent(store, _agent(own[0]), own[0], GIVEN)

@@ -11,10 +11,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from gitcp import wire
-from gitcp.errors import GitcpError, Refused, RevisionNotFound
+from gitcp.errors import GitcpError, Refused
 from gitcp.git import refs
 from gitcp.git.remote import RemoteUpdate
 from gitcp.model import CheckpointId, Oid
+from gitcp.saving import session as session_op
 from gitcp.secrets import checkpoint_scan, known_secrets
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
 from gitcp.secrets.known_secrets import Haves
@@ -260,7 +261,7 @@ def _outgoing(
 ) -> _Outgoing:
     tip = tip or store.tip(session)
     if tip is None:
-        raise RevisionNotFound(f"no session {session!r}; nothing was sent", hint="gitcp sessions")
+        raise session_op.unknown(session, "nothing was sent")
     nodes = list(store.history(tip))[::-1]
     values = store.repo.refs.list(refs.TAGS)
     commits = {node.commit for node in nodes}

@@ -44,7 +44,7 @@ def create(
             where = store.summary(store.peel(old)).id
             raise AlreadyExists(
                 f"tag {name} already exists, on {where}; it was not moved",
-                hint=f"gitcp tag --force {name}",
+                hint=f"gitcp tag --force {name} {checkpoint.id}",
             )
         new = checkpoint.commit
         if text is not None:

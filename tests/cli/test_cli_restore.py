@@ -498,7 +498,10 @@ def test_interrupted_by_hand(project: Project, talk: Talk, files: Files) -> None
     done = with_writer(project, "raise KeyboardInterrupt", "restore", "first", "--yes")
 
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "error: interrupted\nhint: gitcp restore --continue  (or --abort)\n"
+    assert done.stderr == (
+        "error: interrupted: finish the restore, or undo it with gitcp restore --abort\n"
+        "hint: gitcp restore --continue\n"
+    )
     project.gitcp("restore", "--abort", check=0)
     assert project.files() == files
 
@@ -509,9 +512,7 @@ def test_disk_full(project: Project, talk: Talk, files: Files) -> None:
     done = with_writer(project, full, "rollback", "-y")
 
     assert (done.returncode, done.stdout) == (17, "")
-    assert (
-        done.stderr == "error: full\nhint: make room, then gitcp restore --continue  (or --abort)\n"
-    )
+    assert done.stderr == "error: full\nhint: make room, then gitcp restore --continue\n"
     project.gitcp("restore", "--continue", check=0)
     project.gitcp("undo", "--yes", check=0)
     assert project.files() == files

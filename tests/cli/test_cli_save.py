@@ -314,7 +314,7 @@ def test_nowhere(tmp_path: Path, project: Project) -> None:
     done = project.gitcp("save", cwd=tmp_path, check=10)
 
     assert done.out == ""
-    assert done.err.splitlines()[-1] == "hint: git init  (or, without git: gitcp init)"
+    assert done.err.splitlines()[-1] == "hint: git init"
 
 
 def test_as_a_git_command(project: Project, talk: Talk, tmp_path: Path) -> None:

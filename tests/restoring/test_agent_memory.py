@@ -474,6 +474,8 @@ def test_damaged_copy_is_shown(project: Project, remembered: Remembered) -> None
     assert changes["MEMORY.md"].new == b"new\n"
     assert changes["damaged.md"].problem == history_memory.DAMAGED
     assert changes["damaged.md"].as_file(store).kind is Kind.MODIFIED
+    printed = {each["path"]: each["problem"] for each in project.json_lines("diff")}
+    assert printed[".gitcp/memory/claude-code/damaged.md"] == history_memory.DAMAGED
 
 
 def test_larger_than_any_that_is_saved(

@@ -141,3 +141,45 @@ def test_alike_conversations(project: Project) -> None:
         assert hint in {f"gitcp save --session {id}" for id in (AGENT, other)}
     project.gitcp(*hint.split()[1:], check=0)
     assert len(names(project)) == 1
+
+
+def test_by_the_id_of_the_conversation(project: Project) -> None:
+    """What `claude --resume` takes names the session for every command, also after a restore gave
+    the session another conversation, and for what is written into it.
+    """
+    talk = Talk(project)
+    id = talk.session
+    talk.say("one", "Done.")
+    project.write("a.txt", "one\n")
+    project.gitcp("save", "one", check=0)
+    talk.say("two", "Done.")
+    (name,) = names(project)
+    project.write("a.txt", "two\n")
+    project.gitcp("save", "two", check=0)
+    for restored in range(2):
+        reads = (
+            ("log", "--session", id),
+            ("status", "--session", id),
+            ("find", "one", "--session", id),
+            ("show", f"{id}@1"),
+            ("log", id),
+            ("restore", "1", "--session", id, "--dry-run"),
+            ("sessions", "rename", id, name),
+        )
+        for command in reads[: -1 if restored else None]:
+            assert name in project.gitcp(*command).out + project.gitcp(*command).err, command
+        project.gitcp("restore", "1", "--yes", check=0)
+
+    project.gitcp("note", "--session", id, "--task", "waits", check=0)
+    project.write("a.txt", "three\n")
+    project.gitcp("save", "three", "--session", id, check=0)
+    assert names(project) == [name]
+    assert project.json("show", f"{name}@")["handoff"]["task"] == "waits"
+
+
+def test_amend_is_a_save(tenth: Project) -> None:
+    """Amending takes the exact name, too: agent-1 does not mean agent-10."""
+    refused = tenth.gitcp("save", "--amend", "-m", "x", "--session", "agent-1", check=16)
+    assert refused.err.startswith("error: no session matches 'agent-1'; nothing was changed\n")
+    tenth.gitcp("save", "--amend", "-m", "x", "--session", "agent-10", check=0)
+    assert tenth.json("show", "agent-10@")["label"] == "x"

@@ -50,7 +50,7 @@ def test_the_first_hour_of_a_reviewer(tmp_path: Path, origin: Project) -> None:
 
     fetch = "gitcp remote origin && gitcp fetch origin"
     refused = reviewer.gitcp("log", check=16).err
-    assert refused.endswith(f"hint: gitcp save  (those of the remote: {fetch})\n")
+    assert f"to fetch those of the remote: {fetch}\n" in refused
     assert f"those of the remote: {fetch}\n" in reviewer.gitcp("review", check=0).err
     for line in fetch.split(" && "):
         reviewer.gitcp(*line.split()[1:], check=0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -54,6 +55,9 @@ OWN = ".gitcp/store.git"
 MADE: dict[Path, bytes | None] = {}
 """What `gitcp init` made in this process of tests, below `.gitcp`; None is a directory."""
 
+
+REMARKED = re.compile(r"^hint: (?:gitcp|git) [^'\"\n]*\s\(", re.MULTILINE)
+"""A command with a remark behind it: a shell that it is pasted into does not run it."""
 
 Name = str | bytes | Path
 """A path below the root of a project, or an absolute one."""
@@ -173,6 +177,7 @@ class Project:
         """
         data = input.encode() if isinstance(input, str) else input
         done = launch.run_gitcp(args, cwd or self.root, env or {}, data)
+        assert not REMARKED.search(done.err), f"a hint that cannot be pasted: {done.err}"
         assert check in (None, done.code), (
             f"gitcp {args!r} ended with {done.code}\n{done.out}\n{done.err}"
         )

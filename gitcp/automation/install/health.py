@@ -457,7 +457,7 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
         for name, error in damaged
     ]
     problems += [
-        Problem(line, "gitcp doctor --store  (gitcp delete --old removes it from the trash)")
+        Problem(f"{line}; gitcp delete --old removes it", "gitcp doctor --store")
         for line in quarantine.warnings(store)
     ]
     problems += _transcript_problems(store, readable[:MOST_SESSIONS])
@@ -468,7 +468,10 @@ def _store(store: Store, problems: list[Problem]) -> StoreHealth:
         problems.append(Problem(str(error), error.hint))
     if unfinished:
         problems.append(
-            Problem("a restore was interrupted", "gitcp restore --continue  (or --abort)")
+            Problem(
+                "a restore was interrupted; gitcp restore --abort undoes it",
+                "gitcp restore --continue",
+            )
         )
     return StoreHealth(
         store.repo.root, len(readable), sum(session.count for session in readable), unfinished
