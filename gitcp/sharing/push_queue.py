@@ -105,8 +105,8 @@ def states(store: Store) -> tuple[PushState, ...]:
     for claim in push_policy.lapsed(store.repo):
         command = f"gitcp remote {claim.remote} --push {claim.policy.value}"
         why = "it was not allowed for this directory, or before it was moved"
-        obstacle = [why, command] if claim.remote in names else _gone(claim.remote)
-        result.append(PushState(claim, Queue(), False, *obstacle))
+        lapsed = (why, command) if claim.remote in names else _gone(claim.remote)
+        result.append(PushState(claim, Queue(), False, *lapsed))
     return tuple(sorted(result, key=lambda state: state.consent.remote))
 
 
