@@ -211,8 +211,7 @@ def _update_tags(
     tips = filter(None, tracking)
     reached = {summary.commit for tip in tips for summary in store.history(tip)}
     valid = (name for name in remote_has.tags if verify_incoming.is_session(name))
-    commits = {**remote_has.tags, **remote_has.peeled}
-    names = [name for name in valid if commits[name] in reached]
+    names = [name for name in valid if _commit_of(store, remote_has, name) in reached]
     _receive_tags(store, source, [source.tags + name for name in names])
     for name in names:
         ref, new = f"{source.tracking}tags/{name}", remote_has.tags[name]
@@ -223,6 +222,15 @@ def _update_tags(
             continue
         with store.lock():
             store.repo.refs.update(ref, new, store.repo.refs.read(ref))
+
+
+def _commit_of(store: Store, remote_has: RemoteRefs, tag: str) -> Oid:
+    """Return the commit of a remote's tag: as it says, else as its object does, if that is here."""
+    value = remote_has.peeled.get(tag, remote_has.tags[tag])
+    # A bundle does not say it, and its objects are here: its annotated tags were left out.
+    with suppress(StoreDamaged):
+        return store.peel(value) if store.reader.exists(value) else value
+    return value
 
 
 def _receive_tags(store: Store, source: Remote, names: Sequence[str]) -> None:

@@ -99,6 +99,19 @@ def test_bundle(sent: Project, bob: Project) -> None:
     ] == []
 
 
+def test_bundle_with_annotated_tags(sent: Project, bob: Project) -> None:
+    """A tag with a message arrives with it, as it does by a fetch."""
+    sent.gitcp("tag", "why", "e7baae82@1", "-m", "a text of its own", check=0)
+    sent.gitcp("export", "-o", "../tagged.bundle", check=0)
+
+    with bob.guard():
+        bob.gitcp("import", "../tagged.bundle", check=0)
+
+    ref = "refs/gitcp/remotes/imported/tags/why"
+    assert bob.git("rev-parse", ref) == sent.git("rev-parse", "refs/gitcp/tags/why")
+    assert "a text of its own" in bob.git("cat-file", "tag", ref)
+
+
 def test_bundle_that_grew(sent: Project, bob: Project) -> None:
     """What goes on is taken on top; what went another way gets a place of its own, and nothing is
     replaced.
