@@ -28,7 +28,9 @@ import click
 import pytest
 from click.testing import CliRunner
 from pages import ANYTHING, Sandbox, Typed, agrees, blocks, typed
+from recorded_by_entire import IDS, branch, layout, sharded
 from talk import Talk
+from test_described import kimi_session
 from tokens import tokens
 
 import gitcp
@@ -599,6 +601,9 @@ def test_schemas(project: Project) -> None:
     shown = _shown(SOURCE.joinpath("docs/scripting.md").read_text("utf-8"))
     printed = _printed(project)
     printed["gitcp.export/1"] -= printed["gitcp.checkpoint/1"] - {"schema"}
+    named = re.compile(r'documents\.document\(\s*"([a-z-]+)"')
+    code = "".join(path.read_text("utf-8") for path in SOURCE.glob("gitcp/cli/*.py"))
+    assert {f"gitcp.{name}/1" for name in named.findall(code)} <= shown.keys()
 
     assert {schema: sorted(keys) for schema, keys in shown.items()} == {
         s: sorted(k) for s, k in printed.items()
@@ -742,6 +747,23 @@ def _rolled_back(project: Project) -> list[str]:
     return printed + [other.gitcp("rollback", how, "--json", check=0).out for how in ways]
 
 
+def _set_up(project: Project) -> list[str]:
+    """What is printed about stores, descriptions of agents, and what Entire recorded."""
+    own = Project(project.root.parent / "own", own_store=True)
+    texts = [own.gitcp("init", "--json", check=0).out]
+    own.write("a.txt", "a\n")
+    own.gitcp("save", check=0)
+    own = Project(own.root, own_store=False)
+    texts.append(own.gitcp("init", "--join", "--json", check=0).out)
+    texts.append(own.gitcp("adapters", "--json", check=0).out)
+    kimi_session(Path(os.environ["HOME"]), own.root, ["one", "two"])
+    described = str(SOURCE / "gitcp/adapters/described/kimi.toml")
+    texts.append(own.gitcp("adapters", "check", described, "--json", check=0).out)
+    branch(own, layout(sharded(IDS[0]), [{}]))
+    texts.append(own.gitcp("import", "--from", "entire", "--dry-run", "--json", check=0).out)
+    return texts
+
+
 def _adopted(project: Project) -> list[str]:
     """What is printed about conversations that agents keep, also those that cannot be stored."""
     other = Project(project.root.parent / "kept")
@@ -873,7 +895,7 @@ def _printed(project: Project) -> dict[str, set[str]]:
         assert done.code in (0, failure.IN_PART), done
         texts.append(done.out)
     texts.append(_watched(project))
-    texts += _adopted(project)
+    texts += [*_adopted(project), *_set_up(project)]
     texts += _worktrees(project)
     texts.append(project.gitcp("doctor", "--json", check=1).out)
     texts.append(project.gitcp("compensate", "--list", "--json", check=0).out)

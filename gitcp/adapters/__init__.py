@@ -107,6 +107,14 @@ def load(name: str) -> Adapter:
     return adapter
 
 
+def require(name: str, outcome: str) -> None:
+    """Raise BadValue if there is no adapter with this name; `outcome` says what was not done."""
+    try:
+        load(name)
+    except BadValue as error:
+        raise BadValue(f"{error}: {outcome}", hint=error.hint) from None
+
+
 def load_or_generic(name: str) -> Adapter:
     """Return the adapter with this name, or the generic one, which can show any conversation."""
     try:

@@ -101,8 +101,10 @@ def plan(
     host: Host, store: Store | None, request: AdoptRequest, memory: AdoptedBefore
 ) -> AdoptPlan:
     """Return what to store where. `store` is that of the current repository; it may be None with
-    `everywhere`.
+    `everywhere`. Raises BadValue for an agent that nobody knows.
     """
+    if request.agent is not None:
+        adapters.require(request.agent, "nothing was imported")
     since = request.since.timestamp() if request.since is not None else None
     listed = [
         each

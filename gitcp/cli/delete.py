@@ -81,7 +81,9 @@ def _checkpoint_named(
     """Return the id of the checkpoint that a number, a tag or a label means; None for the name of a
     session, or for nothing.
     """
-    if any(each.startswith(name) for each in known):
+    if any(each.startswith(name) for each in known) or session_op.of_conversation(
+        context.store, name
+    ):
         return None
     try:
         return str(context.checkpoint(name, session).id)

@@ -44,6 +44,12 @@ from gitcp.worktree.paths import skip_line
 
 SHOWN = 10
 TRIGGERS = [trigger.value for trigger in Trigger]
+SAVING = (
+    *("compensate", "tags", "agent", "conversation", "include", "produces", "appends", "state"),
+    *("allow", "force"),
+)
+"""Options that say something of a save, and nothing where only a label is changed."""
+
 PATIENCE = 0.5
 """Seconds to wait for the conversation of the agent running this command, if it is not written
 yet.
@@ -292,7 +298,8 @@ def _amended(context: Context, given: str | None) -> str:
 def _amend(context: Context, given: Options) -> None:
     """Change the label of the last checkpoint, and save nothing."""
     label = _label(given)
-    if label is None or note_of(given) != Note():
+    others = any(getattr(given, name) for name in SAVING) or given.trigger != Trigger.MANUAL
+    if label is None or others or note_of(given) != Note():
         raise BadValue(
             "--amend changes only the label, and needs one: nothing was changed",
             hint="gitcp save --amend -m LABEL",
@@ -303,20 +310,27 @@ def _amend(context: Context, given: Options) -> None:
     context.require_here(given.session)
     if given.dry_run:
         before = context.checkpoint("@", session)
+        if given.as_json:
+            _print_amended(context, replace(before, note=replace(before.note, label=label)))
+            return
         was = f" from {before.note.label!r}" if before.note.label else ""
         context.output.line(f"would change the label of {before.id}{was} to {label!r}")
         return
     before, after = amend(context.store, session, label)
     if given.as_json:
-        from gitcp import documents  # only for programs
-
-        fields = documents.checkpoint(after, context.tags.get(after.commit, ()))
-        context.output.document(documents.document("checkpoint", fields))
+        _print_amended(context, after)
     elif not given.quiet:
         was = f', before "{before.note.label}"' if before.note.label else ""
         context.output.line(
             Styled("amended", GREEN), " ", Styled(str(after.id), BOLD), f' "{label}"{was}'
         )
+
+
+def _print_amended(context: Context, checkpoint: Checkpoint) -> None:
+    from gitcp import documents  # only for programs
+
+    fields = documents.checkpoint(checkpoint, context.tags.get(checkpoint.commit, ()))
+    context.output.document(documents.document("checkpoint", fields))
 
 
 def _show(context: Context, given: Options) -> None:

@@ -86,6 +86,9 @@ def choose(
     """
     host = store.repo.host
     session = session or host.env.get(SESSION)
+    if agent is not None and conversation is None and (not session or store.tip(session) is None):
+        # `--agent claud` made a session without a conversation.
+        adapters.require(agent, "nothing was saved")
     if conversation is not None:
         capture = _given_capture(conversation, agent)
         name = (

@@ -54,11 +54,17 @@ def test_command(project: Project) -> None:
     project.gitcp("save", "frist", "--session", "one", check=0)
     project.write("a", "2\n")
     planned = project.gitcp("save", "--amend", "-m", "first", "--dry-run", check=0).out
+    assert project.json("save", "--amend", "-m", "first", "--dry-run")["label"] == "first"
     assert project.gitcp("log", "--oneline", check=0).out == "one@1 frist\n"
     done = project.gitcp("save", "--amend", "-m", "first", check=0).out
     refused = [
         project.gitcp("save", "--amend", *more, check=2).err
-        for more in ((), ("-m", "x", "--fact", "a=b"))
+        for more in (
+            (),
+            ("-m", "x", "--fact", "a=b"),
+            ("-m", "x", "--tag", "t"),
+            ("-m", "x", "--state"),
+        )
     ]
 
     assert planned == "would change the label of one@1 from 'frist' to 'first'\n"

@@ -177,6 +177,20 @@ def test_by_the_id_of_the_conversation(project: Project) -> None:
     assert project.json("show", f"{name}@")["handoff"]["task"] == "waits"
 
 
+def test_an_agent_that_nobody_knows(project: Project) -> None:
+    """A misspelled agent is refused: there was a checkpoint without its conversation."""
+    Talk(project).say("one", "Done.")
+    project.write("a.txt", "one\n")
+    for command in (("save",), ("save", "--session", "new"), ("import", "--dry-run")):
+        refused = project.gitcp(*command, "--agent", "claud", check=2)
+        assert "no adapter for an agent called 'claud'" in refused.err
+    assert names(project) == []
+    project.gitcp("save", "--agent", "claude", check=0)
+    (name,) = names(project)
+    project.gitcp("delete", Talk(project).session, "--yes", check=0)
+    assert (name, names(project)) == ("e7baae82", [])
+
+
 def test_amend_is_a_save(tenth: Project) -> None:
     """Amending takes the exact name, too: agent-1 does not mean agent-10."""
     refused = tenth.gitcp("save", "--amend", "-m", "x", "--session", "agent-1", check=16)
