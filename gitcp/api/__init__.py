@@ -14,6 +14,7 @@ from gitcp.api.asynchronous import AsyncCheckpoints
 from gitcp.api.checked import require
 from gitcp.api.checkpoints import Checkpoints
 from gitcp.model import Host
+from gitcp.worktree.given import encoded
 
 
 def open(path: str | os.PathLike[str] = ".", *, host: Host | None = None) -> Checkpoints:
@@ -24,6 +25,7 @@ def open(path: str | os.PathLike[str] = ".", *, host: Host | None = None) -> Che
     """
     require("path", path, str | os.PathLike[str], "nothing was opened")
     require("host", host, Host | None, "nothing was opened")
+    encoded(path, "the directory", "nothing was opened")
     actual_host = host or Host(os.environ, Path(os.path.expanduser("~")), clock.now)
     user_state.configure(actual_host.env, str(actual_host.home))
     return Checkpoints(Path(os.path.realpath(path)), actual_host)

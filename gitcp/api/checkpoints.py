@@ -141,7 +141,7 @@ class Checkpoints(Reading, Moves, Exchange):
         conversation: bool = True,
         memory: bool = True,
         state: bool = False,
-        paths: Paths = (),
+        paths: Paths | None = None,
         mine: bool = False,
     ) -> RestorePlan:
         """Return what `restore` would do now, with its conflicts, and what other sessions changed
@@ -175,7 +175,7 @@ class Checkpoints(Reading, Moves, Exchange):
         conversation: bool = True,
         memory: bool = True,
         state: bool = False,
-        paths: Paths = (),
+        paths: Paths | None = None,
         mine: bool = False,
         whole_tree: bool = False,
         to: str | os.PathLike[str] | None = None,

@@ -18,6 +18,7 @@ from gitcp.sharing.importing import Imported, ImportRequest
 from gitcp.sharing.push import PushReport
 from gitcp.state import allowed, settings, tag
 from gitcp.store import Store
+from gitcp.worktree.given import encoded
 
 
 class Exchange(Opened):
@@ -110,6 +111,7 @@ class Exchange(Opened):
         SecretsFound, with nothing written, unless the IDs are in `allow`, or `redact` replaces
         them; and Refused if the file exists, unless `force`.
         """
+        encoded(file, "the file", "nothing was written")
         store, path = self.store(), Path(os.path.join(self.path, file))
         request = ExportRequest(
             checkpoint=self._read(store, revision, session),

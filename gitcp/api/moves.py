@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
-from pathlib import Path
 
 from gitcp.api.checked import checked
-from gitcp.api.opened import Opened, Paths, Texts, stored_paths, texts_of
+from gitcp.api.opened import Opened, Paths, Texts, limited, texts_of
 from gitcp.errors import Refused
 from gitcp.history import here
 from gitcp.lifecycle import fork, prune
@@ -37,18 +37,20 @@ class Moves(Opened):
         *,
         session: str | None = None,
         name: str | None = None,
-        worktree: Path | None = None,
+        worktree: str | os.PathLike[str] | None = None,
         branch: str | None = None,
         trust: bool = False,
     ) -> fork.Forked:
-        """Start a new session at a checkpoint, in a new git working tree if `worktree` is given.
+        """Start a new session at a checkpoint, in a new git working tree if `worktree` is given, a
+        directory relative to the one that was opened.
 
         Raises Refused for a name that is taken, and NotTrusted for a checkpoint from
         another repository without `trust`.
         """
         store = self.store()
         point = self._read(store, revision, session)
-        return fork.fork(store, fork.ForkRequest(point, self.path, name, worktree, branch, trust))
+        directory = fork.new_directory(self.path, worktree)
+        return fork.fork(store, fork.ForkRequest(point, self.path, name, directory, branch, trust))
 
     @checked("nothing was changed")
     def plan_revert(
@@ -56,7 +58,7 @@ class Moves(Opened):
         revision: str,
         *,
         session: str | None = None,
-        paths: Paths = (),
+        paths: Paths | None = None,
         mine: bool = False,
     ) -> revert.RevertPlan:
         """Return what `revert` would do now, with its conflicts. `revision` is
@@ -72,7 +74,7 @@ class Moves(Opened):
             target,
             self.path,
             conversation=False,
-            paths=stored_paths(self.root, paths),
+            paths=limited(store.repo, paths),
             limits=limits,
             reverted=before,
             mine=mine,

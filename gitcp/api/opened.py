@@ -26,6 +26,7 @@ from gitcp.saving.save import Saved, SaveRequest
 from gitcp.state import settings
 from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, replace
+from gitcp.worktree.given import encoded, encoded_path
 
 OnePath = str | bytes | os.PathLike[str]
 """A path relative to the repository's root, or an absolute one in it."""
@@ -182,7 +183,7 @@ class Opened:
             trigger=_trigger(trigger),
             tags=texts_of("tags", tags),
             agent=_selected(agent),
-            limits=settings.limits(store.repo, texts_of("include", include)),
+            limits=settings.limits(store.repo, _patterns(include)),
             outputs=inside(self, outputs),
             appends=inside(self, appends),
             promised=tuple(self.promised),
@@ -206,7 +207,7 @@ class Opened:
         conversation: bool = True,
         memory: bool = True,
         state: bool = False,
-        paths: Paths = (),
+        paths: Paths | None = None,
         mine: bool = False,
         whole_tree: bool = False,
         program: str | None = None,
@@ -221,7 +222,7 @@ class Opened:
         """
         if mine and (whole_tree or not files):
             raise BadValue("mine= is about files, and excludes whole_tree=; nothing was changed")
-        if state and (mine or paths):
+        if state and (mine or paths is not None):
             raise BadValue(
                 "state= restores all of it, and excludes mine= and paths=; nothing was changed"
             )
@@ -229,10 +230,10 @@ class Opened:
             target,
             self.path,
             files=files,
-            conversation=conversation and not paths,
+            conversation=conversation and paths is None,
             memory=None if memory else "",
             state=state,
-            paths=stored_paths(self.root, paths),
+            paths=limited(store.repo, paths),
             limits=settings.limits(store.repo),
             mine=mine,
             whole_tree=whole_tree,
@@ -252,6 +253,14 @@ def texts_of(name: str, given: Texts) -> tuple[str, ...]:
     return texts
 
 
+def _patterns(given: Texts) -> tuple[str, ...]:
+    """Return patterns of paths. Raises BadValue for one that no path can match."""
+    patterns = texts_of("include", given)
+    for each in patterns:
+        encoded(each, "the pattern", "nothing was saved")
+    return patterns
+
+
 def handoff_of(given: Handoff | None) -> Handoff:
     """Return a handoff whose entries are tuples."""
     if given is None:
@@ -262,24 +271,38 @@ def handoff_of(given: Handoff | None) -> Handoff:
     return Handoff(given.task, **entries)
 
 
-def stored_paths(root: Path, paths: Paths) -> tuple[bytes, ...]:
+def limited(repo: Repository, paths: Paths | None) -> tuple[bytes, ...]:
+    """Return the paths that limit a method, as they are stored; none if all of the repository is
+    meant. Raises BadValue, also for a list that is empty: it would mean everything, too.
+    """
+    if paths is None:
+        return ()
+    stored = stored_paths(repo, paths)
+    if not stored:  # `restore(before, paths=refused)` with none refused restored everything
+        raise BadValue(
+            "paths is empty: nothing was changed", hint="pass a path, or None for all of them"
+        )
+    return () if b"" in stored else stored
+
+
+def stored_paths(repo: Repository, paths: Paths) -> tuple[bytes, ...]:
     """Return paths as they are stored. Raises BadValue."""
     several = [paths] if isinstance(paths, str | bytes | os.PathLike) else [*paths]
-    return tuple(stored_path(root, path) for path in several)
+    return tuple(stored_path(repo, path) for path in several)
 
 
-def stored_path(root: Path, path: OnePath) -> bytes:
-    """Return a path as it is stored: relative to the root. Raises BadValue."""
+def stored_path(repo: Repository, path: OnePath) -> bytes:
+    """Return a path as it is stored: relative to the root, which is b"". Links below the root are
+    not followed. Raises BadValue.
+    """
     require("path", path, OnePath, "nothing was changed")
-    stored, top = os.fsencode(path), os.fsencode(root)
-    if not os.path.isabs(stored):
-        return stored
-    if not (stored + b"/").startswith(top + b"/"):
+    stored = repo.spelled(repo.root, encoded_path(path, "nothing was changed"))
+    if stored is None:
         raise BadValue(
-            f"{os.fsdecode(path)!r} is not in {root}: nothing was changed",
+            f"{os.fsdecode(path)!r} is not in {repo.root}: nothing was changed",
             hint="name files of the working tree",
         )
-    return stored[len(top) + 1 :]
+    return stored
 
 
 def with_housekeeping(store: Store, saved: Saved) -> Saved:
@@ -361,7 +384,7 @@ def inside(opened: Opened, files: Files) -> tuple[bytes, ...]:
     relative_paths: list[bytes] = []
     for path in given:
         require("path", path, OnePath, "nothing was saved")
-        relative = repo.inside(opened.path, os.fsencode(path))
+        relative = repo.inside(opened.path, encoded(path, "the path", "nothing was saved"))
         if not relative:
             raise BadValue(
                 f"{os.fsdecode(path)!r} is not a file in {opened.root}: nothing was saved",

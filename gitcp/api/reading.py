@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, overload
 
 from gitcp.api.checked import checked
-from gitcp.api.opened import OnePath, Opened, Paths, Texts, stored_path, stored_paths, texts_of
+from gitcp.api.opened import (
+    OnePath,
+    Opened,
+    Paths,
+    Texts,
+    limited,
+    stored_path,
+    stored_paths,
+    texts_of,
+)
 from gitcp.errors import BadValue
 from gitcp.history import diff, diff_now, log, revisions, sessions, show, why
 from gitcp.history.find import find
@@ -62,10 +72,11 @@ class Reading(Opened):
     @checked("nothing was read")
     def file(self, revision: str, path: OnePath, *, session: str | None = None) -> bytes | Listing:
         """Return the content of a file, or a directory's listing. `path` is relative to the
-        root.
+        root, which "" is.
         """
         store = self.store()
-        return show.file(store, self._read(store, revision, session), stored_path(self.root, path))
+        named = stored_path(store.repo, path) if os.fspath(path) else b""
+        return show.file(store, self._read(store, revision, session), named)
 
     @checked("nothing was read")
     def conversation(
@@ -104,13 +115,14 @@ class Reading(Opened):
         new: str | None = None,
         *,
         session: str | None = None,
-        paths: Paths = (),
+        paths: Paths | None = None,
     ) -> tuple[FileChange, ...]:
         """Return the paths that differ between two checkpoints, or without `new` between one and
         the current files. `paths` limits it to these, and what is below them. States outside
         the files are no paths: compare the `states` of two checkpoints.
         """
-        store, scope = self.store(), stored_paths(self.root, paths)
+        store = self.store()
+        scope = limited(store.repo, paths)
         before = self._read(store, old, session)
         if new is not None:
             after = self._read(store, new, session)
@@ -191,7 +203,7 @@ class Reading(Opened):
             states=bisect.candidates(store, first, last.commit),
             judge=bisect.by_command(store, words, prepare),
             repeat=repeat,
-            shared=stored_paths(self.root, share),
+            shared=stored_paths(store.repo, share),
             trust=trust,
         )
         return bisect.bisect(store, request)
@@ -227,7 +239,7 @@ class Reading(Opened):
         """
         store = self.store()
         last = self._read(store, revision, session)
-        name = stored_path(self.root, path)
+        name = stored_path(store.repo, path)
         if line is None:
             return why.path(store, last, name)
         return why.line(store, last, name, line)

@@ -592,9 +592,10 @@ class Context:
         return matching
 
     def _inside(self, path: bytes, checkpoints: Sequence[Checkpoint]) -> bytes:
+        from gitcp.worktree import given
+
         repo = self.store.repo
-        if not path:  # `restore 3 -- "$FILE"` without a FILE restored everything
-            raise BadValue("the path '' is empty: nothing was changed", hint="name a file, or .")
+        given.encoded_path(path, "nothing was changed")
         if path.startswith(b":/"):  # git's spelling of a path from the root
             path = os.path.join(os.fsencode(repo.root), path[2:])
         spelled = repo.spelled(self.cwd, path) if checkpoints else None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +13,7 @@ from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import REVISION, WORDS, Command, json_option, session_option, trust_option
 from gitcp.cli.output import BOLD, GREEN, Styled
-from gitcp.errors import BadValue, RevisionNotFound
+from gitcp.errors import RevisionNotFound
 from gitcp.git import refs
 from gitcp.lifecycle import fork as op
 from gitcp.lifecycle.fork import Forked
@@ -68,8 +66,7 @@ def command(context: Context, /, **values: Any) -> None:
 
 
 def _request(context: Context, given: Options) -> op.ForkRequest:
-    if given.worktree == "":
-        raise BadValue("--worktree is empty: nothing was changed", hint="gitcp fork --worktree DIR")
+    worktree = op.new_directory(context.cwd, given.worktree)
     try:
         point = context.checkpoint(given.revision, given.session)
     except RevisionNotFound as error:
@@ -80,9 +77,7 @@ def _request(context: Context, given: Options) -> op.ForkRequest:
         point=point,
         cwd=context.cwd,
         name=given.name,
-        worktree=Path(os.path.realpath(context.cwd / given.worktree))
-        if given.worktree is not None
-        else None,
+        worktree=worktree,
         branch=given.branch,
         trust=given.trust,
     )

@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
@@ -281,7 +281,8 @@ PHASE = KnownWords("phase")
 
 class Rest(NamedTuple):
     """The words after `--` and, if `bare`, also extra words before it, and the path of REV:PATH
-    unless the command splits that itself.
+    unless the command splits that itself. `changes`: the command changes these paths, and without
+    any all of them, so that `--` with nothing after it is refused.
     """
 
     target: str
@@ -289,10 +290,14 @@ class Rest(NamedTuple):
     metavar: str
     bare: bool = False
     splits: bool = True
+    changes: bool = False
 
 
 PATHS = Rest("paths", PATH, "PATH", bare=True)
 """For commands that take optional paths."""
+
+CHANGED_PATHS = PATHS._replace(changes=True)
+"""For commands that change the files at these paths."""
 
 
 class Command(click.Command):
@@ -323,12 +328,22 @@ class Command(click.Command):
         if self.rest is not None:
             rest = map(self.rest.type.read, (*bare, *words[at + 1 :]))
             ctx.params[self.rest.target] = tuple(rest)
+            if self.rest.changes and words[at:] == ["--"] and not bare:
+                self._refuse_no_path(words)
             takes_paths = self.rest.bare and self.rest.type is PATH
             if takes_paths and at == len(words) and not ctx.resilient_parsing:
                 self._set_paths_apart(ctx)
             elif takes_paths and not ctx.resilient_parsing:
                 self._set_path_of_revision_apart(ctx)
         return []
+
+    def _refuse_no_path(self, words: list[str]) -> NoReturn:
+        """Raise BadValue: `restore 3 -- $FILES` without FILES restored everything."""
+        given = [each for each in words[:-1] if each not in ("--yes", "-y", "--dry-run")]
+        raise BadValue(
+            "there is no path after --: nothing was changed",
+            hint=shlex.join(["gitcp", str(self.name), *given, "--dry-run"]),
+        )
 
     def _parsed(self, ctx: click.Context, words: list[str]) -> list[str]:
         """Parse options and arguments; an option of another tool as gitcp spells it. Return the

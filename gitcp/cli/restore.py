@@ -14,7 +14,7 @@ from gitcp import humanize
 from gitcp.cli import rendering, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.options import (
-    PATHS,
+    CHANGED_PATHS,
     PHASE,
     REVISION,
     WORDS,
@@ -81,7 +81,7 @@ class Options(Value):
     as_json: bool
 
 
-@click.command(cls=Command, rest=PATHS)
+@click.command(cls=Command, rest=CHANGED_PATHS)
 @click.argument("revision", type=REVISION, required=False, metavar="[REV]")
 @click.option("--at", type=WORDS, metavar="TIME", help="the last checkpoint at or before this time")
 @click.option("--phase", type=PHASE, metavar="NAME", help="the last checkpoint of this phase")

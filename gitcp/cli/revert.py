@@ -14,7 +14,7 @@ from gitcp.cli import confirm, restore_view
 from gitcp.cli.context import Context
 from gitcp.cli.failure import IN_PART, end
 from gitcp.cli.options import (
-    PATHS,
+    CHANGED_PATHS,
     REVISION,
     Command,
     dry_run_option,
@@ -48,7 +48,7 @@ class Options(Value):
     as_json: bool
 
 
-@click.command(cls=Command, rest=PATHS)
+@click.command(cls=Command, rest=CHANGED_PATHS)
 @click.argument("revision", type=REVISION, metavar="REV|A..B")
 @click.option("--keep", is_flag=True, help="skip paths in conflict and revert the rest")
 @click.option("--markers", is_flag=True, help="write conflict markers into files in conflict")

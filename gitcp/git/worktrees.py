@@ -188,7 +188,7 @@ def is_branch_name(repo: Repository, name: str) -> bool:
 def _check_name(repo: Repository, name: str) -> None:
     try:
         repo.git("check-ref-format", "--branch", name)
-    except GitFailed:
+    except (GitFailed, ValueError):  # what no argument can have: a NUL, a lone surrogate
         raise BadValue(f"{name!r} cannot be the name of a branch: nothing was changed") from None
     if name.startswith(("-", "@")) or name == "HEAD":
         raise BadValue(f"{name!r} cannot be the name of a branch: nothing was changed")

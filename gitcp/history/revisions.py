@@ -172,6 +172,8 @@ def newest(
     Raises RevisionNotFound, whose hint lists the existing phases.
     """
     wanted = None if phase is None else one_line(phase, 100)
+    if wanted == "":  # `restore --phase "$PHASE"` without a PHASE
+        raise BadValue("the phase is empty: nothing was changed", hint="gitcp log")
     phases: dict[str, None] = {}
     oldest = None
     for summary in store.history(_tip(store, session)):

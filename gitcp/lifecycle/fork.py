@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gitcp import readme
-from gitcp.errors import AlreadyExists
+from gitcp.errors import AlreadyExists, BadValue
 from gitcp.git import refs, worktrees
 from gitcp.model import Checkpoint, CheckpointId, Oid, State, Trigger
 from gitcp.restoring import placing, trust
@@ -26,6 +26,7 @@ from gitcp.saving import session
 from gitcp.state import numbers, oplog
 from gitcp.store import Store
 from gitcp.value import Value, replace
+from gitcp.worktree.given import encoded
 
 
 class ForkRequest(Value):
@@ -75,6 +76,18 @@ class Forked(Value):
                 resume=self.placed.document() if self.placed else None,
             )
         )
+
+
+def new_directory(cwd: Path, name: str | os.PathLike[str] | None) -> Path | None:
+    """Return the directory of a new working tree, as named in `cwd`; None if none is wanted. Raises
+    BadValue for a name that no directory can have.
+    """
+    if name is None:
+        return None
+    given = os.fsdecode(encoded(name, "the directory", "nothing was changed"))
+    if not given:
+        raise BadValue("--worktree is empty: nothing was changed", hint="gitcp fork --worktree DIR")
+    return Path(os.path.realpath(os.path.join(cwd, given)))
 
 
 def fork(store: Store, request: ForkRequest) -> Forked:

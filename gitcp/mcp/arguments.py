@@ -25,8 +25,10 @@ Text = Annotated[str, Field(max_length=TEXT)]
 Texts = Annotated[list[Text], Field(max_length=ITEMS)]
 Path = Annotated[str, Field(max_length=4_096)]
 
+Name = Annotated[str, Field(min_length=1, max_length=LINE)]
+
 Session = Annotated[
-    Line | None,
+    Name | None,
     Field(description="use this session instead of the current one (a unique prefix is enough)"),
 ]
 Revision = Annotated[
@@ -141,7 +143,7 @@ class Save(_NoteFields):
         Field(description="names for this checkpoint that stay; each must be new"),
     ] = None
     session: Annotated[
-        Line | None, Field(description="save to this session instead of the current one")
+        Name | None, Field(description="save to this session instead of the current one")
     ] = None
 
 
@@ -224,7 +226,7 @@ class Find(Arguments):
     ignore_case: Annotated[bool, Field(description="ignore upper and lower case")] = False
     limit: Annotated[int, Field(ge=1, le=200, description="the largest number of matches")] = 20
     session: Annotated[
-        Line | None, Field(description="search this session only (default: all sessions)")
+        Name | None, Field(description="search this session only (default: all sessions)")
     ] = None
 
 

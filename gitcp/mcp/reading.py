@@ -26,13 +26,16 @@ LONGEST_MATCH = 400
 """Characters of a matching line that are returned, around the match."""
 
 
-def inside(context: Context, paths: list[str] | None) -> tuple[bytes, ...]:
+def inside(
+    context: Context, paths: list[str] | None, *checkpoints: Checkpoint
+) -> tuple[bytes, ...]:
     """Return paths of the repository; empty if all of it is meant. Raises BadValue for one outside
-    of it, and for an empty one.
+    of it, and for an empty one. A path that one of the checkpoints has is that path.
     """
     root = os.fsencode(context.store.repo.root)
     given = [os.fsencode(path) for path in paths or ()]
-    return context.inside(tuple(os.path.join(root, path) if path else path for path in given))
+    named = tuple(os.path.join(root, path) if path else path for path in given)
+    return context.inside(named, *checkpoints)
 
 
 def list_checkpoints(context: Context, given: arguments.List) -> Json:
@@ -64,7 +67,7 @@ def show(context: Context, given: arguments.Show) -> Json:
     checkpoint = context.checkpoint(given.revision, given.session)
     if given.path is None:
         return shown(context, checkpoint)
-    (path,) = inside(context, [given.path] if given.path else []) or (b"",)
+    (path,) = inside(context, [given.path] if given.path else [], checkpoint) or (b"",)
     content = show_op.file(context.store, checkpoint, path)
     named = {"id": str(checkpoint.id), "path": given.path}
     if isinstance(content, bytes):
@@ -125,7 +128,11 @@ def compared(context: Context, given: arguments.Diff) -> Iterator[Comparison]:
 
 def find(context: Context, given: arguments.Find) -> Json:
     """Return the matches, newest first."""
-    tips = [context.viewed_tip(given.session)] if given.session else context.readable_tips()
+    tips = (
+        [context.viewed_tip(given.session)]
+        if given.session is not None
+        else context.readable_tips()
+    )
     needle = Needle(given.text, ignore_case=given.ignore_case)
     places = given.places or PLACES
     index = TextIndex(context.store.repo)

@@ -5,9 +5,7 @@ What changes files returns a plan first, and runs only with the digest of that p
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from gitcp import adapters, documents
@@ -126,12 +124,13 @@ def _agreed(
 
 def restore(context: Context, given: arguments.Restore) -> Json:
     """Plan a restore, or carry out the plan."""
-    paths = inside(context, given.paths)
+    target = context.to_change(given.revision, given.session)
+    paths = inside(context, given.paths, target)
     request = RestoreRequest(
-        context.to_change(given.revision, given.session),
+        target,
         context.cwd,
         files=given.what != "conversation",
-        conversation=given.what != "files" and not paths,
+        conversation=given.what != "files" and given.paths is None,
         paths=paths,
         limits=context.limits(),
         mine=given.mine,
@@ -195,7 +194,7 @@ def revert(context: Context, given: arguments.Revert) -> Json:
         target,
         context.cwd,
         conversation=False,
-        paths=inside(context, given.paths),
+        paths=inside(context, given.paths, target, before),
         limits=context.limits(),
         reverted=before,
         markers=given.conflicts == "markers",
@@ -219,12 +218,11 @@ def revert(context: Context, given: arguments.Revert) -> Json:
 
 def fork(context: Context, given: arguments.Fork) -> Json:
     """Start a new session."""
-    worktree = given.worktree
     request = fork_op.ForkRequest(
         point=context.checkpoint(given.revision, given.session),
         cwd=context.cwd,
         name=given.name,
-        worktree=Path(os.path.realpath(context.cwd / worktree)) if worktree else None,
+        worktree=fork_op.new_directory(context.cwd, given.worktree),
         branch=given.branch,
     )
     return bounded("fork", fork_op.fork(context.store, request).to_json())

@@ -16,6 +16,7 @@ from gitcp.restoring.contents import Contents
 from gitcp.restoring.plan import FilePlan, FileStep, Kept, Permission, Side, absence, within
 from gitcp.restoring.restore import Report, RestoreRequest
 from gitcp.store import Store, require_files
+from gitcp.worktree.given import encoded
 from gitcp.worktree.paths import display
 from gitcp.worktree.writer import Writer
 
@@ -113,7 +114,10 @@ def _check_paths(store: Store, request: RestoreRequest) -> None:
 
 
 def require_empty(directory: Path) -> None:
-    """Raise Refused if the directory contains anything but a `.git`."""
+    """Raise Refused if the directory contains anything but a `.git`, BadValue for a name that none
+    can have.
+    """
+    encoded(directory, "the directory", "nothing was written")
     if not directory.exists() and not directory.is_symlink():
         return
     if not directory.is_dir() or any(name.name != ".git" for name in directory.iterdir()):

@@ -145,7 +145,7 @@ def name_of(store: Store, agent: Agent) -> str:
 
 def named(store: Store, given: str | None) -> str | None:
     """Return the session that `exact(given)` is, else the running agent's, else None."""
-    given = given or store.repo.host.env.get(SESSION)
+    given = given if given is not None else store.repo.host.env.get(SESSION) or None
     if given is not None:
         return exact(store, given)
     running = adapters.running(store.repo.host)
