@@ -1,4 +1,4 @@
-"""Projects whose commands are forks of this process, to the end of what they leave behind."""
+"""Projects whose commands run to the end of what they leave behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from launch import forked, load, run, start, text, typed
+from launch import forked, load, run, run_gitcp, server, start, text, typed
 
 from driver import Project, Result
 
@@ -19,9 +19,9 @@ SUBREAPER = 36
 
 
 def children() -> frozenset[int]:
-    """The processes that this one would have to wait for."""
+    """The processes that this one would have to wait for. The server of commands never ends."""
     listed = (path.read_text() for path in Path("/proc/self/task").glob("*/children"))
-    return frozenset(int(pid) for text in listed for pid in text.split())
+    return frozenset(int(pid) for text in listed for pid in text.split()) - {server().process.pid}
 
 
 def reap(others: Collection[int]) -> None:
@@ -35,8 +35,7 @@ def reap(others: Collection[int]) -> None:
 
 
 class Forking(Project):
-    """A project in which `gitcp` is run as a fork of this process, with what it leaves to go on in
-    the background.
+    """A project in which `gitcp` is run with what it leaves to go on in the background.
 
     From the main thread only.
     """
@@ -56,7 +55,7 @@ class Forking(Project):
         """Run `gitcp ARGS`, as `Project.gitcp` does."""
         data = input.encode() if isinstance(input, str) else input
         others = children()
-        done = run(forked(args), cwd or self.root, env or {}, data)
+        done = run_gitcp(args, cwd or self.root, env or {}, data)
         reap(others)
         assert check in (None, done.code), (
             f"gitcp {args!r} ended with {done.code}\n{done.out}\n{done.err}"
