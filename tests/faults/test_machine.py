@@ -77,7 +77,6 @@ CONTENTS = (
 TARGETS = (b"a", b"d/e", b"nowhere", b"..", b"/etc/passwd")
 MODES = (0o644, 0o644, 0o755, 0o600, 0o640)
 TAGS = ("v1", "v2", "v3")
-OURS = ("gitcp", "objects", "packed-refs", "refs/gitcp")
 
 
 def template(place: Path) -> Project:
@@ -89,18 +88,6 @@ def template(place: Path) -> Project:
     project.write("d/e", "one\n")
     project.commit()
     return project
-
-
-def held(git_dir: Path) -> bytes:
-    """Everything of git's that is not gitcp's."""
-    found = []
-    for directory, below, names in os.walk(git_dir):
-        place = Path(directory).relative_to(git_dir)
-        below[:] = sorted(name for name in below if str(place / name) not in OURS)
-        for name in sorted(names):
-            if str(place / name) not in OURS:
-                found.append(b"%s\0%s" % (bytes(place / name), Path(directory, name).read_bytes()))
-    return b"\0".join(found)
 
 
 class Machine(RuleBasedStateMachine):
@@ -125,7 +112,7 @@ class Machine(RuleBasedStateMachine):
     def looked(self) -> None:
         """The user did something: what is there now is what is to be there."""
         self.tree: Tree = contents(self.project)
-        self.base = held(self.project.git_dir)
+        self.base = self.project.held_by_git()
 
     @property
     def chosen(self) -> list[Id]:
@@ -520,7 +507,7 @@ class Machine(RuleBasedStateMachine):
     def as_modelled(self) -> None:
         """Files, sessions, logs, tags, and everything of git's."""
         assert contents(self.project) == self.tree
-        assert held(self.project.git_dir) == self.base
+        assert self.project.held_by_git() == self.base
         store = self.api.store()
         assert store.sessions().keys() == self.model.alive.keys()
         assert {name: summary.id for name, summary in tag.listing(store)} == self.model.tags

@@ -20,6 +20,7 @@ from faults import tracer
 from faults.durable import Disk, everything
 from faults.tracer import Call
 from graphs import put, state, thread
+from kinds import in_files
 
 from gitcp.errors import GitcpError
 from gitcp.git import write_ahead_log
@@ -193,6 +194,7 @@ def test_much_is_committed_at_once(project: Project) -> None:
     sound(project)
 
 
+@in_files
 def test_a_damaged_session(project: Project) -> None:
     """What cannot become a commit stays recorded, and commands that only read go on."""
     saver, config = two_tasks(project)

@@ -16,6 +16,7 @@ import graphs
 import pytest
 from dying import die, shrink
 from graphs import put, put_together, state, thread
+from kinds import in_files
 
 from gitcp.errors import BadValue, GitcpError
 from gitcp.git import write_ahead_log
@@ -365,6 +366,7 @@ def test_killed_at_any_change(project: Project, tmp_path: Path) -> None:
         left.git("fsck", "--strict", "--no-dangling")
 
 
+@in_files
 def test_a_power_cut(project: Project) -> None:
     """One record has the pack of all; each state is there after a restart, though the disk kept
     neither packs nor refs.

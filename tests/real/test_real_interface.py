@@ -96,7 +96,7 @@ def test_interface(project: Project, home: Path) -> None:
             shown.until("Another way it is.")
             shown.press("/exit", "Enter")
             shown.until("ended with 0")
-            assert "Timeline" in shown.text()
+            shown.until("Timeline")
     heard = said(model.requests[0])
     assert in_order(["first: write a file", "Written.", "third: another way"], heard), heard
     assert not any("second: use the shell" in text for text in heard)

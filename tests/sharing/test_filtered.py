@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def hub(project: Project, tmp_path: Path) -> Path:
 
 
 def sent(hub: Path) -> bool:
-    return any(hub.joinpath("refs", "gitcp").rglob("alpha"))
+    return subprocess.check_output(["git", "-C", hub, "for-each-ref", "refs/gitcp"]) != b""
 
 
 def test_push(project: Project, hub: Path) -> None:

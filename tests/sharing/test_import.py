@@ -10,7 +10,6 @@ import struct
 import subprocess
 import zlib
 from collections.abc import Callable
-from hashlib import sha1
 from pathlib import Path
 
 import pytest
@@ -265,6 +264,9 @@ def test_no_remote_of_that_name(bob: Project) -> None:
 
 # ---------------------------------------------------------------- what is refused
 
+HEAD = b"# v3 git bundle\n@object-format=%s\n" % FORMAT.name.encode()
+"""How a bundle of the tests' kind of repository begins; v2 can only be one of SHA-1."""
+
 NOT_OURS: dict[str, bytes] = {
     "nothing": b"",
     "text": b"hello\n",
@@ -275,14 +277,15 @@ NOT_OURS: dict[str, bytes] = {
     "messages without a role": b'{"messages": [{"content": "x"}]}',
     "deep JSON": b'{"messages":' + b"[" * 100_000,
     "zip": b"PK\x03\x04" + bytes(100),
-    "a head alone": b"# v2 git bundle\n",
+    "a head alone": HEAD,
     "another head": b"# v9 git bundle\n\nPACK",
-    "a bundle of nothing": b"# v2 git bundle\n\nPACK\x00\x00\x00\x02\x00\x00\x00\x00"
-    + sha1(b"").digest(),
-    "a cut bundle": b"# v2 git bundle\n"
+    "a bundle of nothing": HEAD
+    + b"\nPACK\x00\x00\x00\x02\x00\x00\x00\x00"
+    + FORMAT.hasher().digest(),
+    "a cut bundle": HEAD
     + b"1" * FORMAT.digits
     + b" refs/gitcp/sessions/x\n\nPACK\x00\x00\x00\x02\x00\x00\x00\x09",
-    "a bundle with an odd ref": b"# v2 git bundle\n"
+    "a bundle with an odd ref": HEAD
     + b"1" * FORMAT.digits
     + b" refs/gitcp/sessions/../../heads/main\n\nPACK",
 }
@@ -346,7 +349,7 @@ def bundled(project: Project, tip: Oid) -> bytes:
         input=names,
         capture_output=True,
     )
-    return b"# v2 git bundle\n%s refs/gitcp/sessions/alpha\n\n" % tip.encode() + pack.stdout
+    return HEAD + b"%s refs/gitcp/sessions/alpha\n\n" % tip.encode() + pack.stdout
 
 
 def refused(bob: Project, data: bytes) -> str:
@@ -483,20 +486,20 @@ def packed(*objects: tuple[int, int, bytes]) -> bytes:
             head[-1] |= 128
             head.append(rest & 127)
             rest >>= 7
-        body += bytes(head) + (b"\1" * 20 if kind == 7 else b"") + zlib.compress(data, 9)
+        body += bytes(head) + (b"\1" * FORMAT.raw if kind == 7 else b"") + zlib.compress(data, 9)
     return (
-        b"# v2 git bundle\n"
+        HEAD
         + b"1" * FORMAT.digits
         + b" refs/gitcp/sessions/x\n\n"
         + body
-        + sha1(body).digest()
+        + FORMAT.hasher(body).digest()
     )
 
 
 BOMBS: dict[str, Callable[[], bytes]] = {
     "an object that is too large": lambda: packed((3, 1 << 40, b"")),
     "more than it says": lambda: packed((3, 10, bytes(1 << 24))),
-    "less than it says": lambda: packed((3, 10, b""))[:-30],
+    "less than it says": lambda: packed((3, 10, b""))[: -FORMAT.raw - 10],
     "a delta that unfolds": lambda: packed(
         (7, 12, b"\xff\xff\xff\xff\x0f" + b"\xff\xff\xff\xff\xff\x0f" + b"\1")
     ),

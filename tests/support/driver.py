@@ -218,9 +218,9 @@ class Project:
         info/exclude, hooks, locks, and the same of linked working trees. Then `git fsck --strict`
         must have nothing to say.
         """
-        before = self._held_by_git()
+        before = self.held_by_git()
         yield
-        after = self._held_by_git()
+        after = self.held_by_git()
         changed = sorted(
             name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
         )
@@ -236,8 +236,11 @@ class Project:
                 path.unlink()
             self.git("unpack-objects", "-q", input=data)
 
-    def _held_by_git(self) -> dict[str, bytes]:
-        common = Path(os.path.realpath(self.root / self.git("rev-parse", "--git-common-dir")))
+    def held_by_git(self) -> dict[str, bytes]:
+        """Everything of git's that is not gitcp's: see `guard`."""
+        common = self.git_dir
+        if not common.is_dir():  # a linked working tree
+            common = Path(os.path.realpath(self.root / self.git("rev-parse", "--git-common-dir")))
         held = {"refs": self._foreign_refs().encode("utf-8", "surrogateescape")}
         for directory, below, names in os.walk(common):
             place = Path(directory).relative_to(common)

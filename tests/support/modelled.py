@@ -8,7 +8,7 @@ tests/faults/test_machine.py holds the real thing against it. Where it says less
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gitcp.model import CheckpointId
@@ -64,7 +64,7 @@ class Kept:
 
     tree: Tree
     talk: bytes | None
-    base: bytes
+    base: Mapping[str, bytes]
     day: int
     label: str | None = None
     safety: bool = False
@@ -167,7 +167,9 @@ class Model:
         self.kept[id], self.before[id], self.alive[id.session] = kept, before, id
         self.there.add(id)
 
-    def is_saved(self, session: str, tree: Tree, talk: bytes | None, base: bytes) -> bool:
+    def is_saved(
+        self, session: str, tree: Tree, talk: bytes | None, base: Mapping[str, bytes]
+    ) -> bool:
         """Whether the last checkpoint says all of this already."""
         last = self.kept[self.tip(session)] if session in self.alive else None
         return last is not None and (captured(last.tree), last.talk, last.base) == (
