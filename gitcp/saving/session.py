@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
@@ -50,7 +50,7 @@ CURRENT = "current"
 MANUAL = "manual"
 GIVEN = "as given"
 SHORTEST = 8
-SESSION_ID = re.compile(r"(?=.*[0-9])[A-Za-z0-9_-]{8,}")
+SESSION_ID = re.compile(r"(?=.*[0-9])[A-Za-z0-9_-]{13,}")
 """What an agent's id of a session looks like, and few other words do."""
 
 NUMBERED = re.compile(r"-[0-9]+\Z")
@@ -302,9 +302,10 @@ def unknown(given: str, outcome: str = "") -> RevisionNotFound:
     return RevisionNotFound(f"no session matches {given!r}{after}", hint="gitcp sessions")
 
 
-def of_conversation(store: Store, given: str) -> list[str]:
+def of_conversation(store: Store, given: str, *, renamed: bool = True) -> list[str]:
     """Return the sessions that have the agent's conversation with this id: agents and `gitcp
-    resume` print it.
+    resume` print it. Without `renamed` only those with a name that was made of it, which needs no
+    look at all the others.
     """
     if not SESSION_ID.fullmatch(given):
         return []
@@ -312,14 +313,17 @@ def of_conversation(store: Store, given: str) -> list[str]:
     def has_it(summary: Summary | None) -> bool:
         return summary is not None and summary.trailers.get("Gitcp-Agent-Session") == given
 
+    def continued(names: Iterable[str]) -> list[str]:
+        return [name for name in names if has_it(last_summary(store, sessions[name]))]
+
     sessions, plain = store.sessions(), re.sub(r"[^A-Za-z0-9]", "", given)
-    by_last = [name for name, tip in sessions.items() if has_it(last_summary(store, tip))]
-    return by_last or [
+    likely = [name for name in sessions if plain.startswith(NUMBERED.sub("", name))]
+    in_chain = (
         name  # a restore has replaced its conversation since
-        for name, tip in sessions.items()
-        if plain.startswith(NUMBERED.sub("", name))
-        and any(has_it(each) for each in store.readable(tip) if each.id.session == name)
-    ]
+        for name in likely
+        if any(has_it(each) for each in store.readable(sessions[name]) if each.id.session == name)
+    )
+    return continued(likely) or list(in_chain) or (continued(sessions) if renamed else [])
 
 
 def exact(store: Store, given: str) -> str:
@@ -328,7 +332,7 @@ def exact(store: Store, given: str) -> str:
     """
     if store.tip(refs.check_name(given, "session")) is not None:
         return given
-    names = of_conversation(store, given)
+    names = of_conversation(store, given, renamed=False)
     return names[0] if len(names) == 1 else given
 
 

@@ -177,6 +177,20 @@ def test_by_the_id_of_the_conversation(project: Project) -> None:
     assert project.json("show", f"{name}@")["handoff"]["task"] == "waits"
 
 
+def test_by_the_id_after_a_rename(project: Project) -> None:
+    """A session that was renamed is found by the id, too, and a save goes into it."""
+    talk = Talk(project)
+    talk.say("one", "Done.")
+    project.write("a.txt", "one\n")
+    project.gitcp("save", "one", check=0)
+    project.gitcp("sessions", "rename", talk.session, "work", check=0)
+    project.write("a.txt", "two\n")
+    project.gitcp("save", "two", "--session", talk.session, check=0)
+    assert names(project) == ["work"]
+    assert project.json("show", talk.session)["id"] == "work@2"
+    assert project.gitcp("show", "e7baae82@1").code == 16
+
+
 def test_an_agent_that_nobody_knows(project: Project) -> None:
     """A misspelled agent is refused: there was a checkpoint without its conversation."""
     Talk(project).say("one", "Done.")
