@@ -51,11 +51,12 @@ def require(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
     active = acting(store, checkpoint)
     lines = tuple(f"{paths.display(path)}  {why}" for path, why in active[:20])
     more = (f"… and {len(active) - 20:,} more",) if len(active) > 20 else ()
-    warning = "Its conversation can steer your agent"
-    warning += ", and these of its files can run code here" if active else ""
+    dangers = ["its conversation can steer your agent"] * (checkpoint.conversation is not None)
+    dangers += ["these of its files can run code here"] * bool(active)
+    warning = " and ".join(dangers)
     raise NotTrusted(
         f"{checkpoint.id} is not from this repository: nothing was changed. If you trust it, "
-        f"repeat the command with --trust. {warning}",
+        "repeat the command with --trust" + (f": {warning}" if warning else ""),
         (*lines, *more),
         hint=f"gitcp show {checkpoint.commit[:10]}",
     )

@@ -139,7 +139,9 @@ def test_trust(ada: Project, bob: Project, tmp_path: Path) -> None:
         refused = bob.gitcp(*command, check=14)
         assert ".vscode/tasks.json  settings of an agent, editor or hook" in refused.err
         assert "sub  a git repository without a working tree" in refused.err
-        assert "--trust" in refused.err
+        assert "with --trust: these of its files can run code here\n" in refused.err  # no talk
+    plain = bob.gitcp("restore", "hub/alpha@1", "--yes", check=14)
+    assert "repeat the command with --trust\n" in plain.err
     assert bob.files() == before
     assert not tmp_path.joinpath("x").exists()
     bob.gitcp("restore", "hub/alpha", "--dry-run", check=0)
