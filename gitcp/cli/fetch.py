@@ -29,6 +29,8 @@ RESULTS = {
     RefState.DIVERGED: "diverged from yours; sessions are never merged: gitcp fork {name} --trust",
 }
 
+DAMAGED = "your session of this name is damaged: gitcp doctor --store"
+
 
 class Options(Value):
     """What was typed."""
@@ -119,6 +121,6 @@ def _print(context: Context, remote: str, one: Fetched, *, whole: bool) -> None:
         rest = f"show: gitcp show {name}, with files: gitcp fetch {remote} {one.session}"
         context.output.line(Styled("fetched", GREEN), f" {name}  ({count}); {rest}")
     else:
-        rest = RESULTS[one.state].format(name=name) if one.state else ""
+        rest = RESULTS[one.state].format(name=name) if one.state else DAMAGED
         new = humanize.count(one.checkpoints, "new checkpoint")
         context.output.line(Styled("fetched", GREEN), f" {name}  ({new}); {rest}")

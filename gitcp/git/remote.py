@@ -216,23 +216,35 @@ def size_of(repo: Repository, updates: Sequence[RemoteUpdate]) -> int:
 
 
 def receive(
-    repo: Repository, remote: str, names: Sequence[str], negotiation_tip: Oid | None = None
+    repo: Repository,
+    remote: str,
+    names: Sequence[str],
+    negotiation_tip: Oid | None = None,
+    *,
+    anew: bool = False,
 ) -> None:
     """Fetch everything that refs of a remote reach, each object checked by git, without creating
-    refs. With `negotiation_tip`, a commit that is here, only what it does not reach is sent.
-    Raises GitFailed.
+    refs. With `negotiation_tip`, a commit that is here, only what it does not reach is sent; with
+    `anew`, also what is here, of which objects may be lost. Raises GitFailed.
     """
     for name in names:
         # A server listed `+refs/…:refs/heads/main` as a name, and git moved the branch here.
         if not FETCHED.match(name):
             raise GitFailed(f"the remote lists {name!r}, which is no ref: nothing was fetched")
     common = [f"--negotiation-tip={negotiation_tip}"] if negotiation_tip else []
+    common += ["--refetch"] if anew and _can_refetch(repo) else []
     for start in range(0, len(names), 100):
         some = names[start : start + 100]
         shown = "--progress" if progress.is_shown() else "--quiet"
         with _formats_compared(repo):
             options = (shown, *NAMED_ONLY, *common, *_served(remote))
             _talk(repo, remote, (*CHECKED, "fetch", *options, "--", remote, *some))
+
+
+def _can_refetch(repo: Repository) -> bool:
+    """Return whether git is 2.36 or later."""
+    numbers = re.search(rb"(\d+)\.(\d+)", repo.git("version"))
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (2, 36)
 
 
 def sizes(repo: Repository, names: Sequence[Oid]) -> dict[Oid, int]:

@@ -7,8 +7,9 @@ is deleted the same way; the remote is not touched.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 
-from gitcp.errors import Refused, RevisionNotFound
+from gitcp.errors import Refused, RevisionNotFound, StoreDamaged
 from gitcp.git import refs
 from gitcp.lifecycle import prune
 from gitcp.model import CheckpointId, Oid
@@ -143,19 +144,19 @@ class _Fetched:
         self.remote, _, self.name = session.partition("/")
         self.held = store.repo.refs.list(f"{refs.REMOTES}{self.remote}/")
         self.ref = self._ref("sessions", self.name)
-        self.chain = list(store.history(self.held[self.ref]))
+        self.chain = list(store.readable(self.held[self.ref]))
         chain_commits = {node.commit for node in self.chain}
         tips = [
             oid
             for ref, oid in self.held.items()
             if ref.startswith(self._ref("sessions", "")) and ref != self.ref
         ]
-        shared = {node.commit for tip in tips for node in store.history(tip)}
-        tags = {
-            ref: store.peel(value)
-            for ref, value in self.held.items()
-            if ref.startswith(self._ref("tags", ""))
-        }
+        shared = {node.commit for tip in tips for node in store.readable(tip)}
+        tags = {}
+        for ref, value in self.held.items():
+            if ref.startswith(self._ref("tags", "")):
+                with suppress(StoreDamaged):
+                    tags[ref] = store.peel(value)
         self.tags = tuple(
             ref.rpartition("/")[2]
             for ref, commit in tags.items()

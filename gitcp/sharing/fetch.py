@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from gitcp import wire
 from gitcp.errors import GitcpError, GitFailed, RevisionNotFound, StoreBusy, StoreDamaged
-from gitcp.git import partial_clone, remote, trees
+from gitcp.git import partial_clone, refs, remote, trees
 from gitcp.git.objects import Objects
 from gitcp.git.partial_clone import LazyReader, RepositoryAside
 from gitcp.history import revisions
@@ -35,8 +35,9 @@ class Fetched(Value):
     """One session of a remote: its last commit, how it compares with the local one, and
     the number of new checkpoints.
 
-    `refused` is the reason it was rejected, "" if it was not. `state` is None in a listing, which
-    has the session's `entry` in the remote's catalogue instead, if there is one.
+    `refused` is the reason it was rejected, "" if it was not. `state` is None if the local one is
+    damaged, and in a listing, which has the session's `entry` in the remote's catalogue instead, if
+    there is one.
     """
 
     session: str
@@ -144,8 +145,9 @@ def _receive(
     session does not affect others.
     """
     names = [remote_has.ref(source, each.session) for each in chosen]
+    anew = any(_lacks(store, source, each.session) for each in chosen)
     try:
-        remote.receive(store.repo, source.url, names)
+        remote.receive(store.repo, source.url, names, anew=anew)
     except GitFailed:
         if len(chosen) < 2:
             raise
@@ -154,10 +156,34 @@ def _receive(
     refused = {}
     for each, name in zip(chosen, names, strict=True):
         try:
-            remote.receive(store.repo, source.url, [name])
+            remote.receive(store.repo, source.url, [name], anew=anew)
         except GitFailed as error:
             refused[each.session] = Fetched(each.session, each.tip, refused=str(error))
     return refused
+
+
+def _lacks(store: Store, source: Remote, session: str) -> bool:
+    """Return whether something of a session is lost here: git does not ask for what refs reach, so
+    the remote has to send all of it again.
+    """
+    if any(store.freshener.is_damaged(Oid(each)) for each in store.freshener.damaged):
+        return True
+    return any(_known(store, tip) is None for tip in _tips(store, source, session))
+
+
+def _tips(store: Store, source: Remote, session: str) -> tuple[Oid, ...]:
+    """Return the ends of a session here: as it was fetched last, and of one's own."""
+    fetched = store.repo.refs.list(f"{source.tracking}sessions/", refs.UNREADABLE_REF)
+    tips = (fetched.get(f"{source.tracking}sessions/{session}"), store.tip(session))
+    return tuple(filter(None, tips))
+
+
+def _known(store: Store, tip: Oid) -> frozenset[Oid] | None:
+    """Return the commits of a chain that is here, None if one of them cannot be read."""
+    try:
+        return frozenset(summary.commit for summary in store.history(tip))
+    except StoreDamaged:
+        return None
 
 
 def _items(listed: RemoteRefs) -> Iterable[Fetched]:
@@ -170,11 +196,11 @@ def _update(
     store: Store, source: Remote, one: Fetched, arrived: Callable[[Store, Oid], None] | None
 ) -> Fetched:
     name = f"{source.tracking}sessions/{one.session}"
-    old, local = store.repo.refs.read(name), store.tip(one.session)
-    known_commits = frozenset(
-        s.commit for tip in (old, local) if tip is not None for s in store.history(tip)
-    )
     try:
+        old, local = store.repo.refs.read(name), store.tip(one.session)
+        # One damaged session kept all others from being fetched, and itself from being repaired.
+        known = (_known(store, tip) for tip in _tips(store, source, one.session))
+        known_commits = frozenset[Oid]().union(*filter(None, known))
         if arrived is not None:
             arrived(store, one.tip)
         fresh = verify_incoming.validate(store, one.session, one.tip, known_commits)
@@ -186,7 +212,14 @@ def _update(
                 one.session, one.tip, refused="fetched by another process at the same time"
             )
     partial_clone.forget(store.repo, source.name, name)
-    return Fetched(one.session, one.tip, _state(store, one.tip, local), len(fresh))
+    return Fetched(one.session, one.tip, _compared(store, one.tip, local), len(fresh))
+
+
+def _compared(store: Store, remote: Oid, local: Oid | None) -> RefState | None:
+    """Return how the remote's session compares with the local one, None if that is damaged."""
+    with suppress(StoreDamaged):
+        return _state(store, remote, local)
+    return None
 
 
 def _state(store: Store, remote: Oid, local: Oid | None) -> RefState:
@@ -209,7 +242,7 @@ def _update_tags(
     """
     tracking = [store.repo.refs.read(f"{source.tracking}sessions/{name}") for name in sessions]
     tips = filter(None, tracking)
-    reached = {summary.commit for tip in tips for summary in store.history(tip)}
+    reached = {summary.commit for tip in tips for summary in store.readable(tip)}
     valid = (name for name in remote_has.tags if verify_incoming.is_session(name))
     names = [name for name in valid if _commit_of(store, remote_has, name) in reached]
     _receive_tags(store, source, [source.tags + name for name in names])

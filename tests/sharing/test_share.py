@@ -300,6 +300,58 @@ def test_branches_only(ada: Project, bob: Project, hub: Path) -> None:
     assert "fetched hub/alpha" in bob.gitcp("fetch", check=0).out
 
 
+def lose(project: Project, revision: str) -> None:
+    """Remove an object, as a failing disk does."""
+    project.loosen()
+    oid = project.git("rev-parse", revision)
+    project.git_dir.joinpath("objects", oid[:2], oid[2:]).unlink()
+
+
+@pytest.mark.parametrize("lost", ["~1", "~1^{tree}", "~1:a.txt", ""])
+@pytest.mark.parametrize("is_own", [False, True])
+def test_a_fetch_repairs(ada: Project, bob: Project, lost: str, *, is_own: bool) -> None:
+    """What was lost of a session, as fetched or taken over, is fetched again if the remote has it:
+    what a save met is known, as is a broken chain. Other sessions arrive in any case.
+    """
+    ada.write("a.txt", "three\n")
+    ada.gitcp("save", "--session", "beta", check=0)
+    ada.gitcp("push", "--all", check=0)
+    bob.gitcp("fetch", check=0)
+    if is_own:
+        tip = bob.git("rev-parse", "refs/gitcp/remotes/hub/sessions/alpha")
+        bob.git("update-ref", "refs/gitcp/sessions/alpha", tip)
+    bob.git("pack-refs", "--all")
+    lose(bob, "refs/gitcp/remotes/hub/sessions/alpha" + lost)
+    bob.gitcp("doctor", "--store", check=13)
+
+    with bob.guard():
+        bob.gitcp("fetch", check=0)
+
+    bob.gitcp("doctor", "--store", check=0)
+    assert [each["id"] for each in bob.json_lines("log", "hub/alpha")] == ["alpha@2", "alpha@1"]
+
+
+def test_a_damaged_session_alone_is_refused(ada: Project, bob: Project, hub: Path) -> None:
+    """A fetched session of which something is lost, on the remote as well, keeps no other from
+    being fetched, and can be deleted.
+    """
+    ada.gitcp("push", "--session", "alpha", check=0)
+    bob.gitcp("fetch", check=0)
+    ada.write("a.txt", "three\n")
+    ada.gitcp("save", "--session", "beta", check=0)
+    ada.gitcp("push", "--session", "beta", check=0)
+    oid = bob.git("rev-parse", "refs/gitcp/remotes/hub/sessions/alpha~1")
+    lose(bob, oid)
+    hub.joinpath("objects", oid[:2], oid[2:]).unlink()
+
+    done = bob.gitcp("fetch", check=3).out
+
+    assert "refused hub/alpha: " in done
+    assert "fetched hub/beta  (1 new checkpoint)" in done
+    assert bob.gitcp("delete", "hub/alpha", "--yes", check=0).out.startswith("deleted session hub/")
+    assert [each["session"] for each in bob.json_lines("sessions")] == ["hub/beta"]
+
+
 def test_taken_over_with_the_same_files(ada: Project, bob: Project) -> None:
     """A session that is taken over is the current one, also if the files need no change: the next
     save continues it.

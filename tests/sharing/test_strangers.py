@@ -199,7 +199,7 @@ def test_blobs_that_do_not_come(
     ada.git("push", "--quiet", str(hub), "refs/gitcp/sessions/beta:refs/gitcp/sessions/alpha")
     said = {"refs/gitcp/sessions/alpha": tip}
     monkeypatch.setattr(remote, "peeled", lambda *_: said)
-    monkeypatch.setattr(remote, "receive", lambda *_: None)
+    monkeypatch.setattr(remote, "receive", lambda *_, **__: None)
 
     (found,) = fetch.fetch(theirs, remotes.choose(theirs.repo, "hub"))
 
