@@ -317,6 +317,8 @@ class Context:
             return
         places = [n for n, text in enumerate(given) if error.argument in text]
         places += [n for n, text in enumerate(given) if text == error.argument]
+        if "@" in error.suggestion:  # `alpha@1` is not what `alpha` meant if that is `alpha@5`
+            places = [n for n in places if f"{error.argument}@" not in given[n]]
         if not error.suggestion or not places:
             return
         import shlex  # only where something went wrong

@@ -221,8 +221,8 @@ def session_named(store: Store, text: str) -> str:
     sessions, fetched = store.sessions(), store.fetched()
     names = _own_names(store, sessions, text) or _fetched_names(fetched, text)
     if len(names) > 1:
-        tips = map({**fetched, **sessions}.__getitem__, names)
-        raise _ambiguous(store, text, tips, hint="type a longer prefix")
+        tips = {**fetched, **sessions}
+        raise _ambiguous_session(store, text, {name: tips[name] for name in names})
     if not names:
         raise RevisionNotFound(
             f"no session matches {_quoted(text)}{_similar_names(store, text)}",
@@ -369,14 +369,18 @@ def _in_session(store: Store, name: str, number: int | None) -> Oid | None:
     own = {} if "/" in name else store.sessions()
     matching = _own_names(store, own, name)
     if len(matching) > 1:
-        raise _ambiguous(store, name, map(own.__getitem__, matching), hint="type a longer prefix")
+        raise _ambiguous_session(store, name, {each: own[each] for each in matching})
     commit = _find_in(store, own[matching[0]], number) if matching else None
     if commit is not None:
         return commit
     fetched = store.fetched()
     names = _fetched_names(fetched, matching[0] if matching else name)
-    commits = (_find_in(store, fetched[each], number) for each in names)
-    return _single(store, name, filter(None, commits), hint="type REMOTE/SESSION@NUMBER")
+    # of two remotes that have the same one, the first is enough
+    by_commit = {_find_in(store, fetched[each], number): each for each in reversed(names)}
+    holders = {each: commit for commit, each in by_commit.items() if commit is not None}
+    if len(holders) > 1:
+        raise _ambiguous_session(store, name, holders)
+    return next(iter(holders.values()), None)
 
 
 def _own_names(store: Store, own: Mapping[str, Oid], text: str) -> list[str]:
@@ -567,6 +571,19 @@ def _ambiguous(store: Store, text: str, commits: Iterable[Oid], *, hint: str) ->
     lines = tuple(f"{id}  {_format_time(s.created)}  {s.subject}" for id, s in rows)
     error = RevisionAmbiguous(f"{_quoted(text)} matches more than one checkpoint", lines, hint=hint)
     error.argument, error.suggestion = text, ids[0]
+    return error
+
+
+def _ambiguous_session(store: Store, text: str, tips: Mapping[str, Oid]) -> RevisionAmbiguous:
+    """Return the error for a name that several sessions have, or begin with."""
+    # As a checkpoint, the suggestion made `alpha@3` to `hub/alpha@7@3`, and was no `--session`.
+    lasts = {name: store.summary(tip) for name, tip in tips.items()}
+    names = sorted(lasts, key=lambda name: lasts[name].created, reverse=True)
+    lines = (f"{n}  {_format_time(lasts[n].created)}  {lasts[n].subject}" for n in names)
+    error = RevisionAmbiguous(
+        f"{_quoted(text)} matches more than one session", tuple(lines), hint="type a longer prefix"
+    )
+    error.argument, error.suggestion = text, names[0]
     return error
 
 

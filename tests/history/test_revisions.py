@@ -259,15 +259,18 @@ def test_an_exact_name_wins_over_beginnings(stage: Stage) -> None:
 
 
 def test_two_sessions_that_begin_so(stage: Stage) -> None:
-    """A beginning of two sessions lists both, newest first, with time and subject."""
+    """A beginning of two sessions lists both, newest first, with time and subject; as sessions
+    where a number follows.
+    """
     save(stage.store, "beta-three", label="other", created=START + timedelta(days=1))
     for text in ("beta", "beta@1", "beta@", "beta~1"):
         error = stage.fails(text)
+        last, before = ("", "") if "@" in text else ("@1", "@4")
 
         assert isinstance(error, RevisionAmbiguous)
         assert error.candidates == (
-            "beta-three@1  2026-11-03 09:00:00  other",
-            "beta-two@4  2026-11-02 09:04:00  Tests in beta",
+            f"beta-three{last}  2026-11-03 09:00:00  other",
+            f"beta-two{before}  2026-11-02 09:04:00  Tests in beta",
         )
         assert error.hint
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 import random
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -373,6 +374,33 @@ def test_taken_over_with_the_same_files(ada: Project, bob: Project) -> None:
     assert again == "nothing to restore: everything already matches alpha@2\n"
     bob.write("a.txt", "three\n")
     assert bob.json("save")["checkpoint"]["id"] == "alpha@3"
+
+
+def test_two_remotes_with_one_name(ada: Project, bob: Project, hub: Path, tmp_path: Path) -> None:
+    """Where two remotes continue a session differently, the hint names one, and works."""
+    other = tmp_path / "second.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", other], check=True)
+    for project in (ada, bob):
+        remotes.enable(open_store(project).repo, "second", str(other), as_branches=False)
+    ada.gitcp("push", "second", "alpha", check=0)
+    ada.write("a.txt", "three\n")
+    ada.gitcp("save", "here", "--session", "alpha", check=0)
+    ada.gitcp("push", "hub", "alpha", check=0)
+    bob.gitcp("fetch", "second", check=0)
+    bob.gitcp("restore", "second/alpha", "--trust", "--yes", check=0)
+    bob.gitcp("save", "there", "--session", "alpha", "--force", check=0)
+    bob.gitcp("push", "second", "alpha", check=0)
+    eve = Project(tmp_path / "eve")
+    for name, url in (("hub", hub), ("second", other)):
+        remotes.enable(open_store(eve).repo, name, str(url), as_branches=False)
+        eve.gitcp("fetch", name, check=0)
+
+    assert eve.json("show", "alpha@2")["id"] == "alpha@2"  # both have it
+    for command in (("show", "alpha@3"), ("log", "alpha"), ("diff", "alpha~1", "alpha@1")):
+        said = eve.gitcp(*command, check=16).err
+        assert "'alpha' matches more than one " in said
+        hint = said.splitlines()[-1].removeprefix("hint: gitcp ")
+        eve.gitcp(*shlex.split(hint), check=0)
 
 
 def test_another_tag_of_the_name(ada: Project, hub: Path) -> None:
