@@ -308,10 +308,19 @@ class Context:
                     if fault.hint:
                         self.output.say(f"hint: {fault.hint}")
 
+    def _takes(self, option: str) -> bool:
+        """Return whether the running command has an option."""
+        from gitcp.cli import commands  # only where something went wrong
+
+        name = commands.expanded(self.arguments or ("",))[0]
+        if name not in commands.NAMES:
+            return False
+        return any(option in param.opts for param in commands.load(name).params)
+
     def _hint_instead(self, error: GitcpError) -> None:
         """Set the hint to the typed command, with the corrected argument or the missing option."""
         given = list(self.arguments)
-        if error.option and error.option[0] not in given and given[:1] != ["hook"]:
+        if error.option and error.option[0] not in given and self._takes(error.option[0]):
             # `run LABEL -- CMD` was told to save, and `save LABEL` lost its label
             error.hint = self.with_option(*error.option)
             return

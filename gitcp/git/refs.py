@@ -463,7 +463,7 @@ def _acquire(common_dir: Path, name: str) -> str:
         time.sleep(PAUSE * (1 + attempt % 4))
     raise StoreBusy(
         f"the ref {name} stays locked by another process: it was not changed",
-        hint=f"ls {Path(lock).name}",
+        hint=f"ls -l {shared.quoted(lock)}",
     )
 
 

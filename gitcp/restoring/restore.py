@@ -802,13 +802,12 @@ def _check_allowed(store: Store, request: RestoreRequest) -> None:
         )
     operation = store.repo.head().operation
     if operation and (request.files or request.index) and not request.force:
-        raise Refused(
-            f"a {operation} is in progress: nothing was changed",
-            hint=(
-                f"finish or abort the {operation} first, or: gitcp restore {request.target.id} "
-                "--force"
-            ),
+        error = Refused(
+            f"a {operation} is in progress: nothing was changed; finish or abort it first",
+            hint="git status",
         )
+        error.option = ("--force",)  # of the same command: a restore of all files is another one
+        raise error
 
 
 def _extent(

@@ -715,10 +715,25 @@ def test_abort(project: Project, talk: Talk, files: Files) -> None:
 
 
 def test_during_a_merge(project: Project, talk: Talk) -> None:
-    """During a merge a restore is refused, unless it is forced."""
+    """During a merge a restore is refused, unless it is forced. The hint forces what was typed, and
+    not a restore of all files.
+    """
+    project.write("app.py", "merging\n")
+    project.gitcp("save", check=0)
     project.write(f"{project.git_dir}/MERGE_HEAD", project.git("rev-parse", "HEAD") + "\n")
 
-    assert "a merge is in progress" in project.gitcp("restore", "first", "--yes", check=12).err
+    for typed, hint in (
+        ("restore first --yes", "gitcp restore first --yes --force"),
+        ("restore first --yes -- app.py", "gitcp restore first --yes --force -- app.py"),
+        ("revert 2 --yes", "gitcp revert 2 --yes --force"),
+        ("rollback --yes", "git status"),
+    ):
+        with project.guard():
+            refused = project.gitcp(*typed.split(), check=12).err
+        assert refused == (
+            "error: a merge is in progress: nothing was changed; finish or abort it first\n"
+            f"hint: {hint}\n"
+        ), typed
     assert project.gitcp("restore", "first", "--yes", "--force", check=0).err == ""
 
 

@@ -418,8 +418,9 @@ def test_how_long_a_lock_is_waited_for(common: Path, monkeypatch: pytest.MonkeyP
     common.joinpath(refs.SESSIONS).mkdir(parents=True)
     common.joinpath(f"{NAME}.lock").touch()
 
-    with pytest.raises(StoreBusy, match="stays locked"):
+    with pytest.raises(StoreBusy, match="stays locked") as caught:
         refs.update_ref(common, NAME, A, None)
+    assert caught.value.hint == f"ls -l {common / NAME}.lock"
     assert 5 < sum(waited) < 20
     assert 0 < min(waited) <= max(waited) <= 0.1
 
