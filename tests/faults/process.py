@@ -20,8 +20,11 @@ SUBREAPER = 36
 
 def children() -> frozenset[int]:
     """The processes that this one would have to wait for. The server of commands never ends."""
-    listed = (path.read_text() for path in Path("/proc/self/task").glob("*/children"))
-    return frozenset(int(pid) for text in listed for pid in text.split()) - {server().process.pid}
+    found = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        with suppress(FileNotFoundError):  # a thread that has ended
+            found |= {int(pid) for pid in path.read_text().split()}
+    return frozenset(found - {server().process.pid})
 
 
 def reap(others: Collection[int]) -> None:

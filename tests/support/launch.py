@@ -178,19 +178,19 @@ def server() -> Server:
 def serve(number: int) -> None:
     """Fork for each command asked for through this descriptor, until nobody is there to ask."""
     load()
-    connection = socket.socket(fileno=number)
-    while True:
-        size, streams, _, _ = socket.recv_fds(connection, NUMBER, 3)
-        if not size:
-            return
-        args, cwd, env, umask = pickle.loads(_received(connection, int.from_bytes(size)))
-        os.environ.clear()
-        os.umask(umask)
-        pid = start(forked(args), cwd, env, streams)
-        for stream in streams:
-            os.close(stream)
-        connection.sendall(pid.to_bytes(NUMBER))
-        connection.sendall(os.waitpid(pid, 0)[1].to_bytes(NUMBER))
+    with socket.socket(fileno=number) as connection:
+        while True:
+            size, streams, _, _ = socket.recv_fds(connection, NUMBER, 3)
+            if not size:
+                return
+            args, cwd, env, umask = pickle.loads(_received(connection, int.from_bytes(size)))
+            os.environ.clear()
+            os.umask(umask)
+            pid = start(forked(args), cwd, env, streams)
+            for stream in streams:
+                os.close(stream)
+            connection.sendall(pid.to_bytes(NUMBER))
+            connection.sendall(os.waitpid(pid, 0)[1].to_bytes(NUMBER))
 
 
 def _received(connection: socket.socket, size: int) -> bytes:
