@@ -64,18 +64,18 @@ LEFT = re.compile(
 )
 """Paths in the git directory that only a command that is running has."""
 
-TABLES_FAILED = "I/O error"
+TABLES_FAILED = ("I/O error", "reftable: transaction failure: general error")
 """All that git says where it cannot write tables of refs."""
 
 CAUSES = {
     # git says no more of a rename
-    "ENOSPC": ("disk is full", "No space left", "Unable to write new index file", TABLES_FAILED),
+    "ENOSPC": ("disk is full", "No space left", "Unable to write new index file", *TABLES_FAILED),
     # where it is the remote's disk
-    "full": ("disk is full", "No space left", "the remote refused", TABLES_FAILED),
-    "EIO": ("Input/output error", "Unable to write new index file", TABLES_FAILED),
-    "EACCES": ("Permission denied", TABLES_FAILED),
-    "EROFS": ("Read-only file system", TABLES_FAILED),
-    "EINTR": ("Interrupted system call",),
+    "full": ("disk is full", "No space left", "the remote refused", *TABLES_FAILED),
+    "EIO": ("Input/output error", "Unable to write new index file", *TABLES_FAILED),
+    "EACCES": ("Permission denied", *TABLES_FAILED),
+    "EROFS": ("Read-only file system", *TABLES_FAILED),
+    "EINTR": ("Interrupted system call", *TABLES_FAILED),
 }
 """One of these must be said where a command failed."""
 
