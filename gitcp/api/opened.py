@@ -23,7 +23,7 @@ from gitcp.restoring.message import Rewound
 from gitcp.saving import recorded, save
 from gitcp.saving import session as session_op
 from gitcp.saving.save import Saved, SaveRequest
-from gitcp.state import settings
+from gitcp.state import rewrite, settings
 from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, replace
 from gitcp.worktree.given import encoded, encoded_path
@@ -77,10 +77,12 @@ class Opened:
         self.root = self._repo.root
 
     def store(self) -> Store:
-        """Return a store for the calling thread, for operations without a method here. What a
-        framework recorded becomes checkpoints first.
+        """Return a store for the calling thread, for operations without a method here. An
+        interrupted prune is finished and what a framework recorded becomes checkpoints first.
         """
         store = Store(self.repository(), self._summaries)
+        with suppress(GitcpError):  # what must have it finished raises this again
+            rewrite.settle(store)
         recorded.commit_all(store)
         return store
 

@@ -102,8 +102,7 @@ class Context:
         from gitcp.state import rewrite
 
         try:
-            with store.lock():
-                finished = rewrite.finish(store)
+            finished = rewrite.settle(store)
         except GitcpError as error:
             self.output.say("note: an interrupted operation could not be finished: ", str(error))
             return

@@ -53,7 +53,7 @@ from gitcp.restoring import restore
 from gitcp.saving import save
 from gitcp.saving.recorded import Recorded, encode, no_files
 from gitcp.saving.session import GIVEN, Choice
-from gitcp.state import journal, latest, programs, settings
+from gitcp.state import journal, latest, programs, rewrite, settings
 from gitcp.state.numbers import Highest
 from gitcp.value import replace
 from gitcp.worktree.snapshot import Limits
@@ -147,6 +147,8 @@ class ThreadStore:
         self._looks: dict[str, save.Look] = {}
         self._log: WriteAheadLog | None = None
         self._store = self._open()
+        with suppress(GitcpError):
+            rewrite.settle(self._store)
         self._refs = self._store.repo.refs
         if (
             worktree

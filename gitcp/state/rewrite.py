@@ -202,6 +202,17 @@ def finish(store: Store) -> Operation | None:
     return None if interrupted is None else _move_all(store, *interrupted)
 
 
+def settle(store: Store) -> Operation | None:
+    """Complete an interrupted operation before anything else is done with a store that was just
+    opened; return None if there was none. Takes the store's lock. Raises GitcpError if it cannot be
+    completed: nothing was lost then, and reading and saving go on.
+    """
+    if not is_unfinished(store):
+        return None
+    with store.lock():
+        return finish(store)
+
+
 def unfinished(store: Store) -> tuple[list[RefMove], Operation] | None:
     """Return the moves and the operation that a crash interrupted, None if there are none. Moves
     nothing. Raises StoreDamaged.

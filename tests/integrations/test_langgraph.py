@@ -26,15 +26,19 @@ from langgraph.checkpoint.conformance.capabilities import Capability
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
+from pruned import interrupt, story
 
 from gitcp import installed, wire
 from gitcp.errors import BadValue, FormatTooNew, Refused, StoreDamaged
 from gitcp.git.reader import ObjectReader
 from gitcp.langgraph import GitSaver, keys, pieces, record
 from gitcp.langgraph.turns import Turns
+from gitcp.lifecycle.check import check
 from gitcp.model import Oid
+from gitcp.state import rewrite
 
 from driver import SOURCE, Project
+from samples import open_store
 
 WRITTEN = ("task", "value")
 
@@ -669,3 +673,13 @@ threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     assert [each["number"] for each in project.json_lines("log", "langgraph-t")] == list(
         range(64, 0, -1)
     )
+
+
+def test_a_prune_that_was_killed_is_finished(project: Project) -> None:
+    """As by any command, before a state is saved."""
+    store = story(project)
+    interrupt(store, 1)
+    saver = graphs.saver(project)
+    assert not rewrite.is_unfinished(store)
+    put(saver, thread(), state(1, n=1))
+    assert check(open_store(project)).ok

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from back import contents, last, numbered, restore, save, undo
 from kinds import FORMAT
-from pruned import fork, grow, holdings, in_trash, own_refs, story, tagged
+from pruned import ONE, fork, grow, holdings, in_trash, interrupt, own_refs, story, tagged
 
+import gitcp
 from gitcp.errors import BadValue, Refused, RevisionNotFound, StoreDamaged
 from gitcp.git import refs
 from gitcp.lifecycle import prune
@@ -29,7 +30,8 @@ from gitcp.value import replace
 from driver import Project
 from samples import START, open_store
 
-ONE = PruneRequest(Policy(last=1))
+KEPT = [17, 15, 7, 3]
+"""What `ONE` keeps of alpha: its last one, those of a restore, of a fork and of a tag."""
 
 
 def run(project: Project, request: PruneRequest = ONE) -> PruneReport:
@@ -366,6 +368,38 @@ def test_an_interrupted_prune_is_finished_by_any_command(project: Project) -> No
     assert "an interrupted prune was finished: dropped alpha@1-2,4-6" in told.err
     assert not rewrite.is_unfinished(open_store(project))
     assert project.gitcp("log", check=0).err == ""
+
+
+@pytest.mark.parametrize("moved", [0, 1, 5, 1000])
+def test_an_interrupted_prune_is_finished_by_a_program(project: Project, moved: int) -> None:
+    """Python goes on as the command line does, wherever the prune was killed."""
+    store, trees = story(project), holdings(project)
+    interrupt(store, moved)
+
+    told = gitcp.open(project.root).log(session="alpha")
+
+    assert [each.id.number for each in told] == KEPT
+    assert not rewrite.is_unfinished(open_store(project))
+    assert {**in_trash(project), **holdings(project)} == trees
+    assert check(open_store(project)).ok
+
+
+@pytest.mark.parametrize("moved", [0, 1, 5, 1000])
+def test_a_save_of_a_program_after_an_interrupted_prune(project: Project, moved: int) -> None:
+    """What was pruned stays in the trash, and the save comes after what was kept."""
+    store, trees = story(project), holdings(project)
+    interrupt(store, moved)
+    project.write("a", "new\n")
+
+    saved = gitcp.open(project.root).save("new", session="alpha")
+
+    assert str(saved.checkpoint.id) == "alpha@18"
+    told = gitcp.open(project.root).log(session="alpha")
+    assert [each.id.number for each in told] == [18, *KEPT]
+    assert trees.items() <= {**in_trash(project), **holdings(project)}.items()
+    back(project)
+    assert trees.items() <= holdings(project).items()
+    assert check(open_store(project)).ok
 
 
 def test_an_interrupted_prune_beside_a_save(project: Project) -> None:

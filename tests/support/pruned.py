@@ -5,17 +5,26 @@ compare with.
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
 
 from gitcp.errors import StoreDamaged
 from gitcp.git import refs
+from gitcp.lifecycle import prune
+from gitcp.lifecycle.prune import PruneRequest
 from gitcp.model import Checkpoint, CheckpointId, Oid, Trigger
-from gitcp.state import tag, trash
+from gitcp.retention import Policy
+from gitcp.state import oplog, rewrite, tag, trash
 from gitcp.store import Store
 
 from driver import Project
 from samples import START, open_store, plain, save
 
 Refs = dict[str, Oid]
+
+ONE = PruneRequest(Policy(last=1))
 
 
 def fork(store: Store, session: str, point: Checkpoint, **fields: object) -> Checkpoint:
@@ -103,3 +112,23 @@ def is_sound(store: Store, commit: Oid) -> bool:
     except StoreDamaged:
         return False
     return True
+
+
+def interrupt(store: Store, moved: int) -> None:
+    """Prune, and be killed after this many refs, or before the log has it."""
+
+    def move(number: list[int], *given: Any) -> bool:
+        if not number:
+            raise KeyboardInterrupt
+        number.pop()
+        return bool(Store.move_ref(store, *given))
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "move_ref", partial(move, [0] * moved), raising=False)
+        patch.setattr(oplog, "append", stop)
+        with pytest.raises(KeyboardInterrupt):
+            prune.prune(store, ONE)
+    assert rewrite.is_unfinished(store)
