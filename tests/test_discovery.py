@@ -125,6 +125,16 @@ def test_nothing_there(tmp_path: Path) -> None:
         Repository.open(tmp_path, host())
 
 
+@pytest.mark.parametrize("place", ["home", "root"])
+def test_nothing_at_home(sealed: Path, place: str) -> None:
+    """`git init` would be no help where gitcp saves nothing."""
+    where = {"home": sealed, "root": Path("/")}[place]
+    with pytest.raises(RepositoryNotFound, match="no git repository at") as refused:
+        Repository.open(where, host())
+    assert "gitcp does not save" in str(refused.value)
+    assert refused.value.hint == "cd PROJECT && git init"
+
+
 def test_inside_of_a_git_directory(project: Project) -> None:
     """There are no files to save there; git's hooks and agents that went there are of the project
     all the same.

@@ -87,7 +87,7 @@ class Exchange(Opened):
         source = remotes.choose(store.repo, remote)
         receive = fetch.fetch if files else fetch.fetch_part
         fetched = receive(store, source, names)
-        fetch.require_accepted(fetched)
+        fetch.require_accepted(source, fetched)
         return fetched
 
     @checked("nothing was written")

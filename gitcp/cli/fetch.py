@@ -22,7 +22,7 @@ from gitcp.value import Value
 
 RESULTS = {
     RefState.SAME: "up to date",
-    RefState.AHEAD: "you have more: gitcp push",
+    RefState.AHEAD: "you have more: gitcp push {sent}",
     RefState.BEHIND: "has newer checkpoints than yours: gitcp restore {name} --trust",
     RefState.NEW: "show: gitcp show {name}, continue: gitcp restore {name} --trust",
     RefState.REWRITTEN: "same checkpoints, rewritten there or here (pruned, purged or redacted)",
@@ -69,7 +69,7 @@ def command(context: Context, /, **values: Any) -> None:
     if given.no_files:
         sessions = fetch.fetch_part(context.store, source, given.sessions)
     elif given.listing:
-        sessions = op.listing(context.store, source)
+        sessions = op.listing(context.store, source, given.sessions)
     else:
         sessions = op.fetch(context.store, source, given.sessions)
     if given.listing and not given.as_json:
@@ -87,7 +87,7 @@ def command(context: Context, /, **values: Any) -> None:
     if not sessions and not given.as_json:
         context.output.line(f"{source.name} has no sessions")
     if not given.listing:
-        op.require_accepted(sessions)
+        op.require_accepted(source, sessions)
     end(IN_PART if any(one.refused for one in sessions) else 0)
 
 
@@ -121,6 +121,10 @@ def _print(context: Context, remote: str, one: Fetched, *, whole: bool) -> None:
         rest = f"show: gitcp show {name}, with files: gitcp fetch {remote} {one.session}"
         context.output.line(Styled("fetched", GREEN), f" {name}  ({count}); {rest}")
     else:
-        rest = RESULTS[one.state].format(name=name) if one.state else DAMAGED
+        rest = (
+            RESULTS[one.state].format(name=name, sent=f"{remote} {one.session}")
+            if one.state
+            else DAMAGED
+        )
         new = humanize.count(one.checkpoints, "new checkpoint")
         context.output.line(Styled("fetched", GREEN), f" {name}  ({new}); {rest}")

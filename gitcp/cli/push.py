@@ -41,8 +41,8 @@ NOT_WITH_DELETE = {
 
 RESULTS = {
     RefState.SAME: "is up to date",
-    RefState.BEHIND: "has newer checkpoints there: gitcp fetch",
-    RefState.DIVERGED: "has diverged: gitcp fetch",
+    RefState.BEHIND: "has newer checkpoints there: gitcp fetch {remote}",
+    RefState.DIVERGED: "has diverged: gitcp fetch {remote}",
 }
 """What git says of a ref that is no longer where it was seen."""
 
@@ -154,7 +154,8 @@ def _print(context: Context, plan: op.PushPlan, report: PushReport, *, dry: bool
         elif item in left:
             context.output.line(Styled("not sent:", RED), f" {what}: {left[item]}")
         elif item.kind == "session":
-            context.output.line(f"{what} {RESULTS.get(item.state, '')}")
+            result = RESULTS.get(item.state, "").format(remote=plan.remote.name)
+            context.output.line(f"{what} {result}")
     if report.catalogue:
         context.output.say(
             f"note: `gitcp fetch --list` shows no titles of these sessions: {report.catalogue}"

@@ -91,7 +91,7 @@ def _resume(context: Context, given: Options) -> None:
         _run_with(context, replace(request, conversation=False), given, given.agent)
         return
     plan = op.plan(context.store, request)
-    placed = resume.continuing(plan.placed, request.target)
+    placed = resume.continuing(context.store, plan.placed, request.target)
     if given.only_print:
         here = (
             None
@@ -110,7 +110,7 @@ def _resume(context: Context, given: Options) -> None:
         if report.failed or report.placed is None:
             context.output.say("the agent was not started: not everything was restored")
             restore_view.end_as(report)
-        placed = resume.continuing(report.placed, request.target)
+        placed = resume.continuing(context.store, report.placed, request.target)
     if given.as_json:
         _print(context, request, placed, given, needed=False)
     else:
@@ -148,7 +148,7 @@ def _resume_in_worktree(context: Context, given: Options, directory: str) -> Non
     if done.report.failed:
         context.output.say("the agent was not started: not everything was restored")
         restore_view.end_as(done.report)
-    _start(context, resume.continuing(done.report.placed, target))
+    _start(context, resume.continuing(context.store, done.report.placed, target))
 
 
 def _request(context: Context, given: Options) -> RestoreRequest:
@@ -177,11 +177,16 @@ def _print(
         context.output.document(_document(request, placed, needed=needed))
     elif needed:
         context.output.say("gitcp must restore the conversation first; the command may differ")
-        target = request.target.id
-        meant = [str(target)] if given.revision is not None else ["--session", target.session]
-        context.output.line(shlex.join(["gitcp", "resume", *meant]))
+        context.output.line(_again(context, request, given))
     else:
         context.output.line(restore_view.continuation(context, placed))
+
+
+def _again(context: Context, request: RestoreRequest, given: Options) -> str:
+    """Return the command that resumes what was asked for."""
+    if given.revision is None:
+        return shlex.join(["gitcp", "resume", "--session", request.target.id.session])
+    return trust.command("resume", context.store, request.target)
 
 
 def _document(
@@ -284,6 +289,4 @@ def _print_with(
     if not needed:
         context.output.line(restore_view.continuation(context, handover.placed))
         return
-    target = request.target.id
-    meant = [str(target)] if given.revision is not None else ["--session", target.session]
-    context.output.line(shlex.join(["gitcp", "resume", *meant, "--with", handover.placed.agent]))
+    context.output.line(f"{_again(context, request, given)} --with {handover.placed.agent}")

@@ -52,6 +52,9 @@ NO_INDEX = "no-index"
 UNSUPPORTED = ("unknown repository ext", "Expected git repo version", "dubious ownership")
 """In git's messages, if the repository is not broken and this git must not work in it."""
 
+IN_A_PROJECT = "cd PROJECT && git init"
+"""What to do where gitcp saves nothing; in a repository, git changes nothing."""
+
 READ_BY_GIT = (
     *("HEAD", "index", "config", "config.worktree", "packed-refs", "shallow"),
     *("info/attributes", "info/grafts", "objects/info/alternates"),
@@ -528,9 +531,11 @@ def _discover(start: str, home: Path) -> tuple[Path, Path]:
         if directory.joinpath(".git").is_file():
             raise _nowhere(directory)
     if discovered is None:
-        raise RepositoryNotFound(
-            f"no git repository at {start} or above; without git: gitcp init", hint="git init"
-        )
+        nowhere = f"no git repository at {start} or above"
+        refused = _dangerous(Path(start), home)
+        if refused:  # where neither `git init` nor `gitcp init` would help
+            raise RepositoryNotFound(f"{nowhere}; {refused}", hint=IN_A_PROJECT)
+        raise RepositoryNotFound(f"{nowhere}; without git: gitcp init", hint="git init")
     return Path(root), Path(discovered[1])
 
 
@@ -552,13 +557,18 @@ def _nowhere(directory: Path) -> RepositoryNotFound:
 
 
 def refuse_dangerous(root: Path, home: Path) -> None:
+    refused = _dangerous(root, home)
+    if refused:
+        raise Refused(f"{refused}, nothing was changed", hint=IN_A_PROJECT)
+
+
+def _dangerous(root: Path, home: Path) -> str:
+    """Return why gitcp saves nothing at `root`; "" if it does."""
     home = Path(os.path.realpath(home))
-    if root == home or root in home.parents:
-        raise Refused(
-            f"{root} is {'your home directory' if root == home else 'above your home directory'}: "
-            "gitcp does not save that, nothing was changed",
-            hint="run gitcp in a project of its own (git init there)",
-        )
+    if root != home and root not in home.parents:
+        return ""
+    where = "your home directory" if root == home else "above your home directory"
+    return f"{root} is {where}: gitcp does not save that"
 
 
 def _own_directory(path: Path) -> Path:

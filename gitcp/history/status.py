@@ -185,7 +185,11 @@ def _named(
     is_unnamed = choice.capture is None and choice.session.startswith(session_op.MANUAL)
     if is_unnamed and choice.session not in (session, session_op.existing_manual(store)):
         return None, choice.why, None, ()
-    return choice.session, str(choice.error or choice.why), choice.capture, ()
+    why = str(choice.error or choice.why)
+    # A misspelled name was shown as a session without checkpoints.
+    if session is not None and choice.capture is None and store.tip(choice.session) is None:
+        why = f"no such session: gitcp save --session {choice.session} creates it"
+    return choice.session, why, choice.capture, ()
 
 
 def _growth(capture: Capture, last: Checkpoint | None) -> Growth:

@@ -20,7 +20,7 @@ from gitcp.agents import SAVED
 from gitcp.dialogue import Dialogue, Item, Text
 from gitcp.errors import Refused, RevisionNotFound
 from gitcp.model import Agent, Checkpoint, CheckpointId, Note
-from gitcp.restoring import placing
+from gitcp.restoring import placing, trust
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.restore_notice import handoff_lines
 from gitcp.state import conversions, oplog
@@ -70,7 +70,7 @@ def plan(store: Store, checkpoint: Checkpoint, agent: str, cwd: Path) -> Handove
     What was converted before is appended to. If the agent has continued that session, a new one is
     made. Raises what `check` and the adapter's `place` raise.
     """
-    source = check(checkpoint, agent)
+    source = check(store, checkpoint, agent)
     assert checkpoint.conversation is not None
     path = placing.directory(store, checkpoint.conversation, source) or cwd
     before = conversions.last(store.repo, source.name, source.session_id, agent)
@@ -105,7 +105,7 @@ def write(store: Store, handover: Handover) -> None:
         oplog.record(store.repo, CONVERT, summary, checkpoints=(handover.checkpoint,))
 
 
-def check(checkpoint: Checkpoint, agent: str) -> Agent:
+def check(store: Store, checkpoint: Checkpoint, agent: str) -> Agent:
     """Return the agent whose conversation a checkpoint has. Raises RevisionNotFound if it has none,
     BadValue if either agent has no converter, and Refused if it is the same.
     """
@@ -120,7 +120,7 @@ def check(checkpoint: Checkpoint, agent: str) -> Agent:
         raise Refused(
             f"the conversation of {checkpoint.id} is {SAVED[agent].title}'s already; "
             "nothing was converted",
-            hint=f"gitcp resume {checkpoint.id}",
+            hint=trust.command("resume", store, checkpoint),
         )
     return checkpoint.agent
 
@@ -139,7 +139,7 @@ def convert(
     conversation still does. `session_id` is the new session's id (default: always the same for the
     same conversation and agent). Writes nothing. Raises what `check` raises.
     """
-    source = check(checkpoint, agent)
+    source = check(store, checkpoint, agent)
     assert checkpoint.conversation is not None
     content = placing.content(store, checkpoint.conversation, source)
     dialogue = adapters.reader(source.name).read(content)

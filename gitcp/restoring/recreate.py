@@ -121,7 +121,7 @@ def base_commit(store: Store, target: Checkpoint) -> Oid:
     no longer in the repository.
     """
     base = target.snapshot.base.commit
-    hint = f"gitcp restore {target.id} --to DIR"
+    hint = f"{trust.command('restore', store, target)} --to DIR"
     if base is None:
         raise Refused(
             f"{target.id} was saved before the first commit, so git cannot create a working tree "
@@ -151,7 +151,7 @@ def _check_gone(store: Store, at: Worktree | None, target: Checkpoint, directory
     if at.presence is Presence.THERE:
         raise Refused(
             f"session {target.id.session} is in use in {at.path}; nothing was changed",
-            hint=f"gitcp fork {target.id} --worktree {shlex.quote(str(directory))}",
+            hint=f"{trust.command('fork', store, target)} --worktree {shlex.quote(str(directory))}",
         )
     if at.locked:
         raise Refused(

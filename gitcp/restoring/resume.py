@@ -13,7 +13,7 @@ from gitcp.errors import GitcpError, Refused
 from gitcp.git import refs, worktrees
 from gitcp.history.worktrees import Presence, Worktree, of_session
 from gitcp.model import Checkpoint
-from gitcp.restoring import placing
+from gitcp.restoring import placing, trust
 from gitcp.restoring.placing import Placed
 from gitcp.restoring.restore import RestoreRequest
 from gitcp.saving import session
@@ -85,9 +85,9 @@ def planned_in(store: Store, target: Checkpoint, directory: Path) -> Placed:
     """
     conversation = target.conversation
     if conversation is None:
-        return continuing(None, target)
+        return continuing(store, None, target)
     placed = placing.plan(store, conversation, target.agent, directory, root=directory)
-    return continuing(placed, target)
+    return continuing(store, placed, target)
 
 
 def ongoing(store: Store, last: Checkpoint, placed: Placed, cwd: Path) -> Placed | None:
@@ -123,16 +123,16 @@ def directory(store: Store, target: Checkpoint, cwd: Path) -> Path:
     return root
 
 
-def continuing(placed: Placed | None, target: Checkpoint) -> Placed:
+def continuing(store: Store, placed: Placed | None, target: Checkpoint) -> Placed:
     """Return `placed`. Raises GitcpError if no agent can resume the checkpoint."""
     if placed is None or not placed.command:
-        problem, hint = "has no conversation", f"gitcp restore {target.id}"
+        problem, hint = "has no conversation", trust.command("restore", store, target)
         if target.conversation is not None:
             problem = "has a conversation that no agent can resume"
         known = SAVED.get(target.agent.name) if target.agent else None
         if known is not None and not known.transcripts.resumes:
             problem = f"is of {known.title}, into which no conversation is restored"
-            hint = f"gitcp resume {target.id} --with claude-code"
+            hint = f"{trust.command('resume', store, target)} --with claude-code"
         raise GitcpError(
             f"{target.id} {problem}: no agent was started, and nothing was changed", hint=hint
         )

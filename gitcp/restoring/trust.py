@@ -62,6 +62,15 @@ def require(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
     )
 
 
+def command(command: str, store: Store, checkpoint: Checkpoint) -> str:
+    """Return a command of gitcp's that takes a checkpoint, as a hint: a foreign one by its commit,
+    since an own session may have its name, and with what it needs.
+    """
+    if is_foreign(store, checkpoint):
+        return f"gitcp {command} {checkpoint.commit[:10]} --trust"
+    return f"gitcp {command} {checkpoint.id}"
+
+
 def acting(store: Store, checkpoint: Checkpoint) -> list[tuple[bytes, str]]:
     """Return the paths of a checkpoint that can make a program act, with the reason."""
     active = _remembered(store, checkpoint)

@@ -61,28 +61,33 @@ class Fetched(Value):
         }
 
 
-def require_accepted(sessions: tuple[Fetched, ...]) -> None:
+def require_accepted(source: Remote, sessions: tuple[Fetched, ...]) -> None:
     """Raise StoreDamaged if nothing of what a remote sent was intact."""
     refused = [one for one in sessions if one.refused]
     if refused and len(refused) == len(sessions):
         raise StoreDamaged(
             f"nothing was fetched. {refused[0].session}: {refused[0].refused}",
-            hint="gitcp fetch --list",
+            hint=f"gitcp fetch {source.name} --list",
         )
 
 
-def listing(store: Store, source: Remote) -> tuple[Fetched, ...]:
-    """Return the sessions that a remote has, the last saved first. Fetches only its catalogue, and
-    lists what the remote's refs say if that is missing, stale or cannot be read. Raises GitFailed.
+def listing(store: Store, source: Remote, sessions: Iterable[str] = ()) -> tuple[Fetched, ...]:
+    """Return sessions of a remote (default: all), the last saved first. Fetches only its catalogue,
+    and lists what the remote's refs say if that is missing, stale or cannot be read. Raises
+    RevisionNotFound as `fetch`, and GitFailed.
     """
     listed, entries = _described(store, source)
-    items = (
+    requested = set(sessions)
+    items = tuple(_items(listed))
+    _require(source, requested, items)
+    described = (
         replace(each, entry=entry)
         if (entry := entries.get(each.session)) and entry.tip == each.tip
         else each
-        for each in _items(listed)
+        for each in items
+        if not requested or each.session in requested
     )
-    return tuple(sorted(items, key=_last_saved, reverse=True))
+    return tuple(sorted(described, key=_last_saved, reverse=True))
 
 
 def _described(store: Store, source: Remote) -> tuple[RemoteRefs, catalogue.Lines]:
@@ -120,12 +125,7 @@ def fetch(
     remote_has = remote_refs.read(store, source, source.url)
     listed = tuple(_items(remote_has))
     requested = set(sessions)
-    missing = sorted(requested - {each.session for each in listed})
-    if missing:
-        raise RevisionNotFound(
-            f"{source.name} has no session {missing[0]!r}; nothing was fetched",
-            hint=f"gitcp fetch {source.name} --list",
-        )
+    _require(source, requested, listed)
     chosen = [
         each for each in listed if not each.refused and (not requested or each.session in requested)
     ]
@@ -136,6 +136,16 @@ def fetch(
     ]
     _update_tags(store, source, remote_has, [each.session for each in chosen])
     return (*results, *(each for each in listed if each.refused and not requested))
+
+
+def _require(source: Remote, requested: set[str], listed: Iterable[Fetched]) -> None:
+    """Raise RevisionNotFound if a remote has not all of the requested sessions."""
+    missing = sorted(requested - {each.session for each in listed})
+    if missing:
+        raise RevisionNotFound(
+            f"{source.name} has no session {missing[0]!r}; nothing was fetched",
+            hint=f"gitcp fetch {source.name} --list",
+        )
 
 
 def _receive(

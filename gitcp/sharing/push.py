@@ -334,15 +334,17 @@ def require_accepted(report: PushReport) -> None:
     """Raise GitcpError if the remote took nothing of what was sent."""
     if report.refused and not report.sent:
         item, why = report.refused[0]
-        raise GitcpError(f"the remote refused {item.name}: {why}", hint=_next_command(why))
+        raise GitcpError(
+            f"the remote refused {item.name}: {why}", hint=_next_command(report.plan.remote, why)
+        )
 
 
-def _next_command(why: str) -> str:
+def _next_command(to: Remote, why: str) -> str:
     """Return what to do about a remote's reason."""
     if MOVED in why:
-        return "gitcp fetch"
+        return f"gitcp fetch {to.name}"
     if host_checks.CHECKED not in why:
-        return "if it takes only branches and tags: gitcp remote NAME --as-branches"
+        return f"if it takes only branches and tags: gitcp remote {to.name} --as-branches"
     path = host_checks.path_in(why)
     return f"gitcp purge --path {shlex.quote(path)} --dry-run" if path else "gitcp purge -h"
 
@@ -435,11 +437,12 @@ def track(store: Store, to: Remote, items: Iterable[RefUpdate]) -> None:
 
 
 def _diverged(to: Remote, item: RefUpdate) -> Refused:
+    again = f"gitcp push {to.name} {item.name}"
     return Refused(
         f"session {item.name} and the one on {to.name} have diverged; nothing was sent",
         (
-            "after a local prune or purge: gitcp push --force",
-            "if the remote has a redacted copy: gitcp push --redact",
+            f"after a local prune or purge: {again} --force",
+            f"if the remote has a redacted copy: {again} --redact",
         ),
         hint=f"gitcp fetch {to.name} && gitcp fork {to.name}/{item.name} --trust",
     )

@@ -43,6 +43,14 @@ def test_before_the_first_save(project: Project, talk: Talk) -> None:
     assert project.git("for-each-ref", "refs/gitcp") == ""
 
 
+def test_no_such_session(project: Project, talk: Talk) -> None:
+    """A session that a save would create is not shown as if it existed."""
+    project.gitcp("save", "--session", "alpha", check=0)
+    assert "alpha  (as given)\n" in project.gitcp("status", "--session", "alp", check=0).out
+    said = project.gitcp("status", "--session", "alfa", check=0).out
+    assert "alfa  (no such session: gitcp save --session alfa creates it)\n" in said
+
+
 def test_since_the_last_save(project: Project, talk: Talk) -> None:
     """What changed by kind, what would be left out and why, and by how much the conversation
     grew.

@@ -120,6 +120,27 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
     assert not bob.git_dir.joinpath("FETCH_HEAD").exists()
 
 
+def test_a_list_of_one_session(ada: Project, bob: Project) -> None:
+    """`--list` lists the sessions that are named, and says which one the remote has not."""
+    ada.gitcp("save", "--session", "beta", "--force", check=0)
+    ada.gitcp("push", "--all", check=0)
+    listed = bob.json_lines("fetch", "hub", "beta", "--list")
+    assert [each["session"] for each in listed] == ["beta"]
+    refused = bob.gitcp("fetch", "hub", "beta", "gamma", "--list", check=16)
+    assert "hub has no session 'gamma'" in refused.err
+
+
+def test_the_hint_for_what_no_agent_resumes(ada: Project, bob: Project) -> None:
+    """It is allowed what it needs, and names what was meant if there is an own one of that name."""
+    ada.gitcp("push", "--session", "alpha", check=0)
+    bob.gitcp("fetch", check=0)
+    bob.gitcp("save", "--session", "alpha", "mine", check=0)
+    refused = bob.gitcp("resume", "hub/alpha", "--trust", "--yes", check=1)
+    tip = bob.git("rev-parse", "refs/gitcp/remotes/hub/sessions/alpha")
+    assert f"hint: gitcp restore {tip[:10]} --trust\n" in refused.err
+    bob.gitcp("restore", tip[:10], "--trust", "--dry-run", check=0)
+
+
 def test_trust(ada: Project, bob: Project, tmp_path: Path) -> None:
     """What comes from somebody else is restored, forked and written anywhere only with --trust, and
     goes on then.
@@ -174,6 +195,8 @@ def test_grown_on_both_sides(ada: Project, bob: Project, hub: Path) -> None:
     for options in ((), ("--force",)):
         refused = ada.gitcp("push", "--session", "alpha", *options, check=12)
         assert "have diverged" in refused.err
+        assert ": gitcp push hub alpha --force\n" in refused.err
+        assert ": gitcp push hub alpha --redact\n" in refused.err
     assert "diverged from yours" in ada.gitcp("fetch", check=0).out
     refused = ada.gitcp("push", "--session", "alpha", "--force", check=12)
     assert refs_of(hub) == held
