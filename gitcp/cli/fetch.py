@@ -127,4 +127,8 @@ def _print(context: Context, remote: str, one: Fetched, *, whole: bool) -> None:
             else DAMAGED
         )
         new = humanize.count(one.checkpoints, "new checkpoint")
+        if one.dropped:
+            are = "is" if one.dropped == 1 else "are"
+            count = humanize.count(one.dropped, "checkpoint")
+            rest += f"; {count} fetched before {are} no longer there"
         context.output.line(Styled("fetched", GREEN), f" {name}  ({new}); {rest}")

@@ -35,9 +35,10 @@ class Fetched(Value):
     """One session of a remote: its last commit, how it compares with the local one, and
     the number of new checkpoints.
 
-    `refused` is the reason it was rejected, "" if it was not. `state` is None if the local one is
-    damaged, and in a listing, which has the session's `entry` in the remote's catalogue instead, if
-    there is one.
+    `dropped` are the checkpoints fetched before that the remote's session no longer has: nothing
+    here names them. `refused` is the reason it was rejected, "" if it was not. `state` is None if
+    the local one is damaged, and in a listing, which has the session's `entry` in the remote's
+    catalogue instead, if there is one.
     """
 
     session: str
@@ -46,6 +47,7 @@ class Fetched(Value):
     checkpoints: int = 0
     refused: str = ""
     entry: CatalogueEntry | None = None
+    dropped: int = 0
 
     def to_json(self) -> wire.Json:
         """Return the fields that `gitcp fetch --json` prints, but for `remote` and `files`."""
@@ -54,6 +56,7 @@ class Fetched(Value):
             "commit": self.tip,
             "state": self.state.value if self.state else None,
             "checkpoints": self.checkpoints,
+            "dropped": self.dropped,
             "refused": self.refused or None,
             "time": (self.entry and self.entry.time) or None,
             "agent": (self.entry and self.entry.agent) or None,
@@ -222,7 +225,16 @@ def _update(
                 one.session, one.tip, refused="fetched by another process at the same time"
             )
     partial_clone.forget(store.repo, source.name, name)
-    return Fetched(one.session, one.tip, _compared(store, one.tip, local), len(fresh))
+    state, dropped = _compared(store, one.tip, local), _dropped(store, old, one.tip)
+    return Fetched(one.session, one.tip, state, len(fresh), dropped=dropped)
+
+
+def _dropped(store: Store, old: Oid | None, new: Oid) -> int:
+    """Return how many checkpoints of a chain a new one has not, not even rewritten."""
+    if old in (None, new):
+        return 0
+    now = {(each.id, each.created) for each in store.readable(new)}
+    return sum((each.id, each.created) not in now for each in store.readable(old))
 
 
 def _compared(store: Store, remote: Oid, local: Oid | None) -> RefState | None:

@@ -120,6 +120,19 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
     assert not bob.git_dir.joinpath("FETCH_HEAD").exists()
 
 
+def test_what_a_fetch_drops(ada: Project, bob: Project) -> None:
+    """Checkpoints that were fetched before and that the remote no longer has are counted."""
+    ada.gitcp("push", "--session", "alpha", check=0)
+    bob.gitcp("fetch", check=0)
+    ada.gitcp("save", "three", "--session", "alpha", "--force", check=0)
+    ada.gitcp("delete", "alpha@1", "--yes", check=0)
+    ada.gitcp("push", "hub", "alpha", "--force", check=0)
+    said = bob.gitcp("fetch", check=0).out
+    assert "; 1 checkpoint fetched before is no longer there\n" in said
+    assert "fetched before" not in bob.gitcp("fetch", check=0).out
+    assert bob.json_lines("fetch")[0]["dropped"] == 0
+
+
 def test_a_list_of_one_session(ada: Project, bob: Project) -> None:
     """`--list` lists the sessions that are named, and says which one the remote has not."""
     ada.gitcp("save", "--session", "beta", "--force", check=0)
