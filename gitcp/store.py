@@ -199,6 +199,10 @@ class Store:
         """Return every tag with its commit."""
         return {name: self.peel(oid) for name, oid in self._list_refs(refs.TAGS).items()}
 
+    def tag_names(self) -> set[str]:
+        """Return the name of every tag, also of damaged ones."""
+        return set(self._list_refs(refs.TAGS))
+
     def fetched(self, kind: str = "sessions") -> dict[str, Oid]:
         """Return every fetched or imported session, as `REMOTE/SESSION`, with its last commit; with
         `kind` "tags", every such tag and its object.

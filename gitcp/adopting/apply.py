@@ -122,6 +122,7 @@ class _Share:
         plain = share.store or personal.make(host)
         self._store = BatchStore(plain.repo)
         self._held = Holdings(self._store)
+        self._tags = self._store.tag_names()
         self._memory = memory
         self._path = share.path
         self._numbers: dict[str, int] | None = None
@@ -236,7 +237,7 @@ class _Share:
         if parent:
             name = parent.id.session
         else:
-            name = session_op.name_among(self._held.sessions, transcript.session_id)
+            name = session_op.name_among({*self._held.sessions, *self._tags}, transcript.session_id)
         own = tree if tree and tree.common_dir == str(self._store.repo.common_dir) else None
         base = base_of(self._store, own, item.origin, transcript.modified)
         return Checkpoint(

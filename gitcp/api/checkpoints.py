@@ -10,12 +10,11 @@ from pathlib import Path
 from gitcp.api.checked import checked
 from gitcp.api.exchange import Exchange
 from gitcp.api.moves import Moves
-from gitcp.api.opened import Paths, Texts, handoff_of, numbered, position_of
+from gitcp.api.opened import Paths, Texts, exact, handoff_of, numbered, position_of
 from gitcp.api.reading import Reading
 from gitcp.api.session import Session
 from gitcp.api.transaction import TransactionBlock
 from gitcp.errors import BadValue, Refused
-from gitcp.git import refs
 from gitcp.history import dates, revisions, states
 from gitcp.history.states import StateStatus
 from gitcp.lifecycle import pushing
@@ -47,10 +46,10 @@ class Checkpoints(Reading, Moves, Exchange):
 
     @checked("nothing was changed")
     def session(self, name: str) -> Session:
-        """Return the session with this name, existing or not, with its
-        position and steps. Raises BadValue.
+        """Return the session with this name, or of the agent's conversation with this id, existing
+        or not, with its position and steps. Raises BadValue.
         """
-        return Session(self, refs.check_name(name, "session"))
+        return Session(self, exact(self, name))
 
     @checked("nothing was changed")
     def transaction(

@@ -12,7 +12,6 @@ from gitcp import agents, wire
 from gitcp.api import pushed
 from gitcp.api.checked import checked, require
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound
-from gitcp.git import refs
 from gitcp.git.growing import GrowingSum
 from gitcp.git.repo import Repository
 from gitcp.history import here, revisions
@@ -178,7 +177,7 @@ class Opened:
         commands = texts_of("compensate", compensate)
         note = Note(label, phase, objective, texts, handoff_of(handoff), spot, commands)
         store, is_named = self.store(), session is not None or conversation is not None
-        choice = _choice(session, conversation, agent, format) if is_named else None
+        choice = _choice(store, session, conversation, agent, format) if is_named else None
         request = save.SaveRequest(
             cwd=self.path,
             note=note,
@@ -243,6 +242,11 @@ class Opened:
             program=program is not None,
             rewound=rewound,
         )
+
+
+def exact(opened: Opened, session: str) -> str:
+    """Return the session that a save to `session` goes to. Reads refs only. Raises BadValue."""
+    return session_op.exact(Store(opened.repository()), session)
 
 
 def texts_of(name: str, given: Texts) -> tuple[str, ...]:
@@ -321,6 +325,7 @@ def start_housekeeping(store: Store, saved: CheckpointId) -> None:
 
 
 def _choice(
+    store: Store,
     session: str | None,
     conversation: pushed.Pushed | None,
     agent: Agent | str | None,
@@ -329,7 +334,7 @@ def _choice(
     if session is None:
         raise BadValue("conversation= requires session=; nothing was saved")
     capture = None if conversation is None else pushed.capture(conversation, agent, format)
-    return session_op.Choice(refs.check_name(session, "session"), capture, session_op.GIVEN)
+    return session_op.Choice(session_op.exact(store, session), capture, session_op.GIVEN)
 
 
 def _selected(agent: Agent | str | None) -> str | None:

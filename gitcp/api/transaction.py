@@ -8,9 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from gitcp.api.checked import checked
-from gitcp.api.opened import Opened, Texts, start_housekeeping, texts_of
+from gitcp.api.opened import Opened, Texts, exact, start_housekeeping, texts_of
 from gitcp.errors import GitcpError
-from gitcp.git import refs
 from gitcp.model import CheckpointId, Note, Run
 from gitcp.running import transaction
 from gitcp.running.compensate import LIMIT
@@ -48,9 +47,7 @@ class TransactionBlock:
             label=label,
             rollback=rollback,
             compensations=texts_of("compensate", compensate),
-            choice=None
-            if session is None
-            else Choice(refs.check_name(session, "session"), None, GIVEN),
+            choice=None if session is None else Choice(exact(opened, session), None, GIVEN),
         )
 
     @property

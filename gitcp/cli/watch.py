@@ -20,8 +20,8 @@ from gitcp.cli.failure import describe
 from gitcp.cli.options import SECONDS, Command, exact_session_option, json_option
 from gitcp.cli.output import BOLD, DIM, GREEN, Styled
 from gitcp.errors import BadValue, RepositoryNotFound
-from gitcp.git import refs
 from gitcp.model import Checkpoint
+from gitcp.saving import session as session_op
 from gitcp.saving.save import Saved
 from gitcp.state import settings
 from gitcp.store import Store
@@ -61,7 +61,7 @@ def command(
     """
     store = context.store
     if session is not None:  # every save would be refused, and tried again
-        refs.check_name(session, "session")
+        session_op.exact(store, session)
     mistakes: list[BadValue] = []
     policy = settings.policy(store.repo, mistakes)
     context.warn_of(mistakes)

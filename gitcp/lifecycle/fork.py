@@ -13,7 +13,7 @@ from typing import Any
 
 from gitcp import readme
 from gitcp.errors import AlreadyExists, BadValue
-from gitcp.git import refs, worktrees
+from gitcp.git import worktrees
 from gitcp.model import Checkpoint, CheckpointId, Oid, State, Trigger
 from gitcp.restoring import placing, trust
 from gitcp.restoring.contents import Contents
@@ -157,7 +157,7 @@ def _name(store: Store, request: ForkRequest, placed: Placed | None) -> str:
         session_id = placed.session_id if placed else None
         old = request.point.id.session
         return session.new_name(store, session_id) if session_id else session.free_name(store, old)
-    name = refs.check_name(request.name, "session")
+    name = session.check_name(store, request.name)
     if store.tip(name) is not None:
         raise AlreadyExists(
             f"session {name} already exists; nothing was changed",

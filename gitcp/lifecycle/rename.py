@@ -59,6 +59,7 @@ def rename(store: Store, old: str, new: str) -> Renamed:
             raise session_op.unknown(old, "nothing was renamed")
         all_refs = store.repo.refs.list(refs.PREFIX)
         _refuse_taken(store, all_refs, new)
+        session_op.check_name(store, new)
         _refuse_unfinished(store)
         forest = _forest(store, all_refs)
         if refs.SESSIONS + old in forest.damaged:

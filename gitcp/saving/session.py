@@ -17,6 +17,7 @@ from gitcp import adapters
 from gitcp.adapters import generic
 from gitcp.adapters.base import Found, Running
 from gitcp.errors import (
+    BadValue,
     ConversationUnreadable,
     RevisionAmbiguous,
     RevisionNotFound,
@@ -96,7 +97,7 @@ def choose(
         )
         return Choice(name, capture, GIVEN)
     if session is not None:
-        return _by_name(store, cwd, session, agent)
+        return _by_name(store, cwd, exact(store, session), agent)
     running = adapters.running(host)
     if running is not None and agent in (None, running.agent):
         return _choose_running(store, cwd, running)
@@ -328,12 +329,32 @@ def of_conversation(store: Store, given: str, *, renamed: bool = True) -> list[s
 
 def exact(store: Store, given: str) -> str:
     """Return the session that a save named `given` goes to: of that name, or of the conversation
-    with that id. May be a new one.
+    with that id. May be a new one; raises BadValue for a name that none can have.
     """
+    name = _exact(store, given)
+    return name if name != given else check_name(store, given)
+
+
+def _exact(store: Store, given: str) -> str:
     if store.tip(refs.check_name(given, "session")) is not None:
         return given
     names = of_conversation(store, given, renamed=False)
     return names[0] if len(names) == 1 else given
+
+
+def check_name(store: Store, name: str) -> str:
+    """Return the name of a session that exists, or that a new one can have. Raises BadValue: also
+    for a tag's, since as a revision it would mean either.
+    """
+    is_new = store.tip(refs.check_name(name, "session")) is None
+    if not is_new or store.repo.refs.read(refs.TAGS + name) is None:
+        return name
+    free = free_name(store, name)
+    error = BadValue(
+        f"a session cannot be named {name}: a tag has this name; nothing was changed", hint=free
+    )
+    error.argument, error.suggestion = name, free
+    raise error
 
 
 def resolve_prefix(store: Store, given: str | None) -> str | None:
@@ -388,15 +409,20 @@ def free_name(store: Store, session: str) -> str:
     """Return a name for another session like this one: the first free one of `NAME-2`,
     `NAME-3`, ….
     """
-    sessions = store.sessions()
-    return next(name for n in count(2) if (name := f"{session[:90]}-{n}") not in sessions)
+    taken = _taken(store)
+    return next(name for n in count(2) if (name := f"{session[:90]}-{n}") not in taken)
+
+
+def _taken(store: Store) -> set[str]:
+    """Return the names that a new session cannot have."""
+    return {*store.sessions(), *store.tag_names()}
 
 
 def new_name(store: Store, agent_session: str) -> str:
     """Return a short name for a new session: the beginning of the agent's id, as long as needed to
     be unique, else that with a number.
     """
-    return name_among(store.sessions(), agent_session)
+    return name_among(_taken(store), agent_session)
 
 
 def name_among(sessions: Collection[str], agent_session: str) -> str:
@@ -437,7 +463,7 @@ def _by_name(store: Store, cwd: Path, session: str, agent: str | None) -> Choice
     A name that no session has can be a prefix of an agent's session id, and then means that
     session.
     """
-    session, sessions = exact(store, session), store.sessions()
+    session, sessions = _exact(store, session), store.sessions()
     candidates = [f for f in adapters.find_all(cwd, store.repo.host) if agent in (None, f.agent)]
     # `save --session agent-1` went into agent-10 while only that existed.
     if session in sessions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from talk import Talk
 
+import gitcp
 from gitcp.model import Agent
 from gitcp.saving import save, session
 
@@ -175,6 +176,62 @@ def test_by_the_id_of_the_conversation(project: Project) -> None:
     project.gitcp("save", "three", "--session", id, check=0)
     assert names(project) == [name]
     assert project.json("show", f"{name}@")["handoff"]["task"] == "waits"
+
+
+def test_by_the_id_of_the_conversation_from_python(project: Project) -> None:
+    """`save`, a session with steps and a transaction go where the command line goes."""
+    talk, opened = Talk(project), gitcp.open(project.root)
+    talk.say("one", "Done.")
+    project.write("a.txt", "one\n")
+    project.gitcp("save", "one", check=0)
+    (name,) = names(project)
+    project.write("a.txt", "two\n")
+    assert str(opened.save("two", session=talk.session).checkpoint.id) == f"{name}@2"
+    assert opened.session(talk.session).name == name
+    project.write("a.txt", "three\n")
+    with opened.transaction("three", session=talk.session) as block:
+        assert block.before.session == name
+    assert names(project) == [name]
+
+
+def test_a_new_session_with_the_name_of_a_tag(tenth: Project) -> None:
+    """As a revision it would mean either: refused on every road, and nothing is changed."""
+    tenth.gitcp("tag", "stable", check=0)
+    opened, before = gitcp.open(tenth.root), tenth.git("for-each-ref")
+    for command in (
+        ("save", "x", "--session", "stable"),
+        ("save", "x", "--session", "stable", "--conversation", "-"),
+        ("note", "--session", "stable", "--task", "x"),
+        ("run", "x", "--session", "stable", "--", "true"),
+        ("watch", "--session", "stable"),
+        ("fork", "--name", "stable"),
+        ("sessions", "rename", "agent-10", "stable"),
+    ):
+        refused = tenth.gitcp(*command, check=2)
+        assert "a session cannot be named stable: a tag has this name" in refused.err, command
+        assert f"hint: gitcp {' '.join(command)}".replace("stable", "stable-2") in refused.err
+    for call in (
+        lambda: opened.save("x", session="stable"),
+        lambda: opened.note(session="stable", phase="x"),
+        lambda: opened.session("stable"),
+        lambda: opened.transaction("x", session="stable"),
+        lambda: opened.fork(name="stable"),
+    ):
+        with pytest.raises(gitcp.BadValue, match="a tag has this name"):
+            call()
+    assert tenth.git("for-each-ref") == before
+
+    tenth.gitcp("tag", "agent-10-2", check=0)
+    assert opened.fork().checkpoint.id.session == "agent-10-3"
+
+
+def test_a_session_that_has_the_name_of_a_tag(tenth: Project) -> None:
+    """One from before goes on."""
+    tip = open_store(tenth).tip("agent-10")
+    tenth.git("update-ref", "refs/gitcp/tags/agent-10", str(tip))
+    assert tenth.gitcp("save", "x", "--session", "agent-10", check=0)
+    tenth.write("a.txt", "two\n")
+    assert gitcp.open(tenth.root).session("agent-10").save().checkpoint.id.number == 3
 
 
 def test_by_the_id_after_a_rename(project: Project) -> None:
