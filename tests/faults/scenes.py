@@ -64,7 +64,11 @@ LEFT = re.compile(
 )
 """Paths in the git directory that only a command that is running has."""
 
-TABLES_FAILED = ("I/O error", "reftable: transaction failure: general error")
+TABLES_FAILED = (
+    "I/O error",
+    "reftable: transaction failure: general error",
+    "cannot lock references",  # it could not remove its lock before
+)
 """All that git says where it cannot write tables of refs."""
 
 CAUSES = {
