@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice, takewhile
@@ -107,7 +108,8 @@ def select(store: Store, tips: Iterable[Oid], selection: Selection) -> Iterator[
     if selection.containing is not None:
         containing = _containing(store, chains, selection.containing)
         matching = (summary for summary in matching if summary.commit in containing)
-    return islice(matching, selection.limit)
+    most = selection.limit
+    return islice(matching, None if most is None else min(most, sys.maxsize))
 
 
 def _author(store: Store, summary: Summary) -> str:

@@ -57,6 +57,7 @@ def test_newest_first(store: Store, five: list[Checkpoint]) -> None:
     assert numbers(store) == [5, 4, 3, 2, 1]
     assert numbers(store, limit=2) == [5, 4]
     assert numbers(store, limit=0) == []
+    assert numbers(store, limit=10**30) == numbers(store)
 
 
 def test_filters(store: Store, five: list[Checkpoint]) -> None:
