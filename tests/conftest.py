@@ -19,7 +19,6 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("driver")
 
-import launch  # noqa: E402
 from faults.process import SUBREAPER  # noqa: E402
 from kinds import DEFAULTS  # noqa: E402
 
@@ -96,8 +95,6 @@ def sealed(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(socket.socket, "connect", _local_only(socket.socket.connect))
     monkeypatch.setattr(socket.socket, "connect_ex", _local_only(socket.socket.connect_ex))
-    sealing = len(monkeypatch._setattr)
-    launch.is_patched = lambda: _is_patched(monkeypatch, sealing)
     before = os.umask(0o022)
     yield home
     os.umask(before)
@@ -133,15 +130,6 @@ def here(tmp_path: Path) -> Path:
     path = tmp_path / "a project"
     path.joinpath(".git").mkdir(parents=True)
     return path
-
-
-def _is_patched(monkeypatch: pytest.MonkeyPatch, sealing: int) -> bool:
-    """Whether more was changed in this process than by the seal, and than the environment."""
-    return (
-        len(monkeypatch._setattr) > sealing
-        or any(target is not os.environ for target, *_ in monkeypatch._setitem)
-        or monkeypatch._savesyspath is not None
-    )
 
 
 def _environment(home: Path, agents: str) -> dict[str, str]:

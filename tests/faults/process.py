@@ -1,4 +1,4 @@
-"""Projects whose commands run to the end of what they leave behind."""
+"""Projects whose commands are forks of this process, to the end of what they leave behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from launch import forked, load, run, run_gitcp, server, start, text, typed
+from launch import forked, load, run, start, text, typed
 
 from driver import Project, Result
 
@@ -19,12 +19,12 @@ SUBREAPER = 36
 
 
 def children() -> frozenset[int]:
-    """The processes that this one would have to wait for. The server of commands never ends."""
+    """The processes that this one would have to wait for."""
     found = set()
     for path in Path("/proc/self/task").glob("*/children"):
         with suppress(FileNotFoundError):  # a thread that has ended
             found |= {int(pid) for pid in path.read_text().split()}
-    return frozenset(found - {server().process.pid})
+    return frozenset(found)
 
 
 def reap(others: Collection[int]) -> None:
@@ -38,7 +38,8 @@ def reap(others: Collection[int]) -> None:
 
 
 class Forking(Project):
-    """A project in which `gitcp` is run with what it leaves to go on in the background.
+    """A project in which `gitcp` is run as a fork of this process, with what it leaves to go on in
+    the background.
 
     From the main thread only.
     """
@@ -58,7 +59,7 @@ class Forking(Project):
         """Run `gitcp ARGS`, as `Project.gitcp` does."""
         data = input.encode() if isinstance(input, str) else input
         others = children()
-        done = run_gitcp(args, cwd or self.root, env or {}, data)
+        done = run(forked(args), cwd or self.root, env or {}, data)
         reap(others)
         assert check in (None, done.code), (
             f"gitcp {args!r} ended with {done.code}\n{done.out}\n{done.err}"

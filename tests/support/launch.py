@@ -1,4 +1,4 @@
-"""Starts `gitcp`: as its user does, or as a fork of a process that has loaded it already.
+"""Starts `gitcp`: as its user does, or as a fork of this process, which has loaded it already.
 
 A fork runs the same code in a process of its own and starts in a tenth of the time: what makes
 thousands of commands, and tens of thousands of attempts, possible. Only the loading of modules is
@@ -7,21 +7,17 @@ not done again.
 
 from __future__ import annotations
 
-import atexit
 import gc
 import os
-import pickle
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -96,110 +92,18 @@ def forked(args: Sequence[str | bytes]) -> Callable[[], None]:
     return run
 
 
-is_patched: Callable[[], bool] = bool
-"""Whether a test has changed something in this process that `gitcp` is to see; set by the seal."""
-
-
 def run_gitcp(
     args: Sequence[str | bytes], cwd: Path, env: Mapping[str, str], input: bytes
 ) -> Result:
     """Run `gitcp ARGS` without a terminal, with `env` added to the environment.
 
     A fork is enough, unless the interpreter itself is to start differently, or other threads of
-    this process may wait for the server.
+    this process may hold locks.
     """
     if any(map(INTERPRETER.match, env)) or threading.current_thread() != threading.main_thread():
         return _typed(args, cwd, env, input)
-    with _given(input) as streams:
-        if is_patched():
-            load()
-            pid = start(forked(args), cwd, env, streams)
-            return _ended(lambda: os.waitpid(pid, 0)[1], streams, pid, limit=LIMIT)
-        ended = server()
-        pid = ended.start(args, cwd, {**os.environ, **env}, streams)
-        return _ended(ended.wait, streams, pid, limit=LIMIT)
-
-
-class Server:
-    """A process that has loaded gitcp and little else, and forks for one command after the other.
-
-    A worker of pytest has 400 MB of tests and frameworks: its forks took 25 ms of processor time
-    more than those of this one.
-    """
-
-    def __init__(self) -> None:
-        self._connection, theirs = socket.socketpair()
-        with theirs:
-            number = theirs.fileno()
-            self.process = subprocess.Popen(
-                # Warnings are errors there as well.
-                [sys.executable, "-PWerror", "-c", f"import launch; launch.serve({number})"],
-                env={**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{Path(__file__).parent}"},
-                pass_fds=[number],
-                stdin=subprocess.DEVNULL,
-            )
-        atexit.register(self._end)
-
-    def _end(self) -> None:
-        self._connection.close()
-        self.process.kill()
-        self.process.wait()
-
-    def start(
-        self, args: Sequence[str | bytes], cwd: Path, env: Mapping[str, str], streams: Sequence[int]
-    ) -> int:
-        """Start `gitcp ARGS` with exactly this environment; its number."""
-        umask = os.umask(0o022)
-        os.umask(umask)
-        request = pickle.dumps((args, cwd, env, umask))
-        socket.send_fds(self._connection, [len(request).to_bytes(NUMBER)], streams)
-        self._connection.sendall(request)
-        return int.from_bytes(_received(self._connection, NUMBER))
-
-    def wait(self) -> int:
-        """Wait for its end; its status, as of waitpid."""
-        return int.from_bytes(_received(self._connection, NUMBER))
-
-
-NUMBER = 8
-"""Bytes of a number that is sent."""
-
-
-@cache
-def _server(of: int) -> Server:
-    return Server()
-
-
-def server() -> Server:
-    """The server of this process; a fork has one of its own."""
-    return _server(os.getpid())
-
-
-def serve(number: int) -> None:
-    """Fork for each command asked for through this descriptor, until nobody is there to ask."""
     load()
-    with socket.socket(fileno=number) as connection:
-        while True:
-            size, streams, _, _ = socket.recv_fds(connection, NUMBER, 3)
-            if not size:
-                return
-            args, cwd, env, umask = pickle.loads(_received(connection, int.from_bytes(size)))
-            os.environ.clear()
-            os.umask(umask)
-            pid = start(forked(args), cwd, env, streams)
-            for stream in streams:
-                os.close(stream)
-            connection.sendall(pid.to_bytes(NUMBER))
-            connection.sendall(os.waitpid(pid, 0)[1].to_bytes(NUMBER))
-
-
-def _received(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        assert part, "the server of commands has ended"
-        data += part
-    return data
+    return run(forked(args), cwd, env, input, limit=LIMIT)
 
 
 def _typed(args: Sequence[str | bytes], cwd: Path, env: Mapping[str, str], input: bytes) -> Result:
@@ -252,17 +156,6 @@ def run(
     """A new process that becomes something else, to its end, or killed after so many seconds. One
     that takes longer than `limit` is killed, and the test fails.
     """
-    with _given(input) as streams:
-        pid = start(become, cwd, env, streams)
-        if kill is not None:
-            time.sleep(kill)
-            os.kill(pid, signal.SIGKILL)
-        return _ended(lambda: os.waitpid(pid, 0)[1], streams, pid, limit)
-
-
-@contextmanager
-def _given(input: bytes) -> Iterator[list[int]]:
-    """Descriptors of files for the three streams of a process; the first has `input`."""
     with (
         tempfile.TemporaryFile() as given,
         tempfile.TemporaryFile() as out,
@@ -270,22 +163,19 @@ def _given(input: bytes) -> Iterator[list[int]]:
     ):
         given.write(input)
         given.seek(0)
-        yield [file.fileno() for file in (given, out, err)]
-
-
-def _ended(
-    wait: Callable[[], int], streams: Sequence[int], pid: int, limit: float | None
-) -> Result:
-    """How a process ended; one that takes longer than `limit` is killed, and the test fails."""
-    late = threading.Timer(limit, os.kill, (pid, signal.SIGABRT)) if limit else None
-    if late is not None:
-        late.start()
-    code = os.waitstatus_to_exitcode(wait())
-    if late is not None:
-        late.cancel()
-        late.join()
-        assert code != -signal.SIGABRT, f"no end after {limit} seconds"
-    return Result(code, text(streams[1]), text(streams[2]))
+        pid = start(become, cwd, env, [file.fileno() for file in (given, out, err)])
+        if kill is not None:
+            time.sleep(kill)
+            os.kill(pid, signal.SIGKILL)
+        late = threading.Timer(limit, os.kill, (pid, signal.SIGABRT)) if limit else None
+        if late is not None:
+            late.start()
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if late is not None:
+            late.cancel()
+            late.join()
+            assert code != -signal.SIGABRT, f"no end after {limit} seconds"
+        return Result(code, text(out.fileno()), text(err.fileno()))
 
 
 def text(descriptor: int) -> str:
