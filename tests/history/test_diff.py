@@ -123,7 +123,17 @@ def test_json(worked: Project) -> None:
     found = {str(change["path"]): change for change in worked.json_lines("diff")}
     gone, run = found["gone.txt"], found["run.sh"]
 
-    assert list(gone) == ["schema", "path", "kind", "old", "new", "by", "tables", "state"]
+    assert list(gone) == [
+        "schema",
+        "path",
+        "kind",
+        "old",
+        "new",
+        "by",
+        "tables",
+        "state",
+        "problem",
+    ]
     assert (gone["schema"], gone["kind"], gone["new"]) == ("gitcp.diff/1", "deleted", None)
     assert gone["old"] == {"mode": "100644", "oid": worked.git("rev-parse", "HEAD:gone.txt")}
     assert (run["kind"], run["new"]["mode"]) == ("mode", "100755")

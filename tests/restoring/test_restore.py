@@ -1312,7 +1312,8 @@ def test_a_blob_is_lost(project: Project, how: str) -> None:
     with pytest.raises(StoreDamaged, match="cannot restore b from work@1") as caught:
         restore(project, target)
 
-    assert "-- PATH" in caught.value.hint
+    assert "other paths: gitcp restore REV -- PATH" in str(caught.value)
+    assert caught.value.hint == "gitcp doctor --store"
     assert contents(project) == before
     assert journal.unfinished(open_store(project).repo) is None
     restore(project, target, paths=(b"a", b"c"))
