@@ -4,7 +4,7 @@
 commands. An unknown key is an error, since it was meant to have an effect.
 
 An invalid setting never stops a save or a restore: its default is used and the mistake is reported.
-Where a setting protects (secrets that may be shared, what limits drop) the mistake is an error.
+For protective settings (secrets that may be shared, what a prune drops) the mistake is an error.
 """
 
 from __future__ import annotations
@@ -52,12 +52,6 @@ STATE_WHEN, RISKY = re.compile(r"gitcp\.state\..+\.when"), "before-risky-change"
 """The setting that names the saves which a state outside the files is a part of, and one of them.
 Wherever it stands, hooks ask then; whether a command runs, gitcp.state.state_commands decides.
 """
-
-STATES = "gitcp.state."
-"""What the settings of states begin with, which gitcp.state.state_commands reads."""
-
-ONLY_IN_GIT = ("gitcp.secretScanner", "gitcp.secretScannerTimeout")
-"""Settings that no file of a project has: a command, and how long it may run."""
 
 Values = dict[str, Any]
 
@@ -120,7 +114,6 @@ def allowed_secrets(repo: Repository) -> dict[str, tuple[str, ...]]:
     """Return the ids of secrets that may be shared, by who says so: the user's own git config, and
     the team's file. Raises BadValue.
     """
-    _require_known(repo)
     name = in_git("secrets", "allow_secrets")
     set_here = repo.config.get(name.lower()) is not None
     own = config.personal_values(repo.git, name) if set_here else ()
@@ -133,7 +126,7 @@ def scanner(repo: Repository) -> Scanner | None:
     command. Raises BadValue, and Refused for one that the repository's configuration names: it is
     not run, and nothing leaves as if there were none.
     """
-    name, timeout = ONLY_IN_GIT
+    name = "gitcp.secretScanner"
     named = repo.config.get(name.lower())
     if named is None:
         return None
@@ -158,16 +151,14 @@ def scanner(repo: Repository) -> Scanner | None:
         ) from None
     if not command:
         return None
-    given = repo.config.get(timeout.lower())
-    return Scanner(command, span(given, timeout) if given is not None else SCANNER_LIMIT)
+    given = repo.config.get(f"{name}Timeout".lower())
+    return Scanner(command, span(given, f"{name}Timeout") if given is not None else SCANNER_LIMIT)
 
 
 def _values(repo: Repository, section: str, mistakes: list[BadValue] | None = None) -> Values:
     """Return the settings of a section. Raises BadValue for a mistake, unless they are
     collected.
     """
-    with _collected(mistakes):
-        _require_known(repo)
     return {**_team(repo, section, mistakes), **_own(repo, section, mistakes)}
 
 
@@ -182,15 +173,6 @@ def _collected(mistakes: list[BadValue] | None) -> Iterator[None]:
             raise
         if str(error) not in map(str, mistakes):
             mistakes.append(error)
-
-
-def _require_known(repo: Repository) -> None:
-    """Raise BadValue if git config has settings of gitcp's that there are not."""
-    known = [*(in_git(s, key) for s, keys in SECTIONS.items() for key in keys), *ONLY_IN_GIT]
-    lower = {name.lower() for name in known}
-    given = (key for key in repo.config if key.startswith("gitcp."))
-    unknown = [key for key in given if key not in lower and not key.startswith(STATES)]
-    _refuse_unknown(unknown, known, "git config")
 
 
 def _own(repo: Repository, section: str, mistakes: list[BadValue] | None = None) -> Values:
@@ -303,10 +285,10 @@ def _read(repo: Repository) -> str | None:
         raise BadValue(f"{FILE} is not UTF-8", hint=f"mend {FILE}") from None
 
 
-def _refuse_unknown(keys: Sequence[str], known: Sequence[str], source: str = FILE) -> None:
+def _refuse_unknown(keys: Sequence[str], known: Sequence[str]) -> None:
     if keys:
         hint = f"use one of {', '.join(known)}"
-        raise BadValue(f"{source} has unknown settings: {', '.join(keys)}", hint=hint)
+        raise BadValue(f"{FILE} has unknown settings: {', '.join(keys)}", hint=hint)
 
 
 def size(value: object, name: str) -> int:

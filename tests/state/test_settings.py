@@ -161,25 +161,3 @@ def test_hooks_go_on(saved: Project) -> None:
         "triggers.turn in .gitcp.toml:3 is 'x'"
         in saved.git_dir.joinpath("gitcp/hook.log").read_text()
     )
-
-
-def test_unknown_in_git(project: Project) -> None:
-    """A misspelled setting in git's configuration is said once by each save, as one in the file is;
-    what leaves is not sent, since it may have been meant to prevent that.
-    """
-    project.git("config", "gitcp.secretScaner", "scan")
-    project.git("config", "gitcp.state.db.save", "true")
-    project.git("config", "gitcp.trigger.turn", "false")
-    project.git("config", "gitcp.secretScannerTimeout", "1m")
-    said = "warning: git config has unknown settings: gitcp.secretscaner; this setting is ignored"
-    for text in ("one", "two"):
-        project.write("a.txt", text)
-        assert project.gitcp("save", check=0).err.count(said) == 1
-    assert said in project.gitcp("save", check=0).err
-    hub = project.root.parent / "hub.git"
-    project.git("init", "--quiet", "--bare", str(hub))
-    project.gitcp("remote", "hub", str(hub), check=0)
-    refused = project.gitcp("push", check=2)
-    assert "git config has unknown settings: gitcp.secretscaner" in refused.err
-    project.git("config", "--unset", "gitcp.secretScaner")
-    project.gitcp("push", check=0)
