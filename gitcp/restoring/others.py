@@ -219,7 +219,7 @@ def require_merged(
         command = request.undoing.command
         raise Refused(
             f"{paths} changed since and cannot be merged; nothing was changed. With --whole-tree, "
-            f"{command} takes back all that changed since",
+            "that is undone, too",
             listed,
             hint=f"gitcp {command} --whole-tree",
         )

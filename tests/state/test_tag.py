@@ -182,8 +182,8 @@ def test_delete(
 
 
 def test_words_in_the_other_order(project: Project, pair: tuple[Checkpoint, Checkpoint]) -> None:
-    """Only what could be a name is suggested as one: who moves a tag to a checkpoint that is not
-    there is told that.
+    """Only what could be a name is suggested as one. A tag that is moved to a checkpoint that does
+    not exist: the error names the checkpoint.
     """
     project.gitcp("tag", "good", "alpha@1", check=0)
 
