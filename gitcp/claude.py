@@ -159,7 +159,9 @@ class GitSessionStore(SessionStore):
         return await to_thread.run_sync(rewind)
 
     async def undo(self, session_id: str) -> Report:
-        """Undo the last rewind, files and transcript. Raises Refused if there is none."""
+        """Undo the session's last rewind, files and transcript. Raises Refused if there is none, or
+        if something else was restored or deleted since.
+        """
         return await to_thread.run_sync(self._undo, session_id)
 
     def resuming(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -361,9 +363,11 @@ class GitSessionStore(SessionStore):
         return None
 
     def _undo(self, session_id: str) -> Report:
-        with self._open_session(session_id) as (opened, _):
+        with self._open_session(session_id) as (opened, name):
             store = opened.store()
-            return restore.undo(store, lambda id: opened.request(store, numbered(store, id)))
+            return restore.undo(
+                store, lambda id: opened.request(store, numbered(store, id)), session=name
+            )
 
     @contextmanager
     def _open_session(self, session_id: str) -> Iterator[tuple[Opened, str]]:

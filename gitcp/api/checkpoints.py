@@ -249,8 +249,9 @@ class Checkpoints(Reading, Moves, Exchange):
         """Undo the last restore, and keep what changed since, merged line by line; with `state`,
         also what it did to states outside the files.
 
-        Raises Refused if there is none, and for changes since that cannot be merged, with their
-        paths as candidates; `whole_tree` undoes these as well. `mine` makes no difference.
+        Raises Refused if there is none, if a delete or a prune is to be undone first, and for
+        changes since that cannot be merged, with their paths as candidates; `whole_tree` undoes
+        these as well. `mine` makes no difference.
         """
         store = self.store()
         return restore.undo(store, self._walking(store, mine, whole_tree, state))

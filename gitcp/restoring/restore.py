@@ -67,6 +67,7 @@ from gitcp.saving.save import Carried, Records, RestoreScan, Saved, SaveRequest,
 from gitcp.state import effects, journal, note, oplog, undo_stack
 from gitcp.state.extent import Extent, Restores
 from gitcp.state.journal import RestoreKind, Unfinished
+from gitcp.state.oplog import Operation
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree.rules import outside
@@ -359,26 +360,54 @@ def restore(
         return _restore(store, request, agreed, RestoreKind.RESTORE)
 
 
-def undo(store: Store, request_for: Callable[[CheckpointId], RestoreRequest]) -> Report:
-    """Return to the state before the last restore. Raises Refused if there is none."""
+def undo(
+    store: Store,
+    request_for: Callable[[CheckpointId], RestoreRequest],
+    *,
+    session: str | None = None,
+) -> Report:
+    """Return to the state before the last restore. Raises Refused if there is none, if a delete or
+    a prune is to be undone first, or if it was one of another session than `session`.
+    """
     with journal.lock(store.repo):
-        stack = undo_stack.restores(store.repo)
-        if not stack.undo:
+        operations = undo_stack.undo_state(store.repo).undo
+        if not operations:
             raise Refused("no restore to undo: nothing was changed", hint="gitcp log --operations")
-        return _restore(
-            store, limited_to_extent(store, request_for(stack.undo[-1])), None, RestoreKind.UNDO
-        )
+        safety = _safety_of(operations[-1], "undo", session)
+        request = limited_to_extent(store, request_for(safety))
+        return _restore(store, request, None, RestoreKind.UNDO)
 
 
 def redo(store: Store, request_for: Callable[[CheckpointId], RestoreRequest]) -> Report:
-    """Undo the last undo. Raises Refused if there is none."""
+    """Undo the last undo. Raises Refused if there is none, or if a delete or a prune is to be
+    redone first.
+    """
     with journal.lock(store.repo):
-        stack = undo_stack.restores(store.repo)
-        if not stack.redo:
+        operations = undo_stack.undo_state(store.repo).redo
+        if not operations:
             raise Refused("no undo to redo: nothing was changed", hint="gitcp log --operations")
-        return _restore(
-            store, limited_to_extent(store, request_for(stack.redo[-1])), None, RestoreKind.REDO
+        request = limited_to_extent(store, request_for(_safety_of(operations[-1], "redo", None)))
+        return _restore(store, request, None, RestoreKind.REDO)
+
+
+def _safety_of(operation: Operation, command: str, session: str | None) -> CheckpointId:
+    """Return the safety checkpoint of the operation to undo or redo. Raises Refused if it is no
+    restore, or one of another session.
+    """
+    # In Python, an undo right after a delete undid the restore before it.
+    if operation.safety is None:
+        raise Refused(
+            f"the operation to {command} is a {operation.what}, not a restore: nothing was changed",
+            hint=f"gitcp {command}",
         )
+    restored = operation.checkpoints[-1].session if operation.checkpoints else None
+    if session is not None and restored not in (None, session):
+        raise Refused(
+            f"the restore to {command} is one of session {restored}, not of {session}: nothing was "
+            "changed",
+            hint=f"gitcp {command}",
+        )
+    return operation.safety
 
 
 def limited_to_extent(store: Store, request: RestoreRequest) -> RestoreRequest:

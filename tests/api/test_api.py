@@ -267,6 +267,31 @@ def test_nothing_yet(checkpoints: Checkpoints) -> None:
         checkpoints.undo()
 
 
+def test_undo_after_a_delete(checkpoints: Checkpoints, project: Project) -> None:
+    """The restore before a delete is not undone in its place, nor redone; the hint undoes the
+    delete, and then it is.
+    """
+    checkpoints.save(session="gone")
+    checkpoints.save(session="s")
+    project.write("a.txt", "two\n")
+    checkpoints.restore("s@1")
+    project.gitcp("delete", "gone", "--yes", check=0)
+
+    with pytest.raises(Refused, match="a delete, not a restore") as refused:
+        checkpoints.undo()
+    assert project.read("a.txt") == b"one\n"
+    project.gitcp(*str(refused.value.hint).split()[1:], check=0)
+    checkpoints.undo()
+    assert project.read("a.txt") == b"two\n"
+    checkpoints.redo()
+    assert project.read("a.txt") == b"one\n"
+
+    project.gitcp("delete", "gone", "--yes", check=0)
+    project.gitcp("undo", check=0)
+    with pytest.raises(Refused, match="a delete, not a restore"):
+        checkpoints.redo()
+
+
 def test_threads(checkpoints: Checkpoints, project: Project) -> None:
     """Threads that save into one session and into sessions of their own lose nothing."""
     errors: list[BaseException] = []

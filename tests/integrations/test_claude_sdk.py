@@ -348,6 +348,8 @@ def test_rewind_keeps_what_others_did(project: Project, store: GitSessionStore) 
 
     report = asyncio.run(store.rewind(SESSION, asked[SESSION, 1]))
 
+    with pytest.raises(Refused, match="one of session"):
+        asyncio.run(store.undo(other))
     gone = {b"%s%d" % (SESSION[0].encode(), number) for number in (1, 2)}
     assert before.keys() - project.files().keys() == gone
     assert set(report.removed) == gone
