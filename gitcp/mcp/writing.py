@@ -171,10 +171,9 @@ def undo(context: Context, given: arguments.Undo) -> Json:
             whole_tree=given.whole_tree,
         )
 
-    step, known = restore_op.undo, undo_stack.restores(store.repo)
-    stack = known.undo
-    if given.redo:
-        step, stack = restore_op.redo, known.redo
+    step = restore_op.redo if given.redo else restore_op.undo
+    known = undo_stack.restores(store.repo)
+    stack = known.redo if given.redo else known.undo
     if not stack:
         step(store, request_for)  # raises Refused
     request = restore_op.limited_to_extent(store, request_for(stack[-1]))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
+from functools import cache
 
 from gitcp import wire
 from gitcp.errors import GitcpError, Refused
@@ -24,8 +26,9 @@ from gitcp.sharing.delivery import Delivery, Pace, within_rate
 from gitcp.sharing.remote_haves import Asked
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
-from gitcp.state import oplog, push_policy
-from gitcp.store import Store
+from gitcp.state import oplog, push_policy, trash
+from gitcp.state.oplog import Operation
+from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, Value
 
 NOTHING = "nothing was sent"
@@ -400,7 +403,7 @@ def compare_histories(store: Store, tip: Oid, old: Oid) -> RefState:
     if any(summary.commit == tip for summary in theirs):
         return RefState.BEHIND
     ours = {summary.id: summary.created for summary in store.history(tip)}
-    missing = [summary.id for summary in theirs if summary.id not in ours]
+    missing = [summary for summary in theirs if summary.id not in ours]
     same = all(ours.get(summary.id, summary.created) == summary.created for summary in theirs)
     last = max(id.number for id in ours)
     rewritten = (
@@ -409,13 +412,33 @@ def compare_histories(store: Store, tip: Oid, old: Oid) -> RefState:
     return RefState.REWRITTEN if rewritten else RefState.DIVERGED
 
 
-def _all_dropped(store: Store, ids: Iterable[CheckpointId]) -> bool:
-    """Return whether prunes and deletes in this repository dropped all of these checkpoints."""
-    operations = oplog.entries(store.repo)
-    return all(
-        any(a <= id.number <= b for op in operations for a, b in op.dropped.get(id.session, ()))
-        for id in ids
-    )
+def _all_dropped(store: Store, missing: Iterable[Summary]) -> bool:
+    """Return whether prunes and deletes in this repository dropped all of these checkpoints. Once
+    the trash has expired, their ids have to do.
+    """
+    operations = [each for each in oplog.entries(store.repo) if not _is_of_fetched(each)]
+    entries = {entry.name: entry for entry in trash.entries(store)}
+
+    @cache
+    def contents(name: str) -> frozenset[tuple[CheckpointId, datetime]]:
+        nodes = entries[name].read(store, despite_damage=True).nodes.values()
+        return frozenset((node.id, node.created) for node in nodes)
+
+    def was_dropped(summary: Summary) -> bool:
+        # push --force replaced a colleague's checkpoint: one that was dropped here had its number.
+        return any(
+            op.trash not in entries or (summary.id, summary.created) in contents(op.trash)
+            for op in operations
+            for a, b in op.dropped.get(summary.id.session, ())
+            if a <= summary.id.number <= b
+        )
+
+    return all(map(was_dropped, missing))
+
+
+def _is_of_fetched(operation: Operation) -> bool:
+    """Return whether an operation dropped what was only fetched."""
+    return any("/" in name for name in operation.dropped)
 
 
 def _tags(to: Remote, outgoing: _Outgoing, listed: RemoteRefs, *, force: bool) -> list[RefUpdate]:

@@ -219,6 +219,29 @@ def test_grown_on_both_sides(ada: Project, bob: Project, hub: Path) -> None:
     assert ada.gitcp("check").code == 0
 
 
+def test_same_number_was_dropped_here(ada: Project, bob: Project, hub: Path) -> None:
+    """A checkpoint that only the remote has is not taken for one dropped here that had its number:
+    --force does not replace it. Nor for one that was only fetched, and deleted here.
+    """
+    ada.gitcp("push", "--session", "alpha", check=0)
+    bob.gitcp("fetch", check=0)
+    bob.git("update-ref", "refs/gitcp/sessions/alpha", "refs/gitcp/remotes/hub/sessions/alpha")
+    for each in ("three", "four"):
+        bob.gitcp("save", each, "--session", "alpha", "--force", check=0)
+    bob.gitcp("delete", "alpha@3", "--yes", check=0)
+    ada.gitcp("save", "three", "--session", "alpha", "--force", check=0)
+    ada.gitcp("push", "--session", "alpha", check=0)
+    bob.gitcp("fetch", check=0)
+    held = refs_of(hub)
+
+    refused = bob.gitcp("push", "hub", "alpha", "--force", check=12)
+    bob.gitcp("delete", "hub/alpha", "--yes", check=0)
+    bob.gitcp("push", "hub", "alpha", "--force", check=12)
+
+    assert "have diverged" in refused.err
+    assert refs_of(hub) == held
+
+
 def test_pushed_meanwhile(ada: Project, hub: Path) -> None:
     """A ref that moved since it was looked at is not moved: the lease is what was seen."""
     from gitcp.sharing import push
