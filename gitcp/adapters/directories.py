@@ -33,14 +33,16 @@ def dashed(path: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() else "-" * (1 + (c > "\uffff")) for c in path)
 
 
-def transcripts(directory: Path) -> list[Path]:
-    """Return the files of a directory that are named after a session, sorted by name."""
+def stems(directory: Path) -> list[str]:
+    """Return the names, without their ending, of a directory's files that are named after a
+    session, sorted.
+    """
     try:
-        names = sorted(os.listdir(directory))
+        names = os.listdir(directory)
     except OSError:
         return []
-    stems = [name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl")]
-    return [directory / f"{stem}.jsonl" for stem in stems if base.SESSION_ID.fullmatch(stem)]
+    found = (name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl"))
+    return sorted(filter(base.SESSION_ID.fullmatch, found))
 
 
 def belongs(path: Path, name: str, paths: set[str], named: Named) -> bool:

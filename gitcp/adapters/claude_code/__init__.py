@@ -59,6 +59,9 @@ SESSION = "{session}"
 """Placeholder for the session id in a stored path."""
 
 BESIDE = ("subagents", "tool-results")
+AGENT = "agent-"
+"""How the names of sub-agents' transcripts begin."""
+
 LONGEST = 200
 DAYS = 30
 """Days until Claude Code deletes a transcript, unless cleanupPeriodDays is set."""
@@ -149,13 +152,16 @@ def list_all(host: Host) -> Iterator[Listed]:
     kept_for = lifetime(host)
     for directory in sorted(_directories_in(_projects(host))):
         beside = _directories_in(directory)
+        # Looked for once for each transcript, they took most of the time of an adoption of 2,000.
+        agents = list(_old_agents(directory))
         for path in _transcripts(directory):
             session = _found(path)
             if session is not None:
                 folder = path.with_suffix("")
                 kinds = BESIDE if folder in beside else ()
                 extra = (file for kind in kinds for file in _files(folder / kind))
-                paths = (path, *extra, *_agents_of(path))
+                own = (agent for agent, of in agents if of == path.stem)
+                paths = (path, *extra, *own)
                 deleted = session.modified + kept_for if kept_for else None
                 yield base.listed(session, paths, partial(capture, session), deleted=deleted)
 
@@ -297,17 +303,17 @@ def _directories(paths: Iterable[str], host: Host) -> list[Path]:
 
 
 def _transcripts(directory: Path) -> list[Path]:
-    return [
-        path for path in directories.transcripts(directory) if not path.name.startswith("agent-")
-    ]
+    stems = directories.stems(directory)
+    return [directory / f"{stem}.jsonl" for stem in stems if not stem.startswith(AGENT)]
 
 
 def _old_agents(directory: Path) -> Iterator[tuple[Path, str | None]]:
     """Yield the transcripts of sub-agents that older versions stored beside that of their session,
     each with the session's id.
     """
-    for path in directories.transcripts(directory):
-        if path.name.startswith("agent-") and _found(path) is not None:
+    stems = directories.stems(directory)
+    for path in (directory / f"{stem}.jsonl" for stem in stems if stem.startswith(AGENT)):
+        if _found(path) is not None:
             yield path, base.string(base.first_line(path), "sessionId")
 
 
