@@ -11,6 +11,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,6 +200,27 @@ def test_mounts(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     assert watch.since() == [b"a/b/c"]
 
 
+def test_mounted_for_a_moment(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mount that came and went while new directories were looked at: another directory than the
+    one that is there may be watched.
+    """
+    happened = [True]
+    monkeypatch.setattr(MountEvents, "happened", lambda _: bool(happened and happened.pop()))
+    assert watch.since() == []
+
+    def enters(paths: list[bytes]) -> list[bytes]:
+        happened.extend([True] * (paths == [b"a/new"]))
+        return paths
+
+    monkeypatch.setattr(watch.journal, "_enters", enters)
+    size = watch.journal.size
+    watch.root.joinpath("a/new").mkdir()
+    until = time.monotonic() + 20
+    while watch.journal.size == size and time.monotonic() < until:
+        time.sleep(0.01)
+    assert watch.since() is None
+
+
 def test_no_table_of_mounts(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where mounts cannot be known, nothing is claimed."""
     monkeypatch.setattr(mounts, "TABLE", "/proc/self/missing")
@@ -258,6 +280,22 @@ def test_new_directories(watch: Watch) -> None:
     watch.root.joinpath("in/deep/er/file").write_text("one")
     watch.root.joinpath("made/at/once/file").write_text("one")
     assert {*(watch.since() or ())} == {b"in/deep/er", b"made/at/once"}
+
+
+@pytest.mark.parametrize("below", ["", "new/"])
+def test_new_link(watch: Watch, below: str) -> None:
+    """A new name of a file: it may have changed where its other names are, also once the new one is
+    gone.
+    """
+    file, link = watch.root / "a/b/file", watch.root / f"a/{below}link"
+    file.write_text("one\n")
+    assert watch.since() is not None
+    link.parent.mkdir(exist_ok=True)
+    link.hardlink_to(file)
+    assert watch.since() is None
+    link.write_text("two\n")
+    link.unlink()
+    assert watch.since() == [b"a" if not below else b"a/new"]
 
 
 def test_ignored_directories(watch: Watch) -> None:

@@ -3,9 +3,9 @@
 It claims no more than it can prove. A directory is watched before it is listed. One that is not
 watched (ignored, unreadable, a mount point, on a file system that tells no changes) is named in
 each answer, with all below it. An event says only that a name changed: what it names now is looked
-up, since two directories may have been exchanged. After lost events, a mount, or if there is
-another directory at the root, the journal begins anew, with another name: older tokens are answered
-with "everything".
+up, since two directories may have been exchanged. A new name of a file that has others may change
+anywhere: older tokens are answered with "everything". After lost events, a mount, or if there is
+another directory at the root, the journal begins anew, with another name, and answers the same.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ class Journal:
         everything, "." for the root, a "/" at the end of one with anything below it.
         """
         name, _, number = token.removeprefix(b"gitcp:").partition(b":")
-        is_ours = name == self._name and number.isdigit() and int(number) <= self._number
-        if not is_ours or not self._is_trusted:
+        is_ours = name == self._name and number.isdigit()
+        is_known = is_ours and self._linked <= int(number) <= self._number
+        if not is_known or not self._is_trusted:
             return EVERYTHING
         changed = []
         for path, changed_at in reversed(self._changed.items()):
@@ -116,6 +117,9 @@ class Journal:
     def _begin(self) -> None:
         self._name = _new_name()
         self._number = 1
+        self._linked = 0
+        self._has_added = True
+        """Whether a directory was added since the mounts were looked at."""
         self._paths: dict[int, bytes] = {}
         self._numbers: dict[bytes, int] = {}
         self._changed: dict[bytes, int] = {}
@@ -148,6 +152,9 @@ class Journal:
             return True
         is_same = (status.st_dev, status.st_ino) == (self._device, self._inode)
         happened = self._mount_events.happened()
+        # A directory that was looked at while another was mounted over it was not watched later.
+        is_same = is_same and not (happened and self._has_added and self._mounts is not None)
+        self._has_added = False
         if is_same and not happened and not self._mounts:
             return True
         if is_same and mounts.below(self._root) == self._mounts:  # a directory above one may move
@@ -173,20 +180,23 @@ class Journal:
             return False  # mounted twice: events have one path only
         self._paths[number] = full
         self._numbers[full] = number
+        self._has_added = True
         return True
 
-    def _walk(self, top: bytes) -> None:
-        """Watch a directory of the tree and those below it: each of them may have changed."""
+    def _walk(self, top: bytes, *, is_made: bool = False) -> None:
+        """Watch a directory of the tree, which was just made or not, and those below it: each of
+        them may have changed.
+        """
         level = [top]
         while level:
-            below = [path for directory in level for path in self._enter(directory)]
+            below = [path for directory in level for path in self._enter(directory, is_made)]
             entered = set(self._enters(below)) if below else set()
             for path in below:
                 if path not in entered:
                     self._leave_out(path)
             level = [path for path in below if path in entered]
 
-    def _enter(self, path: bytes) -> Iterator[bytes]:
+    def _enter(self, path: bytes, is_made: bool) -> Iterator[bytes]:
         """Watch a directory, then return those in it."""
         full = self._full(path)
         try:
@@ -194,13 +204,14 @@ class Journal:
             if is_mounted or not self._add(full):
                 self._leave_out(path)
                 return iter(())
-            with os.scandir(full) as listing:
-                names = [each.name for each in listing if each.is_dir(follow_symlinks=False)]
+            names, files = _entries(full)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             self._leave_out(path)  # until the directory above it has an event
             return iter(())
         self._unwatched.discard(path)
         self._mark(path)
+        if is_made:
+            self._note_links(files)
         return (path + b"/" + name if path else name for name in names if name != REPOSITORY)
 
     def _leave_out(self, path: bytes) -> None:
@@ -231,6 +242,13 @@ class Journal:
         self._changed.pop(path, None)
         self._changed[path] = self._number
 
+    def _note_links(self, files: Iterable[bytes]) -> None:
+        """Answer older tokens with everything if one of these new files has other names."""
+        # What was written through a link that was gone before the next save was not in it.
+        if any(map(_has_links, files)):
+            self._number += 1
+            self._linked = self._number
+
     # ------------------------------------------------------------ events
 
     def _take(self, event: FileEvent) -> bytes | None:
@@ -258,6 +276,8 @@ class Journal:
             self._walk(path)
         elif name == REPOSITORY and path:
             self._walk_new(path)
+        elif name and mask & NEW and not mask & inotify.IS_DIRECTORY:
+            self._note_links([self._full(child)])
         elif not name or not mask & inotify.IS_DIRECTORY or name == REPOSITORY:
             return
         # Of two directories exchanged at once, one was taken for gone and was no longer watched.
@@ -268,7 +288,7 @@ class Journal:
                 self._drop(child)
         elif mask & (GONE | NEW) or child in self._unwatched:
             self._drop(child)
-            self._walk_new(child)
+            self._walk_new(child, is_made=bool(mask & inotify.CREATE))
 
     def _is_there(self, path: bytes) -> bool:
         """Return whether there is a directory now, and no link to one."""
@@ -279,9 +299,9 @@ class Journal:
         except OSError:
             return True  # not known: it is then left out
 
-    def _walk_new(self, child: bytes) -> None:
+    def _walk_new(self, child: bytes, *, is_made: bool = False) -> None:
         if child in set(self._enters([child])):
-            self._walk(child)
+            self._walk(child, is_made=is_made)
         else:
             self._leave_out(child)
 
@@ -312,6 +332,27 @@ class MountEvents:
 
 def _new_name() -> bytes:
     return secrets.token_hex(16).encode("ascii")
+
+
+def _entries(full: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Return the names of the directories in one, and the paths of the files. Raises OSError."""
+    directories, files = list[bytes](), list[bytes]()
+    with os.scandir(full) as listing:
+        for each in listing:
+            if each.is_dir(follow_symlinks=False):
+                directories.append(each.name)
+            else:
+                files.append(each.path)
+    return directories, files
+
+
+def _has_links(file: bytes) -> bool:
+    """Return whether this is a file with several names."""
+    try:
+        status = os.lstat(file)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
 
 
 def _is_same(one: bytes, other: bytes) -> bool:
