@@ -130,5 +130,5 @@ def _print(context: Context, remote: str, one: Fetched, *, whole: bool) -> None:
         if one.dropped:
             are = "is" if one.dropped == 1 else "are"
             count = humanize.count(one.dropped, "checkpoint")
-            rest += f"; {count} fetched before {are} no longer there"
+            rest += f"; {count} fetched before {are} in the trash: gitcp undo {one.operation}"
         context.output.line(Styled("fetched", GREEN), f" {name}  ({new}); {rest}")

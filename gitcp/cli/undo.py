@@ -109,7 +109,10 @@ def _bring_back(
     lines: list[Sequence[Part]] = [
         (Styled("restored", GREEN), f" {each}") for each in _extents(done)
     ]
-    _print(context, done, [*(lines or [(_nothing(operation),)]), (REDO,)], as_json=as_json)
+    lines = lines or [(_nothing(operation),)]
+    # What gitcp did by itself is nobody's last step: `redo` does not know it.
+    back = () if operation.automatic else ((REDO,),)
+    _print(context, done, [*lines, *back], as_json=as_json)
 
 
 def _print(

@@ -18,12 +18,15 @@ from gitcp.git import partial_clone, refs, remote, trees
 from gitcp.git.objects import Objects
 from gitcp.git.partial_clone import LazyReader, RepositoryAside
 from gitcp.history import revisions
-from gitcp.model import RESERVED, TREE, Oid
+from gitcp.model import RESERVED, TREE, CheckpointId, Oid
 from gitcp.sharing import catalogue, remote_refs, verify_incoming
 from gitcp.sharing.catalogue import CatalogueEntry
 from gitcp.sharing.push import RefState, compare_histories
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
+from gitcp.state import rewrite, trash
+from gitcp.state.oplog import Operation
+from gitcp.state.rewrite import RefMove
 from gitcp.store import CONVERSATION, MEMORY, METADATA, Store
 from gitcp.value import Value, replace
 
@@ -35,10 +38,11 @@ class Fetched(Value):
     """One session of a remote: its last commit, how it compares with the local one, and
     the number of new checkpoints.
 
-    `dropped` are the checkpoints fetched before that the remote's session no longer has: nothing
-    here names them. `refused` is the reason it was rejected, "" if it was not. `state` is None if
-    the local one is damaged, and in a listing, which has the session's `entry` in the remote's
-    catalogue instead, if there is one.
+    `dropped` are the checkpoints fetched before that the remote's session no longer has. They are
+    in the trash, from which undoing the `operation` restores them; if it was fetched without files,
+    nothing here names them. `refused` is the reason it was rejected, "" if it was not. `state` is
+    None if the local one is damaged, and in a listing, which has the session's `entry` in the
+    remote's catalogue instead, if there is one.
     """
 
     session: str
@@ -48,6 +52,7 @@ class Fetched(Value):
     refused: str = ""
     entry: CatalogueEntry | None = None
     dropped: int = 0
+    operation: int | None = None
 
     def to_json(self) -> wire.Json:
         """Return the fields that `gitcp fetch --json` prints, but for `remote` and `files`."""
@@ -57,6 +62,7 @@ class Fetched(Value):
             "state": self.state.value if self.state else None,
             "checkpoints": self.checkpoints,
             "dropped": self.dropped,
+            "operation": self.operation,
             "refused": self.refused or None,
             "time": (self.entry and self.entry.time) or None,
             "agent": (self.entry and self.entry.agent) or None,
@@ -219,22 +225,59 @@ def _update(
         fresh = verify_incoming.validate(store, one.session, one.tip, known_commits)
     except (GitcpError, RecursionError) as error:
         return Fetched(one.session, one.tip, refused=str(error) or "nested too deeply")
+    dropped = _dropped(store, old, one.tip)
+    operation = None
     with store.lock():
-        if not store.repo.refs.update(name, one.tip, old):
+        if dropped and not isinstance(store.repo, RepositoryAside):
+            operation = _replace(store, RefMove(name, old, one.tip), dropped)
+        else:
+            store.repo.refs.update(name, one.tip, old)
+        if store.repo.refs.read(name) != one.tip:
             return Fetched(
                 one.session, one.tip, refused="fetched by another process at the same time"
             )
     partial_clone.forget(store.repo, source.name, name)
-    state, dropped = _compared(store, one.tip, local), _dropped(store, old, one.tip)
-    return Fetched(one.session, one.tip, state, len(fresh), dropped=dropped)
+    return Fetched(
+        one.session,
+        one.tip,
+        _compared(store, one.tip, local),
+        len(fresh),
+        dropped=len(dropped),
+        operation=operation.number if operation else None,
+    )
 
 
-def _dropped(store: Store, old: Oid | None, new: Oid) -> int:
-    """Return how many checkpoints of a chain a new one has not, not even rewritten."""
+def _dropped(store: Store, old: Oid | None, new: Oid) -> list[CheckpointId]:
+    """Return the checkpoints of a chain that a new one has not, not even rewritten."""
     if old in (None, new):
-        return 0
+        return []
     now = {(each.id, each.created) for each in store.readable(new)}
-    return sum((each.id, each.created) not in now for each in store.readable(old))
+    return [each.id for each in store.readable(old) if (each.id, each.created) not in now]
+
+
+def _replace(store: Store, move: RefMove, dropped: Iterable[CheckpointId]) -> Operation | None:
+    """Move a tracking ref to a session that lacks some of the checkpoints fetched before; these go
+    to the trash. Return the operation, None if the ref has moved meanwhile.
+    """
+    # A colleague's checkpoints were lost with their machine, since a fetch had dropped the copy.
+    rewrite.finish(store)
+    if move.old is None or store.repo.refs.read(move.ref) != move.old:
+        return None
+    remote, _, session = move.ref.removeprefix(refs.REMOTES).split("/", 2)
+    now = store.repo.host.now()
+    name = trash.new_name(store, now)
+    operation = Operation(
+        number=0,
+        time=now,
+        what="fetch",
+        summary=f"{remote}/{session}, which no longer has {trash.summarize(dropped)}",
+        worktree=store.repo.worktree_name,
+        trash=name,
+        dropped={f"{remote}/{session}": ()},
+        automatic=True,
+    )
+    copy, _ = trash.trash_fetched(move.ref, move.old, name)
+    return rewrite.carry_out(store, [copy, move], operation)
 
 
 def _compared(store: Store, remote: Oid, local: Oid | None) -> RefState | None:

@@ -167,8 +167,9 @@ def planned(store: Store, operation: Operation) -> Restored:
 
 
 def bring_back(store: Store, operation: Operation) -> RestoredEntry:
-    """Undo a prune or delete: restore its refs; what was saved since comes after the restored
-    checkpoints.
+    """Undo a prune, a delete, or what a fetch dropped: restore its refs; what was saved since comes
+    after the restored checkpoints. A session that was fetched in place of a fetched one goes to the
+    trash in turn.
 
     Raises RevisionNotFound if it is no longer in the trash, Refused if a session's name means
     another one since. Then nothing was changed.
@@ -184,13 +185,17 @@ def bring_back(store: Store, operation: Operation) -> RestoredEntry:
             *_restore_missing(store, entry, current, dropped, union, restored.tags),
             *rewrite.moves(store, current, new_commits, entry.tags, _last(current, dropped)),
         ]
-        restored_moves += _restore_fetched(store, entry)
+        now = store.repo.host.now()
+        name = new_name(store, now)
+        swapped = _swap_fetched(store, entry, name)
+        restored_moves += [*swapped, *_restore_fetched(store, entry)]
         undo = Operation(
             number=0,
-            time=store.repo.host.now(),
+            time=now,
             what="undo",
             summary=f"{operation.what} of {summarize(restored.checkpoints)}",
             worktree=store.repo.worktree_name,
+            trash=name if swapped else None,
             of=operation.number,
         )
         done = rewrite.carry_out(store, [*restored_moves, *entry.refs], undo)
@@ -212,7 +217,6 @@ def _restorable(store: Store, operation: Operation) -> tuple[DroppedRefs, Forest
     dropped = rewrite.read(store, entry.sessions, entry.tags)
     _refuse_damaged(operation, current)
     _refuse_others(operation, current, dropped)
-    _refuse_fetched(store, operation, entry)
     return entry, current, dropped
 
 
@@ -229,9 +233,10 @@ def _missing(
     here = {_same(node) for node in now.nodes.values()}
     ids = {node.id for node in then.nodes.values() if _same(node) not in here}
     # Those fetched again since were said to be restored.
-    gone = {n: t for n, t in entry.fetched_sessions.items() if _fetched(store, n) is None}
-    fetched = rewrite.read(store, gone, {})
-    return tuple(sorted(ids | {node.id for node in fetched.nodes.values()}))
+    for name, tip in entry.fetched_sessions.items():
+        before = {_same(node) for node in _held(store, name)}
+        ids |= {node.id for node in store.readable(tip) if _same(node) not in before}
+    return tuple(sorted(ids))
 
 
 def _tags(
@@ -256,6 +261,12 @@ def _was_dropped(operation: Operation, id: CheckpointId) -> bool:
 def _fetched(store: Store, name: str, kind: str = "sessions") -> Oid | None:
     """Return the value of a fetched ref, `REMOTE/NAME`, None if there is none now."""
     return store.repo.refs.read(_fetched_ref(name, kind))
+
+
+def _held(store: Store, name: str) -> tuple[Summary, ...]:
+    """Return the checkpoints of a fetched session, `REMOTE/SESSION`; none if it is not here."""
+    here = _fetched(store, name)
+    return tuple(store.readable(here)) if here else ()
 
 
 def _fetched_ref(name: str, kind: str) -> str:
@@ -318,19 +329,6 @@ def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
             f"the name {session} is another session's now: nothing was changed",
             hint=f"git log {refs.TRASH}{operation.trash}/sessions/{session}",
         )
-
-
-def _refuse_fetched(store: Store, operation: Operation, entry: DroppedRefs) -> None:
-    """Refuse if a fetched session was fetched again and no longer has what was dropped: a remote
-    may not have that any more, and nothing else names it here.
-    """
-    for name, tip in entry.fetched_sessions.items():
-        here = _fetched(store, name)
-        if here is not None and tip not in {node.commit for node in store.history(here)}:
-            raise Refused(
-                f"{name} was fetched again since, with other checkpoints: nothing was changed",
-                hint=f"gitcp delete {name} && gitcp undo {operation.number}",
-            )
 
 
 def _is_fork(session: str, forest: Forest) -> bool:
@@ -447,6 +445,19 @@ def _restore_missing(
         )
     store.writer.flush(keep=True)
     return moves
+
+
+def _swap_fetched(store: Store, entry: DroppedRefs, trash: str) -> list[RefMove]:
+    """Return the moves that put back the fetched sessions that others were fetched in place of, and
+    those into the trash entry `trash`.
+    """
+    copies, moves = [], []
+    for name, tip in entry.fetched_sessions.items():
+        ref, here = _fetched_ref(name, "sessions"), _fetched(store, name)
+        if here is not None and tip not in {node.commit for node in _held(store, name)}:
+            copies.append(trash_fetched(ref, here, trash)[0])
+            moves.append(RefMove(ref, here, tip))
+    return [*copies, *moves]
 
 
 def _restore_fetched(store: Store, entry: DroppedRefs) -> list[RefMove]:

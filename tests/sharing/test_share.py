@@ -121,16 +121,29 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
 
 
 def test_what_a_fetch_drops(ada: Project, bob: Project) -> None:
-    """Checkpoints that were fetched before and that the remote no longer has are counted."""
+    """Checkpoints that were fetched before and that the remote no longer has are in the trash; an
+    undo swaps what is there and what was fetched, and again.
+    """
     ada.gitcp("push", "--session", "alpha", check=0)
     bob.gitcp("fetch", check=0)
+    before = bob.git("rev-parse", "refs/gitcp/remotes/hub/sessions/alpha")
     ada.gitcp("save", "three", "--session", "alpha", "--force", check=0)
     ada.gitcp("delete", "alpha@1", "--yes", check=0)
     ada.gitcp("push", "hub", "alpha", "--force", check=0)
-    said = bob.gitcp("fetch", check=0).out
-    assert "; 1 checkpoint fetched before is no longer there\n" in said
+    with bob.guard():
+        said = bob.gitcp("fetch", check=0).out
+        assert said.endswith("; 1 checkpoint fetched before is in the trash: gitcp undo 1\n")
+    after = bob.git("rev-parse", "refs/gitcp/remotes/hub/sessions/alpha")
     assert "fetched before" not in bob.gitcp("fetch", check=0).out
     assert bob.json_lines("fetch")[0]["dropped"] == 0
+    assert bob.gitcp("undo", check=12).err.startswith("error: no restore to undo")
+
+    for wanted, id in ((before, "alpha@1"), (after, "alpha@3"), (before, "alpha@1")):
+        said = bob.gitcp("undo", "1", check=0).out
+        assert said == f"restored 1 checkpoint from the trash: {id}\n"
+        assert bob.git("rev-parse", "refs/gitcp/remotes/hub/sessions/alpha") == wanted
+        assert id in {each["id"] for each in bob.json_lines("log", "hub/alpha")}
+    bob.gitcp("check", check=0)
 
 
 def test_a_list_of_one_session(ada: Project, bob: Project) -> None:
