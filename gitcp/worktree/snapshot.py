@@ -585,7 +585,7 @@ def _is_reported(root: bytes, watch: Watch, path: bytes) -> bool:
     below = path + b"/"
     if path in watch.shallow or any(below.startswith(top + b"/") for top in watch.deep):
         return True
-    is_gone = bool(path) and not _is_directory(os.path.join(root, path))
+    is_gone = bool(path) and not _is_there(root, path)
     return is_gone and _is_reported(root, watch, path.rpartition(b"/")[0])
 
 
@@ -606,7 +606,7 @@ def _is_newer(root: bytes, watch: Watch, path: bytes, names: Iterable[bytes]) ->
     asked, or is gone. What changed in the moment before is only not known to be the same.
     """
     full = os.path.join(root, path)
-    if not _is_directory(full):
+    if not _is_there(root, path):
         return True
     files = [full, *(os.path.join(full, name) for name in names)]
     for file in files:
@@ -616,6 +616,16 @@ def _is_newer(root: bytes, watch: Watch, path: bytes, names: Iterable[bytes]) ->
         except OSError:
             continue
     return False
+
+
+def _is_there(root: bytes, path: bytes) -> bool:
+    """Return whether this is a directory, and not behind a link: the changes there are reported
+    with the path that the link leads to.
+    """
+    parts = path.split(b"/")
+    return all(
+        _is_directory(os.path.join(root, *parts[:count])) for count in range(1, len(parts) + 1)
+    )
 
 
 def _is_directory(full: bytes) -> bool:

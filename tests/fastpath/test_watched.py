@@ -288,6 +288,25 @@ def test_renamed_during_the_look(
     assert known(project_).missed in ({None} if is_reported else {b"d3/s", b"d3/s/deep"})
 
 
+@pytest.mark.parametrize("is_reported", [True, False])
+def test_behind_a_link(
+    project_: Project, fake: Fake, monkeypatch: pytest.MonkeyPatch, *, is_reported: bool
+) -> None:
+    """Below a link in the place of a directory nothing is reported, but where the link leads to."""
+    saved(project_)
+    time.sleep(0.05)
+    project_.root.joinpath("d3/s").rename(project_.root / "d3/other")
+    project_.root.joinpath("d3/s").symlink_to("other")
+    project_.write("d3/other/deep/file", "two\n")
+    monkeypatch.setattr(watched, "PARTS", 1)
+    reported = b"d3\0d3/other\0d3/other/deep\0d3/other/deep/file\0" if is_reported else b""
+    fake.answer = b"fake:1:2\0" + reported
+
+    assert saved(project_).checkpoint.changed == 3
+    missed = known(project_).missed
+    assert missed is None if is_reported else missed is not None
+
+
 def test_changed_just_before_the_answer(project_: Project, fake: Fake) -> None:
     """It is no change after it, although a file's times can be ahead of the system's clock by a
     tick: from 6.13 on, Linux gives those that were looked at exact ones.

@@ -125,7 +125,10 @@ class Churn:
         self.narrow += taken.watch is not None and taken.watch.is_narrow
         seen = git_tree(self.project)
         if str(taken.snapshot.tree) != seen:
-            differing = self.project.git("diff-tree", "-r", "--name-status", "HEAD", seen)
+            saved = "refs/gitcp/sessions/churn"
+            differing = self.project.git(
+                "diff-tree", "-r", "--name-status", saved, seen, "--", ".", ":!.gitcp"
+            )
             yield f"saved {taken.snapshot.tree}, git sees {seen}: {differing[:300]}"
         known = watched.load(str(self.project.git_dir))
         if known is not None and known.missed is not None:
@@ -257,9 +260,12 @@ class Churn:
         place.joinpath("new").rename(place / "link")
 
     def _link(self) -> None:
-        """Give a file of one directory a second name in another, and write through one."""
+        """Give a file of one directory a second name in another, and write through one. The watcher
+        looks at it first: it claims nothing about one that is gone before.
+        """
         file, link = self._directory() / "file", self._directory() / f"link{self.chance.random()}"
         link.hardlink_to(file)
+        watched.ask(str(self.project.git_dir), watched.NO_TOKEN)
         (link if self.chance.randrange(2) else file).write_text(str(self.chance.random()))
 
     def _write_while_moving(self) -> None:
