@@ -1,11 +1,13 @@
 """Change the label of a session's last checkpoint. Its id, files and conversation stay; its commit,
-and those of forks behind it, are written anew.
+and those of forks behind it, are written anew. In the trash too: there it would be another one,
+which an undo could not join.
 """
 
 from __future__ import annotations
 
 from gitcp import readme
 from gitcp.errors import RevisionNotFound
+from gitcp.git import refs
 from gitcp.lifecycle import rename
 from gitcp.model import Checkpoint, Oid
 from gitcp.saving.save import changes_between
@@ -28,12 +30,16 @@ def amend(store: Store, session: str, label: str) -> tuple[Checkpoint, Checkpoin
             raise RevisionNotFound(f"session {session} has no checkpoint", hint="gitcp save")
         before = store.read(tip)
         after = replace(before, note=replace(before.note, label=label))
-        forest = rewrite.read(store)
+        rewrite.read(store)  # raises where a chain outside the trash cannot be read
+        forest = rename.forest_of(store, store.repo.refs.list(refs.PREFIX))
+        text = _readme(store, before, after)
         becomes: dict[Oid, Oid] = {}
         for commit, node in forest.nodes.items():
             parent = becomes[node.parent] if node.parent else None
-            if commit == tip:
-                becomes[commit] = _written(store, before, after)
+            # What a prune had dropped could not be brought back: its chain ends with another label.
+            if (node.id, node.root) == (before.id, before.root):
+                same = replace(before, commit=commit)
+                becomes[commit] = rename.rewrite_checkpoint(store, same, after, parent, text)
             else:
                 becomes[commit] = (
                     commit if parent == node.parent else store.reparent(commit, parent)
@@ -47,15 +53,14 @@ def amend(store: Store, session: str, label: str) -> tuple[Checkpoint, Checkpoin
             worktree=store.repo.worktree_name,
             checkpoints=(before.id,),
         )
-        rewrite.carry_out(store, rewrite.moves(store, forest, becomes), operation)
+        rewrite.carry_out(store, rename.following(store, forest, becomes), operation)
         return before, store.read(becomes[tip])
 
 
-def _written(store: Store, before: Checkpoint, after: Checkpoint) -> Oid:
-    """Write the commit with the new label."""
+def _readme(store: Store, before: Checkpoint, after: Checkpoint) -> str:
+    """Return the page of the checkpoint with the new label."""
     if before.parent:
         base: Oid | None = store.read(before.parent).snapshot.tree
     else:
         base = store.base_tree(before.snapshot.base.commit)
-    text = readme.render(after, changes_between(store, base, before.snapshot))
-    return rename.rewrite_checkpoint(store, before, after, before.parent, text)
+    return readme.render(after, changes_between(store, base, before.snapshot))

@@ -61,7 +61,7 @@ def rename(store: Store, old: str, new: str) -> Renamed:
         _refuse_taken(store, all_refs, new)
         session_op.check_name(store, new)
         _refuse_unfinished(store)
-        forest = _forest(store, all_refs)
+        forest = forest_of(store, all_refs)
         if refs.SESSIONS + old in forest.damaged:
             raise StoreDamaged(
                 f"session {old} is damaged; it was not renamed", hint="gitcp doctor --store"
@@ -106,8 +106,10 @@ def _refuse_unfinished(store: Store) -> None:
             )
 
 
-def _forest(store: Store, all_refs: Mapping[str, Oid]) -> Forest:
-    """Return all checkpoints that gitcp's refs reach, the trash included, by full ref name."""
+def forest_of(store: Store, all_refs: Mapping[str, Oid]) -> Forest:
+    """Return all checkpoints that these refs of gitcp reach, also in the trash, by full ref name.
+    Damaged ones are left out.
+    """
     sessions = {ref: oid for ref, oid in all_refs.items() if rename_state.session_of(ref)}
     tags = {ref: oid for ref, oid in all_refs.items() if rename_state.is_tag(ref)}
     return rewrite.read(store, sessions, tags, despite_damage=True)
@@ -181,19 +183,32 @@ def _moves(
     store: Store, forest: Forest, becomes: Mapping[Oid, Oid], old: str, new: str
 ) -> list[RefMove]:
     """Return the ref moves: new names first, so that each chain is referenced at every step."""
-    created, moved, removed = [], [], []
+    created, removed = [], []
+    others = {}
     for ref, tip in forest.sessions.items():
         if rename_state.session_of(ref) == old:
             created.append(RefMove(ref.removesuffix(old) + new, None, becomes[tip]))
             removed.append(RefMove(ref, tip, None))
-        elif becomes[tip] != tip:
-            moved.append(RefMove(ref, tip, becomes[tip]))
+        else:
+            others[ref] = tip
+    return [*created, *following(store, replace(forest, sessions=others), becomes), *removed]
+
+
+def following(store: Store, forest: Forest, becomes: Mapping[Oid, Oid]) -> list[RefMove]:
+    """Return the moves of the sessions and tags of `forest_of` to the commits that theirs became.
+    Writes tag objects.
+    """
+    moved = [
+        RefMove(ref, tip, becomes[tip])
+        for ref, tip in forest.sessions.items()
+        if becomes[tip] != tip
+    ]
     for ref, value in forest.tags.items():
         commit = forest.tagged[ref]
         if becomes[commit] != commit:
             moved.append(RefMove(ref, value, store.retag(value, becomes[commit])))
     store.writer.flush(keep=True)
-    return [*created, *moved, *removed]
+    return moved
 
 
 def rewrite_checkpoint(

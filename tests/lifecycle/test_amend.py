@@ -42,6 +42,25 @@ def test_the_label_alone(project: Project) -> None:
     assert check(store).ok
 
 
+def test_what_was_dropped_comes_back(project: Project) -> None:
+    """A prune can be undone though the label of what it kept was changed since; so can a delete of
+    the session, taken over from elsewhere and changed since. Everywhere it has the new label.
+    """
+    store = open_store(project)
+    chain = grow(store, "alpha", 4)
+    project.gitcp("prune", "--session", "alpha", "--keep-last", "2", "--yes", check=0)
+    project.gitcp("save", "--amend", "-m", "better", "--session", "alpha", check=0)
+    assert project.gitcp("undo", check=0).out.startswith("restored 2 checkpoints")
+    project.gitcp("delete", "alpha", "--yes", check=0)
+    project.git("update-ref", "refs/gitcp/sessions/alpha", chain[1].commit)
+    project.gitcp("save", "--amend", "-m", "second", "--session", "alpha", check=0)
+    project.gitcp("undo", check=0)
+
+    labels = [(each["number"], each["label"]) for each in project.json_lines("log", "alpha@")]
+    assert labels == [(4, "better"), (3, None), (2, "second"), (1, None)]
+    assert check(open_store(project)).ok
+
+
 def test_no_such_session(project: Project) -> None:
     """A session without a checkpoint is named."""
     with pytest.raises(RevisionNotFound, match="session nobody has no checkpoint"):
