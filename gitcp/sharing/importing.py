@@ -48,7 +48,7 @@ from gitcp.saving.save import UNKNOWN, changes_between
 from gitcp.secrets.external_scanner import is_running
 from gitcp.sharing import fetch, trajectory, verify_incoming
 from gitcp.sharing.remotes import IMPORTED, Remote
-from gitcp.state import oplog
+from gitcp.state import numbers, oplog
 from gitcp.store import Store
 from gitcp.value import Value, replace
 from gitcp.worktree.snapshot import Limits, take
@@ -123,13 +123,13 @@ def checkpoint(
     created: datetime,
 ) -> Oid:
     """Write a checkpoint of this conversation with these files, and return its unreferenced commit.
-    `id` is that of a first checkpoint. Raises what a save raises.
+    Its id is `id`, or has a later number if its parent's is not lower. Raises what a save raises.
     """
     before = store.read(parent) if parent else None
     try:
         stored, agent = conversation.store_capture(store, transcript.capture, before, as_given=True)
         draft = Checkpoint(
-            id=CheckpointId(id.session, before.id.number + 1 if before else id.number),
+            id=id._replace(number=max(id.number, before.id.number + 1 if before else 0)),
             commit=UNKNOWN,
             root=UNKNOWN,
             parent=parent,
@@ -471,8 +471,8 @@ def _conversation(store: Store, request: ImportRequest, copy: Path) -> Imported:
     except BaseException:
         store.writer.discard()
         raise
-    first, now = CheckpointId(session, 1), store.repo.host.now()
-    commit = checkpoint(store, transcript, first, parent, files.snapshot, now)
+    id = CheckpointId(session, numbers.first(store, session))
+    commit = checkpoint(store, transcript, id, parent, files.snapshot, store.repo.host.now())
     with store.lock():
         if not store.repo.refs.update(ref_of(namespace, session), commit, parent):
             raise StoreBusy(f"{namespace}/{session} moved in the meantime; nothing was imported")

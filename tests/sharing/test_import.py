@@ -196,6 +196,21 @@ def test_transcript_goes_on(sent: Project, bob: Project) -> None:
     ]
 
 
+def test_numbers_of_a_deleted_session(sent: Project) -> None:
+    """What is imported under the name of a deleted session has none of its ids, so that both can be
+    here: it goes on after them, and the delete can be undone.
+    """
+    sent.gitcp("delete", "e7baae82", "--yes", check=0)
+    made = sent.json("import", "../talk.transcript")
+    sent.gitcp("restore", made["revision"], "--yes", "--trust", check=0)
+
+    assert sent.json("show", made["revision"])["id"] == "e7baae82@3"
+    sent.gitcp("undo", "1", check=0)
+    ids = [each["id"] for each in sent.json_lines("log", "e7baae82@")]
+    assert ids[-3:] == ["e7baae82@3", "e7baae82@2", "e7baae82@1"]
+    sent.gitcp("check", check=0)
+
+
 def test_own_session_stays(sent: Project) -> None:
     """What has the name of a session here is taken beside it."""
     tip = sent.git("rev-parse", "refs/gitcp/sessions/e7baae82")
