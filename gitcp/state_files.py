@@ -74,6 +74,7 @@ STATE_FILES = (
         "note", "the note for the next save, and a copy while it is edited", names_sessions="json"
     ),
     StateFile("notice", "other notices for the agent"),
+    StateFile("numbers", "which numbers sessions go on with", names_sessions="json"),
     StateFile("oplog", "the operation log, which undo and redo follow"),
     StateFile("outputs", "the files that programs named as their own"),
     StateFile("packs", "which packs are gitcp's"),

@@ -236,12 +236,14 @@ class _Share:
         time = clock.local(transcript.modified)
         if parent:
             name = parent.id.session
+            number = numbers.following(self._store, name, parent)
         else:
             name = session_op.name_among({*self._held.sessions, *self._tags}, transcript.session_id)
+            number = self._first_number(name)
         own = tree if tree and tree.common_dir == str(self._store.repo.common_dir) else None
         base = base_of(self._store, own, item.origin, transcript.modified)
         return Checkpoint(
-            id=CheckpointId(name, parent.id.number + 1 if parent else self._first_number(name)),
+            id=CheckpointId(name, number),
             commit=UNKNOWN,
             root=UNKNOWN,
             parent=parent.commit if parent else None,

@@ -71,7 +71,7 @@ def _commit(store: Store, name: str, snapshot: Snapshot, capture: Capture) -> Ch
     parent = store.read(tip) if tip else None
     stored, agent = conversation.store_capture(store, capture, parent)
     draft = Checkpoint(
-        id=CheckpointId(name, parent.id.number + 1 if parent else numbers.first(store, name)),
+        id=CheckpointId(name, numbers.following(store, name, parent)),
         commit=UNKNOWN,
         root=UNKNOWN,
         parent=parent.commit if parent else None,

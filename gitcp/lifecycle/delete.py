@@ -15,7 +15,7 @@ from gitcp.lifecycle import prune
 from gitcp.model import CheckpointId, Oid
 from gitcp.retention import ranges
 from gitcp.saving import session as session_op
-from gitcp.state import rewrite, trash
+from gitcp.state import numbers, rewrite, trash
 from gitcp.state.oplog import Operation
 from gitcp.state.rewrite import Forest, RefMove
 from gitcp.store import Store, Summary
@@ -222,6 +222,8 @@ def drop(store: Store, session: str, chosen: Chosen) -> Operation | None:
         if not dropped:
             return None
         becomes = rewrite.rewrite(store, forest, dropped)
+        if tip in dropped:
+            numbers.reserve(store, {session: forest.nodes[tip].id.number + 1})
         move = RefMove(refs.SESSIONS + session, tip, becomes[tip])
         ids = [forest.nodes[commit].id for commit in forest.nodes if commit in dropped]
         now = store.repo.host.now()

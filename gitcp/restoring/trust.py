@@ -11,6 +11,7 @@ from gitcp.agents import KNOWN
 from gitcp.errors import NotTrusted, Refused, StoreBusy
 from gitcp.git import refs, trees
 from gitcp.model import RESERVED, Checkpoint, Oid
+from gitcp.state import numbers
 from gitcp.store import MEMORY, STATES, Store
 from gitcp.worktree import paths
 
@@ -123,8 +124,8 @@ def admit(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
     """Make the session of a trusted foreign checkpoint a session of this repository, so that it can
     continue.
 
-    Does nothing for one that is not foreign. Writes one ref. Raises NotTrusted, and Refused if a
-    session of that name has diverged here.
+    Does nothing for one that is not foreign. Writes one ref, and the numbers that it goes on with.
+    Raises NotTrusted, and Refused if a session of that name has diverged here.
     """
     if not is_foreign(store, checkpoint):
         return
@@ -139,6 +140,9 @@ def admit(store: Store, checkpoint: Checkpoint, *, trusted: bool) -> None:
                 "was changed",
                 hint=f"gitcp fork {checkpoint.commit[:10]} --trust",
             )
+        # A deleted session was taken over as it had been pushed, and gave the numbers of what was
+        # in the trash again, which could not be brought back any more.
+        numbers.stand_at(store, {session: tip})
         if not store.repo.refs.update(refs.SESSIONS + session, tip, old):
             raise StoreBusy(f"session {session} changed at the same time: nothing was changed here")
 

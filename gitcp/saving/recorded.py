@@ -91,16 +91,19 @@ def commit(store: Store, session: str, writes: Sequence[LoggedWrite]) -> Iterato
     """Yield a checkpoint for each write, on top of the session's last one. The caller holds the
     store's lock, and moves the ref. Writes objects only. Raises StoreDamaged.
     """
+    if not writes:
+        return
     tip = store.tip(session)
     parent = store.read(tip) if tip else None
-    for write in writes:
-        draft = _draft(store, session, decode(write.content), parent)
+    for number, write in enumerate(writes, numbers.following(store, session, parent)):
+        draft = _draft(store, CheckpointId(session, number), decode(write.content), parent)
         parent = store.commit(draft, readme.render(draft, ()), parent)
         yield parent
 
 
-def _draft(store: Store, session: str, recorded: Recorded, parent: Checkpoint | None) -> Checkpoint:
-    number = parent.id.number + 1 if parent else numbers.first(store, session)
+def _draft(
+    store: Store, id: CheckpointId, recorded: Recorded, parent: Checkpoint | None
+) -> Checkpoint:
     given = Note(position=recorded.position)
     conversation, agent = store_capture(store, None, parent)
     nested = trees.nest(
@@ -110,7 +113,7 @@ def _draft(store: Store, session: str, recorded: Recorded, parent: Checkpoint | 
         }
     )
     return Checkpoint(
-        id=CheckpointId(session, number),
+        id=id,
         commit=UNKNOWN,
         root=UNKNOWN,
         parent=parent.commit if parent else None,

@@ -650,9 +650,7 @@ def _draft(
         else request.records.compensated
     )
     return Checkpoint(
-        id=CheckpointId(
-            choice.session, parent.id.number + 1 if parent else numbers.first(store, choice.session)
-        ),
+        id=CheckpointId(choice.session, numbers.following(store, choice.session, parent)),
         commit=UNKNOWN,
         root=UNKNOWN,
         parent=parent.commit if parent else None,

@@ -19,7 +19,7 @@ from gitcp.git.fsync import make_own_directory, read_own, replace_file
 from gitcp.git.repo import Repository
 from gitcp.lifecycle.rename import rename
 from gitcp.model import Oid
-from gitcp.state import oplog
+from gitcp.state import numbers, oplog
 from gitcp.store import Store
 from gitcp.value import Value
 
@@ -56,6 +56,7 @@ def join(store: Store) -> Joined:
     renamed = {name: rename(own, name, _free(name, {*sessions, *theirs})).new for name in clashes}
     with store.lock():
         _transfer(store, own.repo.refs.list(refs.PREFIX), own.repo.git_dir)
+        numbers.reserve(store, numbers.reserved(own))
         _copy_files(own.repo.git_dir / "gitcp", store.repo.store_dir)
         moved = _set_aside(own.repo.git_dir)
     names = sorted(renamed.get(name, name) for name in theirs)

@@ -1,18 +1,71 @@
-"""The number of a session's first checkpoint: one that no checkpoint of that name has in any ref.
+"""The number of a session's next checkpoint: one that no checkpoint of that name has in any ref.
 
 A session that was deleted and is saved to again continues its numbers: a fork, a tag, the trash or
 fetched refs may still have the old ones, and an id means one checkpoint forever.
+
+To read all refs at each save would be slow. A session that stands at its newest checkpoint goes on
+from there; whoever lets one stand at an older one reserves the numbers in between, once, in
+`<git dir>/gitcp/numbers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
+from gitcp import wire
 from gitcp.errors import GitFailed, StoreDamaged
 from gitcp.git import refs
-from gitcp.model import CheckpointId, Oid
-from gitcp.state import oplog
+from gitcp.model import Checkpoint, CheckpointId, Oid
+from gitcp.state import documents, oplog
 from gitcp.store import Store, Summary
+
+NAME = "numbers"
+
+
+def following(store: Store, session: str, last: Checkpoint | None) -> int:
+    """Return the number of the next checkpoint of a session, whose last one is `last`; None if
+    there is no such session. Reads one small file, or what `first` reads.
+    """
+    if last is None:
+        return first(store, session)
+    return max(last.id.number + 1, reserved(store, f"{session}@").get(session, 0))
+
+
+def reserved(store: Store, start: str = "") -> dict[str, int]:
+    """Return the lowest numbers that the next checkpoints of sessions may have, as far as they were
+    reserved; with `start`, only those of ids that begin so. A damaged file has none.
+    """
+    ids = documents.peek(store.repo.common_dir / "gitcp" / NAME).get("next")
+    numbers: dict[str, int] = {}
+    for text in ids if isinstance(ids, list) else ():
+        with suppress(ValueError):
+            if isinstance(text, str) and text.startswith(start) and (id := wire.parse_id(text)):
+                numbers[id.session] = max(id.number, numbers.get(id.session, 0))
+    return numbers
+
+
+def reserve(store: Store, numbers: Mapping[str, int]) -> None:
+    """Let the next checkpoints of these sessions have at least these numbers. The caller holds the
+    store's lock, and moves the refs afterwards. Writes one file. Raises DiskFull, GitcpError.
+    """
+    known = reserved(store)
+    new = {name: number for name, number in numbers.items() if number > known.get(name, 0)}
+    if new:
+        ids = sorted(map(CheckpointId._make, {**known, **new}.items()))
+        fields = {"schema": "gitcp.numbers/1", "next": [str(id) for id in ids]}
+        documents.write(store.repo.store_dir / NAME, fields)
+
+
+def stand_at(store: Store, tips: Mapping[str, Oid]) -> None:
+    """Reserve the numbers after those that any ref has of these sessions, whose refs are about to
+    name these commits, where they would have them again. Calls and raises as `reserve`.
+    """
+    if not tips:
+        return
+    numbers = first_of(store, [*tips])
+    ends = {session: store.summary(tip).id.number for session, tip in tips.items()}
+    reserve(store, {name: each for name, each in numbers.items() if each > ends[name] + 1})
 
 
 def first(store: Store, session: str) -> int:

@@ -19,7 +19,7 @@ from gitcp.errors import Refused, RevisionNotFound
 from gitcp.git import refs
 from gitcp.model import CheckpointId, Oid
 from gitcp.retention import ranges
-from gitcp.state import rewrite
+from gitcp.state import numbers, oplog, rewrite
 from gitcp.state.oplog import Operation
 from gitcp.state.rewrite import Forest, RefMove
 from gitcp.store import Store, Summary
@@ -189,6 +189,7 @@ def bring_back(store: Store, operation: Operation) -> RestoredEntry:
         name = new_name(store, now)
         swapped = _swap_fetched(store, entry, name)
         restored_moves += [*swapped, *_restore_fetched(store, entry)]
+        _reserve_numbers(store, current, restored_moves)
         undo = Operation(
             number=0,
             time=now,
@@ -216,8 +217,24 @@ def _restorable(store: Store, operation: Operation) -> tuple[DroppedRefs, Forest
     current = rewrite.read(store, despite_damage=True)
     dropped = rewrite.read(store, entry.sessions, entry.tags)
     _refuse_damaged(operation, current)
+    _refuse_deleted(store, operation, entry, current)
     _refuse_others(operation, current, dropped)
     return entry, current, dropped
+
+
+def _reserve_numbers(store: Store, now: Forest, moves: Iterable[RefMove]) -> None:
+    """Let the sessions that a restore begins or ends otherwise go on after what is still in the
+    trash of them.
+    """
+    own = {move.ref: move.new for move in moves if move.ref.startswith(refs.SESSIONS)}
+    tips = {ref.removeprefix(refs.SESSIONS): new for ref, new in own.items() if new}
+    ends = {session: now.nodes[tip].id.number for session, tip in now.sessions.items()}
+    moved = {
+        session: tip
+        for session, tip in tips.items()
+        if ends.get(session) != store.summary(tip).id.number
+    }
+    numbers.stand_at(store, moved)
 
 
 def _restored(
@@ -329,6 +346,27 @@ def _refuse_others(operation: Operation, now: Forest, then: Forest) -> None:
             f"the name {session} is another session's now: nothing was changed",
             hint=f"git log {refs.TRASH}{operation.trash}/sessions/{session}",
         )
+
+
+def _refuse_deleted(store: Store, operation: Operation, entry: DroppedRefs, now: Forest) -> None:
+    """Refuse to undo a prune of a session that was deleted since: it would be here again without
+    what was saved in between.
+    """
+    if operation.what != "prune":
+        return
+    gone = entry.sessions.keys() - now.sessions.keys() - now.damaged.keys()
+    in_trash = {each.name: each.sessions for each in entries(store)}
+    for later in reversed(oplog.entries(store.repo)):
+        if later.trash == entry.name:
+            return
+        names = gone & in_trash.get(later.trash or "", EMPTY).keys()
+        if names and later.what != oplog.QUARANTINE:
+            number = later.of or later.number
+            raise Refused(
+                f"session {min(names)} was deleted since, by operation {number}: nothing was "
+                "changed",
+                hint=f"gitcp undo {number}",
+            )
 
 
 def _is_fork(session: str, forest: Forest) -> bool:

@@ -396,6 +396,32 @@ def test_undo_of_a_prune(project: Project, talk: Talk) -> None:
     assert len(listed(project)) == 3
 
 
+def test_undo_of_a_delete_after_it_was_taken_over(project: Project) -> None:
+    """A session that was deleted and taken over again, as it had been pushed, has all its
+    checkpoints after both are undone.
+    """
+    for text in ("one", "two", "three"):
+        project.write("app.py", text)
+        project.gitcp("save", "--session", "alpha", check=0)
+    project.git(
+        "update-ref", "refs/gitcp/remotes/hub/sessions/alpha", "refs/gitcp/sessions/alpha~1"
+    )
+    project.gitcp("delete", "alpha", "--yes", check=0)
+    project.write("app.py", "unsaved")
+    project.gitcp("restore", "hub/alpha", "--yes", "--trust", check=0)
+
+    async def work(tools: Tools) -> None:
+        await follow(tools, await tools("undo"))
+        assert (await tools("undo"))["checkpoints"] == ["alpha@3"]
+
+    with_tools(project, work)
+
+    assert project.read("app.py") == b"unsaved"
+    ids = [each["id"] for each in project.json_lines("log", "alpha@")]
+    assert len(ids) == len({*ids})
+    assert ids[-4:] == ["alpha@4", "alpha@3", "alpha@2", "alpha@1"]
+
+
 def test_revert(project: Project, talk: Talk) -> None:
     """One step is taken back, later ones stay; what conflicts is refused until it is decided."""
     project.gitcp("save", check=0)

@@ -40,7 +40,12 @@ NAMES = ("one", "two", "three")
 SESSIONS, TAGS = "refs/gitcp/sessions/", "refs/gitcp/tags/"
 RESTORE, DROP = "restore", "drop"
 """The two kinds of operation that `undo` goes back over."""
-REFUSED = ("is another session's now", "needed now or already gone", "has new checkpoints")
+REFUSED = (
+    "is another session's now",
+    "was deleted since, by operation",
+    "needed now or already gone",
+    "has new checkpoints",
+)
 """What undo and redo may say to a drop, where somebody else went on in the meantime."""
 
 SESSION_ID = re.compile(rb'"sessionId": ?"[^"]*"')

@@ -94,7 +94,7 @@ NAMES = (
     "policy worktree-state ahead hook.log prompted runs/one.json packs/left "
     "hooked/claude-code.e7baae82 lock "
     "runs packs steps compensations restored hooked aside damaged dropped notice written hook.busy "
-    "outputs appends latest tools tools.old worktrees verified search locks queue "
+    "outputs appends latest numbers tools tools.old worktrees verified search locks queue "
     "search/words-2.sqlite"
 ).split()
 
@@ -106,6 +106,8 @@ JSON = [
     b'{"schema": 7}',
     b'{"undo": 7, "redo": {"a": 1}, "extents": []}',
     b'{"undo": [7, null, "work@1"], "extents": {"work@1": 7}}',
+    b'{"next": 7}',
+    b'{"next": [7, null, "work", "work@0", {"work@9": 7}]}',
     b'{"notes": 7, "limits": [], "sessions": 7, "looked": 7, "paths": 7, "refs": 7, "moves": 7}',
     b'{"notes": [7, null, {"session": [], "note": 7}], "paths": [7, null], "refs": {"a": 7}, "steps": [7]}',  # noqa: E501
     b'{"target": "work@1", "safety": "work@1", "paths": ["../../etc"], "files": 1, "conversation": 1, "index": 1}',  # noqa: E501
@@ -151,7 +153,7 @@ COMMANDS = (
 
 NEWER = (
     ("search/words-2.sqlite", "find first"),
-    *((name, "save --force") for name in ("tools", "latest", "outputs", "appends")),
+    *((name, "save --force") for name in ("tools", "latest", "numbers", "outputs", "appends")),
     *((name, "sessions --worktrees") for name in ("worktrees", "worktree-id")),
     ("verified", "check"),
 )

@@ -570,6 +570,23 @@ def test_deleted_comes_back(project: Project) -> None:
     assert len(list(saver.list(thread()))) == 2
 
 
+def test_a_dropped_run_comes_back(project: Project) -> None:
+    """The last run of a thread can be brought back after another one, whose checkpoints have
+    numbers of their own.
+    """
+    saver = graphs.saver(project)
+    config = put(saver, thread(), state(1, n=1), run_id="first")
+    put(saver, config, state(2, n=2), run_id="dropped")
+    saver.delete_for_runs(["dropped"])
+    put(saver, config, state(3, n=3), run_id="later")
+
+    project.gitcp("undo", "--yes", check=0)
+
+    listed = [each.checkpoint["channel_values"]["n"] for each in saver.list(thread())]
+    assert listed == [3, 2, 1]
+    project.gitcp("check", check=0)
+
+
 def test_copies_part(project: Project) -> None:
     """A copy has everything of its source, and neither sees what happens to the other
     afterwards.

@@ -23,6 +23,11 @@ from driver import Project
 from samples import open_store
 
 
+def ids(project: Project, session: str) -> list[str]:
+    """The checkpoints of a session, newest first."""
+    return [each["id"] for each in project.json_lines("log", f"{session}@", "--limit", "99")]
+
+
 def test_a_session_alone(project: Project) -> None:
     """A session that nobody was forked from goes with its tags, and undo brings back the very same
     refs.
@@ -198,6 +203,73 @@ def test_numbers_go_on(project: Project, left: str) -> None:
     assert made.id == CheckpointId("old", number)
     assert made.parent is None
     assert api.save("again", session="old").checkpoint.id == CheckpointId("old", number + 1)
+
+
+def test_undo_of_a_prune_after_a_delete(project: Project) -> None:
+    """A session that was deleted since, elsewhere, does not come back by halves: that one is undone
+    first, and both can be.
+    """
+    project.write("a.txt", "one\n")
+    project.commit()
+    project.git("worktree", "add", "--quiet", "../linked")
+    linked = project.root.parent / "linked"
+    grow(open_store(project), "alpha", 5)
+    project.gitcp("prune", "--session", "alpha", "--keep-last", "4", "--yes", check=0)
+    grow(open_store(project), "alpha", 1)
+    every = [f"alpha@{number}" for number in range(6, 0, -1)]
+    for command in (("delete", "alpha"), ("redo",)):
+        project.gitcp(*command, "--yes", cwd=linked, check=0)
+        before = project.git("for-each-ref")
+        for options in (["--dry-run"], []):
+            refused = project.gitcp("undo", *options, check=12).err
+            assert refused == (
+                "error: session alpha was deleted since, by operation 2: nothing was changed\n"
+                "hint: gitcp undo 2\n"
+            )
+        assert project.git("for-each-ref") == before
+        project.gitcp("undo", "2", cwd=linked, check=0)
+
+    assert "alpha@1\n" in project.gitcp("undo", check=0).out
+    assert ids(project, "alpha") == every
+    project.gitcp("check", check=0)
+
+
+def test_numbers_after_an_earlier_delete_was_undone(project: Project) -> None:
+    """A session that comes back while the trash has later checkpoints of it goes on after these."""
+    for text in ("one", "two", "three"):
+        project.write("file", text)
+        project.gitcp("save", "--session", "alpha", check=0)
+        if text != "one":
+            project.gitcp("delete", "alpha", "--yes", check=0)
+    project.gitcp("undo", "1", check=0)
+    project.write("file", "four")
+
+    made = project.json("save", "--session", "alpha")["checkpoint"]["id"]
+
+    assert made == "alpha@4"
+    assert "alpha@3\n" in project.gitcp("undo", check=0).out
+    assert ids(project, "alpha") == [f"alpha@{number}" for number in (4, 3, 2, 1)]
+    project.gitcp("check", check=0)
+
+
+def test_numbers_after_the_last_was_dropped(project: Project) -> None:
+    """A session whose last checkpoint was dropped, as a graph's run is, does not give its number
+    again.
+    """
+    store = open_store(project)
+    grow(store, "alpha", 3)
+    for number in (3, 4):
+        dropped = delete.drop(
+            open_store(project), "alpha", lambda each: [n.commit for n in each if n.id.number > 2]
+        )
+        project.write("file", f"{number}\n")
+        project.gitcp("save", "--session", "alpha", check=0)
+        assert ids(project, "alpha")[0] == f"alpha@{number + 1}"
+
+    assert dropped is not None
+    project.gitcp("undo", check=0)
+    project.gitcp("undo", check=0)
+    assert ids(project, "alpha") == [f"alpha@{number}" for number in (5, 4, 3, 2, 1)]
 
 
 def test_numbers_of_a_fork_go_on(project: Project) -> None:
@@ -583,6 +655,34 @@ def test_taken_over_again_after_a_delete(colleague: Project) -> None:
     for said in (planned, done):
         assert f"from the trash: alpha@4-{saved['id'].partition('@')[2]}\n" in said
         assert "tags mine, unwanted\n" in said
+    colleague.gitcp("check", check=0)
+
+
+def test_numbers_go_on_where_it_was_taken_over_again(colleague: Project) -> None:
+    """A deleted session that is taken over again as it was pushed gives none of the numbers that
+    are in the trash; undo by number brings these back beside the later ones.
+    """
+    colleague.gitcp("restore", "hub/alpha", "--trust", "--yes", check=0)
+    for number in range(2):
+        colleague.write("a.txt", f"mine {number}\n")
+        colleague.gitcp("save", "--session", "alpha", check=0)
+    before = ids(colleague, "alpha")
+    colleague.gitcp("delete", "alpha", "--yes", check=0)
+    number = colleague.json_lines("log", "--operations")[0]["number"]
+    colleague.write("a.txt", "unsaved\n")
+
+    colleague.gitcp("restore", "hub/alpha", "--trust", "--yes", check=0)
+    colleague.write("a.txt", "later\n")
+    colleague.gitcp("save", "--session", "alpha", check=0)
+
+    made = [id for id in ids(colleague, "alpha") if id not in ("alpha@1", "alpha@2", "alpha@3")]
+    assert made
+    assert not {*made} & {*before}
+    planned = colleague.gitcp("undo", str(number), "--dry-run", check=0).out
+    done = colleague.gitcp("undo", str(number), check=0).out
+    assert planned.startswith("restore 4 checkpoints from the trash: alpha@4-7\n")
+    assert done.startswith("restored 4 checkpoints from the trash: alpha@4-7\n")
+    assert ids(colleague, "alpha") == [*made, *before]
     colleague.gitcp("check", check=0)
 
 
