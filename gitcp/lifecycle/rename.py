@@ -66,6 +66,10 @@ def rename(store: Store, old: str, new: str) -> Renamed:
             raise StoreDamaged(
                 f"session {old} is damaged; it was not renamed", hint="gitcp doctor --store"
             )
+        # A fork has the beginning of a deleted session, whose ids would mean two checkpoints each.
+        own = {node.commit for node in forest.chain(forest.sessions.get(refs.SESSIONS + old))}
+        if any(n.id.session == new and n.commit not in own for n in forest.nodes.values()):
+            raise _taken(new, "has checkpoints in another session")
         becomes = _rewrite_chains(store, forest, old, new)
         operation = Operation(
             number=0,
@@ -90,9 +94,12 @@ def _refuse_taken(store: Store, all_refs: Iterable[str], new: str) -> None:
     if any(rename_state.session_of(ref) == new for ref in all_refs):
         location = "already exists" if store.tip(new) else "is in the trash"
     if location:
-        raise AlreadyExists(
-            f"session {new} {location}; nothing was renamed", hint="choose another name"
-        )
+        raise _taken(new, location)
+
+
+def _taken(name: str, location: str) -> AlreadyExists:
+    problem = f"session {name} {location}; nothing was renamed"
+    return AlreadyExists(problem, hint="choose another name")
 
 
 def _refuse_unfinished(store: Store) -> None:

@@ -238,6 +238,25 @@ def test_refused(project: Project, talk: Talk) -> None:
     assert project.git("for-each-ref") == before
 
 
+def test_refused_where_a_fork_has_it(project: Project, talk: Talk) -> None:
+    """The name of a deleted session whose beginning a fork has, and of which nothing else is left:
+    each of its ids would mean two checkpoints.
+    """
+    project.write("app.py", "more\n")
+    project.gitcp("save", "--session", "third", check=0)
+    project.gitcp("delete", "e7baae82", "--yes", check=0)
+    project.gitcp("prune", "--keep-last", "99", "--expire", "0h", "--yes", check=0)
+    before = project.git("for-each-ref")
+
+    refused = project.gitcp("rename", "third", "e7baae82", check=12).err
+
+    assert refused == (
+        "error: session e7baae82 has checkpoints in another session; nothing was renamed\n"
+        "hint: choose another name\n"
+    )
+    assert project.git("for-each-ref") == before
+
+
 def test_refused_while_something_is_open(project: Project, talk: Talk) -> None:
     """A run that is not finished names checkpoints: the rename waits for it, in whichever working
     tree it is.
