@@ -602,8 +602,10 @@ def _stored(
 
 def _why(choice: Choice, stored: Readable, parent: Checkpoint | None) -> str:
     """Return why this conversation is stored: the choice's reason, and that the file which it chose
-    is shorter than what is stored already.
+    is shorter than what is stored already. A session that was named is no reason for none.
     """
+    if choice.why == session.GIVEN and stored.conversation is None and stored.error is None:
+        return f"no agent conversation found for session {choice.session}"
     if (
         parent is None
         or choice.capture is None

@@ -75,6 +75,12 @@ def test_cleared_twice(project: Project, first: Talk) -> None:
     assert saved(project) == THIRD
 
 
+def test_no_conversation_of_a_session(project: Project) -> None:
+    """A session that is named is no reason for a checkpoint without a conversation."""
+    said = project.gitcp("save", "--session", "other", check=0).out
+    assert "no conversation)\nconversation: no agent conversation found for session other\n" in said
+
+
 def test_nothing_new(project: Project, first: Talk) -> None:
     """Without messages since, the conversation that was last saved here is it, also if a newer one
     is stored elsewhere; and then that is the reason.

@@ -10,6 +10,7 @@ import random
 import re
 import shlex
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -242,6 +243,7 @@ def test_same_number_was_dropped_here(ada: Project, bob: Project, hub: Path) -> 
     for each in ("three", "four"):
         bob.gitcp("save", each, "--session", "alpha", "--force", check=0)
     bob.gitcp("delete", "alpha@3", "--yes", check=0)
+    time.sleep(1.1)  # a checkpoint's time has whole seconds
     ada.gitcp("save", "three", "--session", "alpha", "--force", check=0)
     ada.gitcp("push", "--session", "alpha", check=0)
     bob.gitcp("fetch", check=0)
