@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from gitcp.git.loose import alternate_line
@@ -28,21 +27,13 @@ def create(repo: Repository, directory: Path) -> Repository:
         f"[extensions]\n\tobjectFormat = {repo.object_format.name}\n",
         "ascii",
     )
-    return Repository(repo.root, directory, repo.host)
+    made = Repository(repo.root, directory, repo.host)
+    # git looked from the working tree: it found the project's own, and none in a directory without
+    made.git_options = (f"--git-dir={directory}", f"--work-tree={repo.root}")
+    return made
 
 
 def alone(repo: Repository) -> Repository:
     """Return a temporary repository in which git reads no settings of the user's either."""
     repo.host = replace(repo.host, env={**repo.host.env, **ALONE})
     return repo
-
-
-def git_in(temporary: Repository) -> Callable[..., bytes]:
-    """Return the function that runs git in such a repository."""
-
-    def git(*args: str | bytes) -> bytes:
-        return temporary.git(
-            b"--git-dir=" + os.fsencode(temporary.git_dir), b"--work-tree=.", *args
-        )
-
-    return git

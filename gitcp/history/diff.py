@@ -222,7 +222,7 @@ def lines(repo: Repository, old: bytes, new: bytes) -> tuple[bytes, ...]:
         writer = Objects(temporary).writer
         sides = [writer.write_blob(data) for data in (old, new)]
         writer.flush()
-        patch = scratch.git_in(temporary)(*PATCH, "--text", "--unified=0", *sides)
+        patch = temporary.git(*PATCH, "--text", "--unified=0", *sides)
     _, *hunks = patch.split(b"\n@@ ")
     listed = (line for hunk in hunks for line in hunk.split(b"\n")[1:])
     return tuple(line for line in listed if line[:1] in (b"-", b"+"))

@@ -47,7 +47,7 @@ def compare(
         changes = _against(store, objects, old, new, paths)
         converted = (*old.snapshot.converted, *snapshot.converted)
         growing = {each.path for each in converted if each.segments}
-        git, trees_compared = scratch.git_in(temporary), (old.root, new)
+        git, trees_compared = temporary.git, (old.root, new)
         text_of = patch_of(git, objects.reader, trees_compared, changes, paths, growing)
         yield Comparison(changes, text_of, databases_of(objects.reader, trees_compared, changes))
 

@@ -267,7 +267,7 @@ def _blame(store: Store, last: Checkpoint, name: bytes, number: int) -> tuple[Oi
     span = f"{number},{number}"
     try:
         with TemporaryDirectory(prefix="gitcp-") as directory:
-            git = scratch.git_in(scratch.alone(scratch.create(store.repo, Path(directory))))
+            git = scratch.alone(scratch.create(store.repo, Path(directory))).git
             output = git(*BLAME, "-L", span, last.commit, "--", name)
     except GitFailed as error:
         raise BadValue(

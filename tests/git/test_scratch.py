@@ -60,3 +60,32 @@ def test_lines_are_read_as_written(tmp_path: Path, path: bytes) -> None:
         os.fsencode(directory),
         os.path.join(os.fsencode(directory), path),
     ]
+
+
+@pytest.mark.parametrize("broken", [False, True], ids=["own store", "broken HEAD"])
+def test_packed_objects_without_a_repository_of_git(
+    tmp_path: Path, sealed: Path, *, broken: bool
+) -> None:
+    """Packed objects are read where git itself finds no repository: a diff, a merge and an undo
+    failed there once a save had written a pack.
+    """
+    project = Project(tmp_path / "project", own_store=not broken)
+    for state in ("one", "two"):
+        for number in range(150):
+            project.write(f"d{number}/file", f"{state} {number}\n")
+        project.gitcp("save", state, "--session", "s", check=0)
+    assert list(project.git_dir.glob("objects/pack/*.pack"))
+    if broken:
+        project.git_dir.joinpath("HEAD").write_text("broken\n")
+    project.write("d3/file", "now\n")
+
+    assert "+now" in project.gitcp("diff", "s@1", check=0).out
+    project.gitcp("restore", "s@1", "d1", "--yes", check=0)
+    project.write("d2/file", "later\n")
+    project.gitcp("undo", "--yes", check=0)
+    assert project.read("d1/file") == b"two 1\n"
+    assert project.read("d2/file") == b"later\n"
+    project.gitcp("revert", "s@2", "d4", "--yes", check=0)
+    assert project.read("d4/file") == b"one 4\n"
+    project.gitcp("restore", "s@1", "--mine", "--yes", "d5", check=0)
+    assert project.read("d5/file") == b"one 5\n"
