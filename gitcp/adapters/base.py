@@ -548,7 +548,8 @@ def project_root(cwd: Path) -> str:
     directory = Path(os.path.realpath(cwd))
     above = (directory, *directory.parents)
     root = next((each for each in above if os.path.lexists(each / ".git")), directory)
-    with suppress(OSError):  # a directory, in the main working tree
+    # a directory, in the main working tree; or of NULs after a crash, which ended a restore
+    with suppress(OSError, ValueError):
         link = regular.content(root / ".git", LONGEST_LINK).decode("utf-8", "surrogateescape")
         git_dir = os.path.join(root, link.removeprefix("gitdir:").strip())
         common = regular.content(os.path.join(git_dir, "commondir"), LONGEST_LINK).strip()

@@ -90,7 +90,9 @@ class Opened:
         repo = Repository.open(self.path, self.host)
         repo.read_by_libgit2()
         if repo.git_dir == self._repo.git_dir:  # else somebody made another repository there
-            repo.cat_file, repo.growing_sum = self._repo.cat_file, self._growing_sum
+            repo.growing_sum = self._growing_sum
+            if repo.git_options == self._repo.git_options:  # else git refuses to work by now
+                repo.cat_file = self._repo.cat_file
         return repo
 
     def close(self) -> None:

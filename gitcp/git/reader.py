@@ -14,6 +14,7 @@ from gitcp.git.trees import PartOfTree, TreeEntry, diff, parse, serialised
 from gitcp.model import FileChange, Oid
 
 if TYPE_CHECKING:
+    from gitcp.git.catfile import CatFile
     from gitcp.git.libgit import LibgitObjects
     from gitcp.git.repo import Repository
 
@@ -195,7 +196,7 @@ class ObjectReader:
     def _read_packed(self, oid: Oid) -> tuple[str, bytes]:
         libgit = self._libgit()
         whole = libgit.read(oid) if libgit is not None else None
-        return whole or self._by_git(oid, self._repo.cat_file.read)
+        return whole or self._by_git(oid, lambda git: git.read(oid))
 
     def _stream_stored(self, oid: Oid) -> Iterator[bytes]:
         for directory in self._stored.directories:
@@ -208,7 +209,7 @@ class ObjectReader:
         if libgit is not None and (small := libgit.small_blob(oid)) is not None:
             yield small
             return
-        first, rest = self._by_git(oid, self._started)
+        first, rest = self._by_git(oid, lambda git: _started(git.stream(oid)))
         yield first
         yield from rest
 
@@ -219,26 +220,22 @@ class ObjectReader:
             self._repo.read_by_libgit2()
         return self._repo.libgit
 
-    def _started(self, oid: Oid) -> tuple[bytes, Iterator[bytes]]:
-        chunks = self._repo.cat_file.stream(oid)
-        return next(chunks), chunks
-
-    def _by_git(self, oid: Oid, read: Callable[[Oid], T]) -> T:
-        """Return what `read` does. git looks for an object twice: it misses one whose packs were
-        joined, and joined again, meanwhile. So while packs change, git is asked again.
+    def _by_git(self, oid: Oid, read: Callable[[CatFile], T]) -> T:
+        """Return what `read` reads of an object. git looks for it twice: it misses one whose packs
+        were joined, and joined again, meanwhile. So while packs change, git is asked again.
         """
         # A save of a graph's step failed: its object was "missing" while another process joined
         # its pack with others.
         for _ in range(TRIES):
             self._require(oid)
             try:
-                return read(oid)
+                return self._repo.read_by_git(read)
             except StoreDamaged:
                 if self._stored.is_complete():
                     raise
             time.sleep(PAUSE)
             self._stored.forget_packs()
-        return read(oid)
+        return self._repo.read_by_git(read)
 
     def _require(self, oid: Oid) -> None:
         """Raise StoreDamaged for a missing object: git would start in vain, or fetch it."""
@@ -256,3 +253,7 @@ class ObjectReader:
                 hint="gitcp doctor --store",
             )
         return data
+
+
+def _started(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    return next(chunks), chunks

@@ -7,11 +7,11 @@ start git. Formats that gitcp cannot read are refused here.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gitcp import discovery
 from gitcp.errors import GitFailed, Refused, RepositoryNotFound
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from gitcp.git.libgit import LibgitObjects
     from gitcp.git.refs import Refs
     from gitcp.model import Oid
+
+T = TypeVar("T")
 
 OPERATIONS = (
     ("rebase-merge", "rebase"),
@@ -191,6 +193,7 @@ class Repository:
             self._stand_in_for = fault.what
             self.report(fault)
             self.close()
+            self.__dict__.pop("cat_file", None)  # which was given the options that fail
         return lost is not None or fault is not None
 
     def git_shown(self, *args: str, input: bytes | IO[bytes]) -> bytes:
@@ -222,6 +225,19 @@ class Repository:
         from gitcp.git.catfile import CatFile  # many a save needs none
 
         return CatFile(self.git_options, str(self.root), self.host.env, self.object_format)
+
+    def read_by_git(self, read: Callable[[CatFile], T]) -> T:
+        """Return what `read` reads with the process for it, and work around what makes git refuse,
+        as `git` does. Raises as CatFile.
+        """
+        # Where the settings were remembered, this is the first that git is asked: a linked working
+        # tree whose `commondir` was of NULs could not be saved.
+        try:
+            return read(self.cat_file)
+        except GitFailed:
+            if not self._is_worked_around():
+                raise
+        return read(self.cat_file)
 
     def close(self) -> None:
         """End the process that reads objects, if there is one. The next read starts another."""

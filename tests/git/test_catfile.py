@@ -506,6 +506,26 @@ def test_an_older_process_is_not_believed(project: Project, started: list[int]) 
     assert len(started) == 2
 
 
+@pytest.mark.parametrize("name", ["commondir", "HEAD"])
+def test_where_git_refuses_to_work(project: Project, tmp_path: Path, name: str) -> None:
+    """Packed objects are read where a crash left a file of git's broken, also if the settings are
+    known and git was not asked before: nothing could be saved in such a linked working tree.
+    """
+    oids = few(project)
+    project.git("worktree", "add", "-q", str(tmp_path / "side"))
+    side = Project(tmp_path / "side")
+    store, program = open_store(side), gitcp.open(side.root)
+    assert store.repo.config
+    assert program.repository().cat_file.read(oids[0])
+    project.git_dir.joinpath("worktrees/side", name).write_bytes(bytes(100))
+
+    assert store.reader.read(oids[0])[0] == "blob"
+    assert name in store.repo.faults[0].what
+    assert b"".join(open_store(side).reader.stream_blob(oids[1])) == b"file 1\n" * 9
+    program.close()
+    assert program.repository().read_by_git(lambda git: git.read(oids[2]))[0] == "blob"
+
+
 def test_packs_that_were_joined_are_let_go(project: Project) -> None:
     """A program that saves all day does not hold the packs that it has put together: at the first
     write after that they are let go.

@@ -269,6 +269,19 @@ def test_of_other_agents(project: Project) -> None:
     assert gemini.memory(project.root, host).parts[-3:] == ("tmp", "project", "memory")
 
 
+@pytest.mark.parametrize("data", [b"", bytes(64), b"gitdir: \0\n", b"\xff\n"])
+@pytest.mark.parametrize("name", ["beside/.git", "project/.git/worktrees/beside/commondir"])
+def test_of_a_broken_linked_worktree(project: Project, name: str, data: bytes) -> None:
+    """A file of git's that is empty or of NULs after a crash names no other root."""
+    project.write("a", "1\n")
+    project.commit()
+    beside = project.root.parent / "beside"
+    project.git("worktree", "add", "-q", str(beside))
+    assert project.root.name == "project"
+    project.root.parent.joinpath(name).write_bytes(data)
+    assert project_root(beside) == os.path.realpath(beside)
+
+
 def test_last_of_a_session(project: Project, remembered: Remembered) -> None:
     """The checkpoint that records a restore has the memory that was restored."""
     target = save(project, None)
