@@ -170,6 +170,17 @@ def _name_new(temporary: str | Path, path: str | Path) -> None:
         os.unlink(temporary)
 
 
+def is_running(pid: str) -> bool:
+    """Return whether the process exists that owns a temporary file, by the pid in its name."""
+    try:
+        os.kill(int(pid), 0)
+    except (ValueError, OverflowError, ProcessLookupError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 def replace_file(
     path: str | Path, data: bytes, *, durable: bool = True, private: bool = False
 ) -> None:

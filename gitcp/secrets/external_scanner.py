@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from gitcp import wire
 from gitcp.errors import GitcpError
 from gitcp.git import process
+from gitcp.git.fsync import is_running
 from gitcp.git.repo import Repository
 from gitcp.state.settings import Scanner
 from gitcp.value import Value
@@ -104,17 +105,6 @@ def pieces(repo: Repository) -> Iterator[Pieces]:
         yield Pieces(directory)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def is_running(pid: str) -> bool:
-    """Return whether the process exists that owns a temporary file, by the pid in its name."""
-    try:
-        os.kill(int(pid), 0)
-    except (ValueError, OverflowError, ProcessLookupError):
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _run(scanner: Scanner, directory: Path, repo: Repository) -> bytes:

@@ -29,6 +29,7 @@ from gitcp.adapters.conversion import Target
 from gitcp.dialogue import Dialogue
 from gitcp.errors import BadValue, GitcpError, RevisionNotFound, StoreBusy, StoreDamaged
 from gitcp.git import bundle, refs
+from gitcp.git.fsync import is_running
 from gitcp.model import (
     MAIN,
     Agent,
@@ -45,7 +46,6 @@ from gitcp.model import (
 from gitcp.saving import conversation
 from gitcp.saving.live_trees import live_trees
 from gitcp.saving.save import UNKNOWN, changes_between
-from gitcp.secrets.external_scanner import is_running
 from gitcp.sharing import fetch, trajectory, verify_incoming
 from gitcp.sharing.remotes import IMPORTED, Remote
 from gitcp.state import numbers, oplog

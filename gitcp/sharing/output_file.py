@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gitcp.errors import BadValue, DiskFull, GitcpError, Refused
-from gitcp.git.fsync import FULL, replacing, write_all
+from gitcp.git.fsync import FULL, is_running, replacing, write_all
 
 A_FILE = "pass a file: -o FILE"
 STDOUT = "-"
@@ -78,16 +78,6 @@ def _tidy(path: Path) -> None:
                 name.startswith(beginning)
                 and number.isascii()
                 and number.isdigit()
-                and not _is_alive(int(number))
+                and not is_running(number)
             ):
                 path.with_name(name).unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -20,6 +20,7 @@ from gitcp.errors import StoreDamaged
 from gitcp.git import records
 from gitcp.git.fsync import (
     append_line,
+    is_running,
     make_own_directory,
     read_own,
     replacing,
@@ -134,10 +135,14 @@ def close(repo: Repository, transaction: Transaction) -> None:
 
 
 def sweep(repo: Repository) -> None:
-    """Remove what a transaction left that was killed while its files were removed."""
+    """Remove what a transaction left that was killed while its files were removed, or the first one
+    was written.
+    """
     with suppress(FileNotFoundError):
-        for path in (repo.git_dir / "gitcp" / NAME).glob(f"*{ENLISTED}"):
-            if not path.with_suffix(".json").exists():
+        for path in (repo.git_dir / "gitcp" / NAME).iterdir():
+            is_closed = path.suffix == ENLISTED and not path.with_suffix(".json").exists()
+            is_unfinished = path.stem.endswith(".json") and not is_running(path.suffix[1:])
+            if is_closed or is_unfinished:
                 path.unlink(missing_ok=True)
 
 

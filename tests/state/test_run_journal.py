@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -85,8 +86,14 @@ def test_sweep(repo: Repository) -> None:
     lock = run_journal.write(repo, RUN)
     run_journal.enlist(repo, "alpha", None)
     directory(repo).joinpath("gone.sessions").write_bytes(b"")
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    directory(repo).joinpath(f"half.json.{ended.pid}").write_bytes(b"")
+    begun = directory(repo) / f"other.json.{os.getpid()}"
+    begun.write_bytes(b"")
 
     run_journal.sweep(repo)
 
+    begun.unlink()  # another transaction of this process is about to begin
     assert {path.name for path in directory(repo).iterdir()} == {"0a1b.json", "0a1b.sessions"}
     os.close(lock)
