@@ -56,6 +56,7 @@ class Fleet:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._others = process.children()
         self.project = process.Forking(directory / "main")
         for number in range(FILES):
             self.project.write(f"d{number % 8}/{number}", f"{number}\n" * 20)
@@ -85,6 +86,7 @@ class Fleet:
             partial(self._save_often, trees[number % worktrees], number, saves, start)
             for number in range(agents)
         )
+        process.reap(self._others)
         return self.waits()
 
     def _save_often(self, tree: Project, number: int, saves: int, start: float) -> None:
@@ -107,7 +109,8 @@ class Fleet:
             self._work(partial(self._move_on, lane, saves // lanes, until) for lane in range(lanes))
         finally:
             os.kill(tidying, 9)
-            os.waitpid(tidying, 0)
+            # its `git gc` went on: the last one refused to start, and objects vanished below rmtree
+            process.reap(self._others)
 
     def _move_on(self, lane: int, saves: int, until: float) -> None:
         chance, done = random.Random(lane), 0

@@ -78,6 +78,7 @@ class Life:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._others = process.children()
         self.project = process.Forking(directory / "project")
         for number in range(FILES):
             self.project.write(f"d{number % 20}/{number}", f"{number}\n" * 50)
@@ -95,6 +96,7 @@ class Life:
                 while len(self.saves()) + len(self.failures()) < stop:
                     time.sleep(PAUSE)
                 yield self._look(stop)
+        process.reap(self._others)
 
     def _tidy(self) -> None:
         """What git does, over and over."""

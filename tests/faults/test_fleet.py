@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import gitcp
+from faults import fleet as fleets
 from faults import process
 from faults.fleet import Fleet
 from gitcp.errors import StoreBusy
@@ -42,6 +43,15 @@ def test_coming_and_going(tmp_path: Path) -> None:
 
     assert len(fleet.lines("saves")) == 30
     fleet.insist()
+
+
+def test_nothing_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git's housekeeping has ended with them."""
+    monkeypatch.setattr(fleets, "TIDYING", (("-c", "alias.slow=!sleep 5", "slow"),))
+    before = process.children()
+    Fleet(tmp_path).come_and_go(lanes=1, saves=2, minutes=5)
+
+    assert process.children() == before
 
 
 def test_sessions_side_by_side(
