@@ -24,6 +24,9 @@ CHUNK = 1 << 20
 REST = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
 """The name of a loose object's file: that of the object without its first two digits."""
 
+NO_LIST = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.EACCES)
+"""The errors of a list of alternates that git passes over, EINVAL that of a directory."""
+
 TRIES = 100
 """Number of attempts to recreate a directory that git removes as empty while it packs."""
 
@@ -37,9 +40,13 @@ def with_alternates(directory: Path) -> list[Path]:
             continue
         directories.append(directory)
         try:
-            lines = regular.content(directory / "info" / "alternates").split(b"\n")
-        except (FileNotFoundError, NotADirectoryError):
+            content = regular.content(directory / "info" / "alternates")
+        except OSError as error:
+            if error.errno not in NO_LIST:
+                raise
             continue
+        # git reads up to a NUL: nothing could be saved where a crash had left only these
+        lines = content.partition(b"\0")[0].split(b"\n")
         queue += [
             directory / os.fsdecode(quoted.unquote(line))
             for line in lines

@@ -198,6 +198,8 @@ BROKEN = {
     "config unreadable": Case(locked("config"), "git refuses to work here"),
     "HEAD's commit missing": Case(loses("")),
     "HEAD's tree missing": Case(loses("^{tree}")),
+    "alternates of NULs": Case(put("objects/info/alternates", NULS)),
+    "alternates a directory": Case(directory("objects/info/alternates")),
     "shallow empty": Case(put("shallow", b"")),
     "shallow garbage": Case(put("shallow", b"garbage\n")),
     "MERGE_HEAD garbage": Case(put("MERGE_HEAD", b"garbage\n")),

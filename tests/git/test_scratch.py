@@ -62,6 +62,20 @@ def test_lines_are_read_as_written(tmp_path: Path, path: bytes) -> None:
     ]
 
 
+@pytest.mark.parametrize("content", [bytes(1024), b"\xff\0\n", b"", None])
+def test_broken_list(tmp_path: Path, content: bytes | None) -> None:
+    """A crash leaves one of NULs; something else, a directory. As git does, nothing is borrowed."""
+    listed = tmp_path / "info/alternates"
+    if content is None:
+        listed.mkdir(parents=True)
+    else:
+        listed.parent.mkdir()
+        listed.write_bytes(content)
+
+    assert with_alternates(tmp_path)[:1] == [tmp_path]
+    assert b"\0" not in b"".join(map(os.fsencode, with_alternates(tmp_path)))
+
+
 @pytest.mark.parametrize("broken", [False, True], ids=["own store", "broken HEAD"])
 def test_packed_objects_without_a_repository_of_git(
     tmp_path: Path, sealed: Path, *, broken: bool
