@@ -127,7 +127,7 @@ def _print(context: Context, remote: str, one: Fetched, *, whole: bool) -> None:
             else DAMAGED
         )
         new = humanize.count(one.checkpoints, "new checkpoint")
-        if one.dropped:
+        if one.operation:
             are = "is" if one.dropped == 1 else "are"
             count = humanize.count(one.dropped, "checkpoint")
             rest += f"; {count} fetched before {are} in the trash: gitcp undo {one.operation}"

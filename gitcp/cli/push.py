@@ -156,6 +156,11 @@ def _print(context: Context, plan: op.PushPlan, report: PushReport, *, dry: bool
         elif item.kind == "session":
             result = RESULTS.get(item.state, "").format(remote=plan.remote.name)
             context.output.line(f"{what} {result}")
+    for each in report.trashed:
+        name = next(iter(each.dropped))
+        context.output.say(
+            f"what was fetched of {name} before is in the trash: gitcp undo {each.number}"
+        )
     if report.catalogue:
         context.output.say(
             f"note: `gitcp fetch --list` shows no titles of these sessions: {report.catalogue}"

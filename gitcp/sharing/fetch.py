@@ -18,14 +18,12 @@ from gitcp.git import partial_clone, refs, remote, trees
 from gitcp.git.objects import Objects
 from gitcp.git.partial_clone import LazyReader, RepositoryAside
 from gitcp.history import revisions
-from gitcp.model import RESERVED, TREE, CheckpointId, Oid
-from gitcp.sharing import catalogue, remote_refs, verify_incoming
+from gitcp.model import RESERVED, TREE, Oid
+from gitcp.sharing import catalogue, remote_refs, tracking, verify_incoming
 from gitcp.sharing.catalogue import CatalogueEntry
 from gitcp.sharing.push import RefState, compare_histories
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
-from gitcp.state import rewrite, trash
-from gitcp.state.oplog import Operation
 from gitcp.state.rewrite import RefMove
 from gitcp.store import CONVERSATION, MEMORY, METADATA, Store
 from gitcp.value import Value, replace
@@ -127,9 +125,10 @@ def fetch(
     """Fetch sessions (default: all) and the tags on them. `arrived` is called
     before a session is validated.
 
-    Writes objects and refs below `refs/gitcp/remotes/<name>/`. Rejected sessions are reported in
-    the result. Raises RevisionNotFound for a session that the remote does not have, and
-    GitFailed if it cannot be reached.
+    Writes objects and refs below `refs/gitcp/remotes/<name>/`, and the trash and the operation log
+    for what the remote no longer has. Rejected sessions are reported in the result. Raises
+    RevisionNotFound for a session that the remote does not have, and GitFailed if it cannot be
+    reached.
     """
     remote_has = remote_refs.read(store, source, source.url)
     listed = tuple(_items(remote_has))
@@ -225,11 +224,11 @@ def _update(
         fresh = verify_incoming.validate(store, one.session, one.tip, known_commits)
     except (GitcpError, RecursionError) as error:
         return Fetched(one.session, one.tip, refused=str(error) or "nested too deeply")
-    dropped = _dropped(store, old, one.tip)
+    dropped = tracking.dropped(store, old, one.tip)
     operation = None
     with store.lock():
         if dropped and not isinstance(store.repo, RepositoryAside):
-            operation = _replace(store, RefMove(name, old, one.tip), dropped)
+            operation = tracking.replace(store, RefMove(name, old, one.tip), dropped, "fetch")
         else:
             store.repo.refs.update(name, one.tip, old)
         if store.repo.refs.read(name) != one.tip:
@@ -245,39 +244,6 @@ def _update(
         dropped=len(dropped),
         operation=operation.number if operation else None,
     )
-
-
-def _dropped(store: Store, old: Oid | None, new: Oid) -> list[CheckpointId]:
-    """Return the checkpoints of a chain that a new one has not, not even rewritten."""
-    if old in (None, new):
-        return []
-    now = {(each.id, each.created) for each in store.readable(new)}
-    return [each.id for each in store.readable(old) if (each.id, each.created) not in now]
-
-
-def _replace(store: Store, move: RefMove, dropped: Iterable[CheckpointId]) -> Operation | None:
-    """Move a tracking ref to a session that lacks some of the checkpoints fetched before; these go
-    to the trash. Return the operation, None if the ref has moved meanwhile.
-    """
-    # A colleague's checkpoints were lost with their machine, since a fetch had dropped the copy.
-    rewrite.finish(store)
-    if move.old is None or store.repo.refs.read(move.ref) != move.old:
-        return None
-    remote, _, session = move.ref.removeprefix(refs.REMOTES).split("/", 2)
-    now = store.repo.host.now()
-    name = trash.new_name(store, now)
-    operation = Operation(
-        number=0,
-        time=now,
-        what="fetch",
-        summary=f"{remote}/{session}, which no longer has {trash.summarize(dropped)}",
-        worktree=store.repo.worktree_name,
-        trash=name,
-        dropped={f"{remote}/{session}": ()},
-        automatic=True,
-    )
-    copy, _ = trash.trash_fetched(move.ref, move.old, name)
-    return rewrite.carry_out(store, [copy, move], operation)
 
 
 def _compared(store: Store, remote: Oid, local: Oid | None) -> RefState | None:
@@ -305,8 +271,8 @@ def _update_tags(
     """Update the tracking refs of tags on the checkpoints of fetched sessions. Other tags are
     skipped, as git does.
     """
-    tracking = [store.repo.refs.read(f"{source.tracking}sessions/{name}") for name in sessions]
-    tips = filter(None, tracking)
+    fetched = [store.repo.refs.read(f"{source.tracking}sessions/{name}") for name in sessions]
+    tips = filter(None, fetched)
     reached = {summary.commit for tip in tips for summary in store.readable(tip)}
     valid = (name for name in remote_has.tags if verify_incoming.is_session(name))
     names = [name for name in valid if _commit_of(store, remote_has, name) in reached]

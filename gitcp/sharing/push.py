@@ -21,13 +21,14 @@ from gitcp.saving import session as session_op
 from gitcp.secrets import checkpoint_scan, known_secrets
 from gitcp.secrets.checkpoint_scan import Finding, Sieve
 from gitcp.secrets.known_secrets import Haves
-from gitcp.sharing import filtered, host_checks, redact, remote_haves, remote_refs
+from gitcp.sharing import filtered, host_checks, redact, remote_haves, remote_refs, tracking
 from gitcp.sharing.delivery import Delivery, Pace, within_rate
 from gitcp.sharing.remote_haves import Asked
 from gitcp.sharing.remote_refs import RemoteRefs
 from gitcp.sharing.remotes import Remote
 from gitcp.state import oplog, push_policy, trash
 from gitcp.state.oplog import Operation
+from gitcp.state.rewrite import RefMove
 from gitcp.store import Store, Summary
 from gitcp.value import EMPTY, Value
 
@@ -122,13 +123,15 @@ def another_tag(remote: str, session: str) -> str:
 
 class PushReport(Value):
     """The refs that were sent, those that the remote rejected, with its reason, and why the
-    remote's catalogue was not updated ("" if it was). `plan` is what was carried out.
+    remote's catalogue was not updated ("" if it was). `plan` is what was carried out, `trashed` the
+    operations that moved to the trash what had been fetched and the remote no longer has.
     """
 
     plan: PushPlan
     sent: tuple[RefUpdate, ...]
     refused: tuple[tuple[RefUpdate, str], ...]
     catalogue: str = ""
+    trashed: tuple[Operation, ...] = ()
 
     def to_json(self) -> wire.Json:
         """Return the fields that `gitcp push --json` prints."""
@@ -328,9 +331,9 @@ def _push(store: Store, agreed: PushPlan, pace: Pace) -> PushReport:
     )
     refused = delivered.refused
     sent = tuple(item for item in agreed.sending if item.ref not in refused)
-    track(store, agreed.remote, sent)
+    trashed = track(store, agreed.remote, sent)
     rejected = tuple((i, refused[i.ref]) for i in agreed.sending if i.ref in refused)
-    return PushReport(agreed, sent, rejected, delivered.catalogue)
+    return PushReport(agreed, sent, rejected, delivered.catalogue, trashed)
 
 
 def require_accepted(report: PushReport) -> None:
@@ -451,12 +454,31 @@ def _tags(to: Remote, outgoing: _Outgoing, listed: RemoteRefs, *, force: bool) -
     return items
 
 
-def track(store: Store, to: Remote, items: Iterable[RefUpdate]) -> None:
-    """Update the tracking refs of what the remote has. If this fails, the next fetch repairs it."""
+def track(store: Store, to: Remote, items: Iterable[RefUpdate]) -> tuple[Operation, ...]:
+    """Update the tracking refs of what the remote has. What only they still had goes to the trash:
+    return these operations. If this fails, the next fetch repairs it.
+    """
+    operations = []
     with store.lock():
         for item in items:
             name = f"{to.tracking}{item.kind}s/{item.name}"
-            store.repo.refs.update(name, item.new, store.repo.refs.read(name))
+            old = store.repo.refs.read(name)
+            lost = _lost(store, item, old)
+            move = RefMove(name, old, item.new)
+            if lost and (operation := tracking.replace(store, move, lost, "push")):
+                operations.append(operation)
+            else:
+                store.repo.refs.update(name, item.new, old)
+    return tuple(operations)
+
+
+def _lost(store: Store, item: RefUpdate, fetched: Oid | None) -> list[Summary]:
+    """Return the checkpoints that only the tracking ref of a session has."""
+    if item.kind != "session" or fetched in (None, item.old, item.new):
+        return []
+    # A colleague's session that was deleted on the remote was lost with a push of one's own.
+    missing = tracking.dropped(store, fetched, item.new)
+    return [] if _all_dropped(store, missing) else missing
 
 
 def _diverged(to: Remote, item: RefUpdate) -> Refused:

@@ -257,6 +257,28 @@ def test_same_number_was_dropped_here(ada: Project, bob: Project, hub: Path) -> 
     assert refs_of(hub) == held
 
 
+def test_what_a_push_drops(ada: Project, bob: Project) -> None:
+    """A fetched session that its remote no longer has is in the trash once a session of its name is
+    pushed there; one's own that was pruned here is not.
+    """
+    ada.gitcp("push", "--session", "alpha", check=0)
+    bob.gitcp("fetch", check=0)
+    before = bob.git("rev-parse", "refs/gitcp/remotes/hub/sessions/alpha")
+    ada.gitcp("push", "hub", "--delete", "alpha", "--yes", check=0)
+    for each in ("own", "more"):
+        bob.gitcp("save", each, "--session", "alpha", "--force", check=0)
+
+    said = bob.gitcp("push", "hub", "alpha", check=0).err
+    assert "what was fetched of hub/alpha before is in the trash: gitcp undo 1\n" in said
+    bob.gitcp("delete", "alpha@3", "--yes", check=0)
+    bob.gitcp("push", "hub", "--delete", "alpha", "--yes", check=0)
+    assert "undo" not in bob.gitcp("push", "hub", "alpha", check=0).err
+
+    assert "alpha@1-2\n" in bob.gitcp("undo", "1", check=0).out
+    assert bob.git("rev-parse", "refs/gitcp/remotes/hub/sessions/alpha") == before
+    bob.gitcp("check", check=0)
+
+
 def test_pushed_meanwhile(ada: Project, hub: Path) -> None:
     """A ref that moved since it was looked at is not moved: the lease is what was seen."""
     from gitcp.sharing import push
