@@ -55,8 +55,8 @@ def join(store: Store) -> Joined:
     clashes = [name for name, tip in theirs.items() if sessions.get(name, tip) != tip]
     renamed = {name: rename(own, name, _free(name, {*sessions, *theirs})).new for name in clashes}
     with store.lock():
-        _transfer(store, own.repo.refs.list(refs.PREFIX), own.repo.git_dir)
         numbers.reserve(store, numbers.reserved(own))
+        _transfer(store, own.repo.refs.list(refs.PREFIX), own.repo.git_dir)
         _copy_files(own.repo.git_dir / "gitcp", store.repo.store_dir)
         moved = _set_aside(own.repo.git_dir)
     names = sorted(renamed.get(name, name) for name in theirs)
