@@ -38,6 +38,7 @@ from gitcp.model import (
 from gitcp.sharing import importing, verify_incoming
 from gitcp.sharing.importing import Imported, ImportedTranscript
 from gitcp.state import documents, oplog
+from gitcp.state.numbers import Highest
 from gitcp.store import Store
 from gitcp.value import Value, replace
 
@@ -163,12 +164,12 @@ def apply(store: Store, planned: EntirePlan) -> tuple[tuple[Imported, ...], dict
     by_session: dict[str, list[EntireConversation]] = {}
     for one in planned.new:
         by_session.setdefault(one.session, []).append(one)
-    files = _Files(store)
+    files, highest = _Files(store), Highest()
     imports: list[Imported] = []
     refused: dict[str, str] = {}
     with progress.task("importing", "conversations", len(planned.new)) as advance:
         for conversations in by_session.values():
-            imports += _session(store, files, conversations, refused, advance)
+            imports += _session(store, files, highest, conversations, refused, advance)
     made = [store.summary(each.tip).id for each in imports if each.checkpoints]
     if made:
         noun = "session" if len(made) == 1 else "sessions"
@@ -359,6 +360,7 @@ class _Files:
 def _session(
     store: Store,
     files: _Files,
+    highest: Highest,
     conversations: list[EntireConversation],
     refused: dict[str, str],
     advance: Callable[[int], None],
@@ -366,6 +368,7 @@ def _session(
     """Import the checkpoints of one conversation, each on top of the one before."""
     chosen: tuple[str, str, Oid | None] | None = None
     tip: Oid | None = None
+    number = 1
     keys: list[str] = []
     for one in conversations:
         advance(1)
@@ -375,11 +378,12 @@ def _session(
             except BadValue:
                 refused[one.key] = UNREADABLE
                 continue
-            chosen = chosen or importing.session_for(store, transcript)
-            first = CheckpointId(chosen[1], 1)
-            parent = tip or chosen[2]
+            if chosen is None:
+                chosen = importing.session_for(store, transcript)
+                number = highest.first_of(store, [chosen[1]])[chosen[1]]
+            id, parent = CheckpointId(chosen[1], number), tip or chosen[2]
             snapshot = files.of(one, parent)
-            tip = importing.checkpoint(store, transcript, first, parent, snapshot, one.created)
+            tip = importing.checkpoint(store, transcript, id, parent, snapshot, one.created)
         keys.append(one.key)
     if chosen is not None and tip is not None:
         yield _moved(store, chosen, tip, keys)

@@ -248,6 +248,24 @@ def test_imported_before(project: Project) -> None:
     assert (len(planned.new), planned.again) == (1, 0)
 
 
+def test_numbers_of_a_deleted_session(project: Project) -> None:
+    """What is imported under the name of a deleted session goes on after its numbers, so that both
+    can be here.
+    """
+    committed(project, "one\n", f"First step\n\nEntire-Checkpoint: {IDS[0]}\n")
+    branch(project, layout(sharded(IDS[0]), [{"transcript": [talk("Do it.", "Done.")]}]))
+    store = open_store(project)
+    for _ in range(2):
+        save(store, "5b1f7b0e")
+    project.gitcp("delete", "5b1f7b0e", "--yes", check=0)
+
+    run(open_store(project))
+
+    assert project.json("show", "imported/5b1f7b0e")["id"] == "5b1f7b0e@3"
+    project.gitcp("restore", "imported/5b1f7b0e", "--yes", "--trust", check=0)
+    assert "5b1f7b0e@1-2\n" in project.gitcp("undo", "1", check=0).out
+
+
 @pytest.mark.parametrize("content", ["no JSON", "[]", '{"entire": 1}', '{"entire": {"x": 2}}'])
 def test_record_that_is_lost(project: Project, content: str) -> None:
     """Without a record, or with one that is damaged, everything is imported, and recorded anew."""
