@@ -293,7 +293,7 @@ class _Check:
         name.
         """
         folder, _, last = name.rpartition("/")
-        if not folder.endswith("/tags"):
+        if not folder.endswith("/tags") and "/fetched-tags/" not in folder:
             return oid
         try:
             if self.store.reader.read(oid)[0] == "commit":

@@ -544,7 +544,7 @@ def colleague(project: Project) -> Project:
     store = open_store(project)
     grow(store, "alpha", 3)
     grow(store, "beta", 2)
-    project.gitcp("tag", "first", "alpha@1", check=0)
+    project.gitcp("tag", "first", "alpha@1", "-m", "annotated", check=0)
     project.gitcp("tag", "second", "beta@2", check=0)
     other = Project(project.root.parent / "other")
     other.gitcp("remote", "hub", str(project.git_dir), check=0)
@@ -603,6 +603,7 @@ def test_fetched_in_the_trash(colleague: Project) -> None:
     colleague.write("a.txt", "mine\n")
     colleague.gitcp("save", "--session", "alpha", check=0)
     colleague.gitcp("delete", "hub/alpha", "--yes", check=0)
+    colleague.gitcp("check", check=0)
     kept = colleague.git("for-each-ref", "refs/gitcp/trash")
 
     assert colleague.json("stats")["trash"]["entries"] == 1
