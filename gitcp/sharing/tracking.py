@@ -4,8 +4,10 @@ pushed to. What only they still have goes to the trash when they move.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 
+from gitcp.errors import StoreDamaged
 from gitcp.git import refs
 from gitcp.model import Oid
 from gitcp.state import rewrite, trash
@@ -23,11 +25,11 @@ def dropped(store: Store, old: Oid | None, new: Oid) -> list[Summary]:
 
 
 def replace(
-    store: Store, move: RefMove, missing: Iterable[Summary], command: str
+    store: Store, move: RefMove, missing: Sequence[Summary], command: str
 ) -> Operation | None:
-    """Move the ref of a session to one that lacks some of its checkpoints; these go to the trash.
-    The caller holds the store's lock. Return the operation, logged as one of `command`; None if the
-    ref has moved meanwhile.
+    """Move the ref of a session to one that lacks some of its checkpoints; these go to the trash,
+    with a copy of the tags on them. The caller holds the store's lock. Return the operation, logged
+    as one of `command`; None if the ref has moved meanwhile.
     """
     # A colleague's checkpoints were lost with their machine, since a fetch had dropped the copy.
     rewrite.finish(store)
@@ -47,5 +49,17 @@ def replace(
         dropped={f"{remote}/{session}": ()},
         automatic=True,
     )
-    copy, _ = trash.trash_fetched(move.ref, move.old, name)
-    return rewrite.carry_out(store, [copy, move], operation)
+    refs_of = {move.ref: move.old, **_tags_on(store, remote, {each.commit for each in missing})}
+    copies = [trash.trash_fetched(ref, value, name)[0] for ref, value in refs_of.items()]
+    return rewrite.carry_out(store, [*copies, move], operation)
+
+
+def _tags_on(store: Store, remote: str, commits: Collection[Oid]) -> dict[str, Oid]:
+    """Return the refs of a remote's tags on these commits."""
+    # The remote may have moved one, and a fetch overwrites it.
+    tags = {}
+    for ref, value in store.repo.refs.list(f"{refs.REMOTES}{remote}/tags/").items():
+        with suppress(StoreDamaged):
+            if store.peel(value) in commits:
+                tags[ref] = value
+    return tags

@@ -168,8 +168,8 @@ def planned(store: Store, operation: Operation) -> Restored:
 
 def bring_back(store: Store, operation: Operation) -> RestoredEntry:
     """Undo a prune, a delete, or what a fetch dropped: restore its refs; what was saved since comes
-    after the restored checkpoints. A session that was fetched in place of a fetched one goes to the
-    trash in turn.
+    after the restored checkpoints. A session or tag that was fetched in place of a fetched one goes
+    to the trash in turn.
 
     Raises RevisionNotFound if it is no longer in the trash, Refused if a session's name means
     another one since. Then nothing was changed.
@@ -259,15 +259,15 @@ def _missing(
 def _tags(
     store: Store, operation: Operation, entry: DroppedRefs, now: Forest, then: Forest
 ) -> tuple[str, ...]:
-    """Return the tags that an undo restores: those whose names are free. One that the user removed
-    since, from a checkpoint that the operation kept, stays removed.
+    """Return the tags that an undo restores: one's own whose names are free, and fetched ones. One
+    that the user removed since, from a checkpoint that the operation kept, stays removed.
     """
     here = {_same(node) for node in now.nodes.values()}
     own = (name for name in entry.tags if name not in now.tags)
     tagged = ((name, then.nodes[then.tagged[name]]) for name in own)
     # Those of a session that was deleted and taken over again were dropped for good.
     names = (n for n, at in tagged if _same(at) not in here or _was_dropped(operation, at.id))
-    fetched = (name for name in entry.fetched_tags if _fetched(store, name, "tags") is None)
+    fetched = (n for n, oid in entry.fetched_tags.items() if _fetched(store, n, "tags") != oid)
     return (*sorted(names), *sorted(fetched))
 
 
@@ -486,27 +486,33 @@ def _restore_missing(
 
 
 def _swap_fetched(store: Store, entry: DroppedRefs, trash: str) -> list[RefMove]:
-    """Return the moves that put back the fetched sessions that others were fetched in place of, and
-    those into the trash entry `trash`.
+    """Return the moves that put back the fetched sessions and tags that others were fetched in
+    place of, and those into the trash entry `trash`.
     """
     copies, moves = [], []
-    for name, tip in entry.fetched_sessions.items():
-        ref, here = _fetched_ref(name, "sessions"), _fetched(store, name)
-        if here is not None and tip not in {node.commit for node in _held(store, name)}:
+    for kind, name, old in _all_fetched(entry):
+        ref, here = _fetched_ref(name, kind), _fetched(store, name, kind)
+        known = _held(store, name) if kind == "sessions" else ()
+        if here is not None and old not in {here, *(node.commit for node in known)}:
             copies.append(trash_fetched(ref, here, trash)[0])
-            moves.append(RefMove(ref, here, tip))
+            moves.append(RefMove(ref, here, old))
     return [*copies, *moves]
 
 
 def _restore_fetched(store: Store, entry: DroppedRefs) -> list[RefMove]:
-    """Return the moves for fetched refs, unless something was fetched in their place since."""
-    parts = (("sessions", entry.fetched_sessions), ("tags", entry.fetched_tags))
+    """Return the moves for the fetched refs that are not here."""
     return [
-        RefMove(_fetched_ref(name, kind), None, oid)
-        for kind, values in parts
-        for name, oid in values.items()
+        RefMove(_fetched_ref(name, kind), None, old)
+        for kind, name, old in _all_fetched(entry)
         if _fetched(store, name, kind) is None
     ]
+
+
+def _all_fetched(entry: DroppedRefs) -> Iterator[tuple[str, str, Oid]]:
+    """Yield the fetched refs of an entry: kind, name, and value."""
+    for kind, values in (("sessions", entry.fetched_sessions), ("tags", entry.fetched_tags)):
+        for name, value in values.items():
+            yield kind, name, value
 
 
 def _time(name: str) -> datetime | None:

@@ -257,6 +257,28 @@ def test_same_number_was_dropped_here(ada: Project, bob: Project, hub: Path) -> 
     assert refs_of(hub) == held
 
 
+def test_a_tag_that_a_fetch_moves(ada: Project, bob: Project) -> None:
+    """A tag on a checkpoint that the remote no longer has comes back with it, in the place of the
+    one that was fetched.
+    """
+    ada.gitcp("tag", "good", "alpha@1", "-m", "first", "--force", check=0)
+    ada.gitcp("push", "--session", "alpha", check=0)
+    bob.gitcp("fetch", check=0)
+    ref = "refs/gitcp/remotes/hub/tags/good"
+    before = bob.git("rev-parse", ref)
+    ada.gitcp("tag", "good", "alpha@2", "-m", "second", "--force", check=0)
+    ada.gitcp("delete", "alpha@1", "--yes", check=0)
+    ada.gitcp("push", "hub", "alpha", "--force", check=0)
+    bob.gitcp("fetch", check=0)
+    after = bob.git("rev-parse", ref)
+    assert after != before
+
+    for wanted in (before, after):
+        assert "restored tag hub/good\n" in bob.gitcp("undo", "1", check=0).out
+        assert bob.git("rev-parse", ref) == wanted
+    bob.gitcp("check", check=0)
+
+
 def test_what_a_push_drops(ada: Project, bob: Project) -> None:
     """A fetched session that its remote no longer has is in the trash once a session of its name is
     pushed there; one's own that was pruned here is not.
