@@ -42,9 +42,11 @@ def _numbered(store: Store, number: int) -> Operation:
             f"no operation {number}: nothing was changed", hint="gitcp log --operations"
         )
     if operation.trash is None:
+        how = ""
+        if operation.what in oplog.RESTORING:
+            how = " by number, but by gitcp undo while it is the last"
         raise Refused(
-            f"operation {number} is a {operation.what}, which cannot be undone by number, but by "
-            "gitcp undo while it is the last: nothing was changed",
+            f"operation {number} ({operation.what}) cannot be undone{how}: nothing was changed",
             hint="gitcp log --operations",
         )
     redone = (entry.trash for entry in reversed(log) if entry.of == number and entry.trash)

@@ -63,6 +63,23 @@ def test_walk(project: Project) -> None:
         undo(project)
 
 
+def test_undo_by_number_of_no_delete(project: Project) -> None:
+    """What has nothing in the trash is not undone by its number; only of a restore is it said that
+    `gitcp undo` does it.
+    """
+    (first, _), _ = versions(project, 2)
+    restore(project, first)
+    project.gitcp("save", "--amend", "label", check=0)
+
+    said = [project.gitcp("undo", number, check=12).err.split(":")[1] for number in ("1", "2")]
+
+    last = " by number, but by gitcp undo while it is the last"
+    assert said == [
+        f" operation 1 (restore) cannot be undone{last}",
+        " operation 2 (amend) cannot be undone",
+    ]
+
+
 def test_undo_of_unsaved_work(project: Project) -> None:
     """What was never saved by anybody is what undo brings back, files and modes."""
     (first, _), _ = versions(project, 2)
