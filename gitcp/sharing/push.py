@@ -473,11 +473,13 @@ def track(store: Store, to: Remote, items: Iterable[RefUpdate]) -> tuple[Operati
 
 
 def _lost(store: Store, item: RefUpdate, fetched: Oid | None) -> list[Summary]:
-    """Return the checkpoints that only the tracking ref of a session has."""
+    """Return the checkpoints of a tracking ref that neither the remote nor one's own session has,
+    unless they were dropped here.
+    """
     if item.kind != "session" or fetched in (None, item.old, item.new):
         return []
     # A colleague's session that was deleted on the remote was lost with a push of one's own.
-    missing = tracking.dropped(store, fetched, item.new)
+    missing = tracking.dropped(store, fetched, store.tip(item.name) or item.new)
     return [] if _all_dropped(store, missing) else missing
 
 
