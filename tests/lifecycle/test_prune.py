@@ -250,6 +250,9 @@ def test_restores_can_still_be_undone(project: Project) -> None:
     # undo steps over the prune first: it is the last operation
     back(project)
     prune.prune(at(project, timedelta(days=400)), ONE)
+    with pytest.raises(Refused, match="a prune, not a restore"):
+        undo(project)
+    back(project)
     undo(project)
     assert project.read("a") == b"3\n"
     assert was[b"a"].data == b"3\n"
