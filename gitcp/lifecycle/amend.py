@@ -53,7 +53,7 @@ def amend(store: Store, session: str, label: str) -> tuple[Checkpoint, Checkpoin
             worktree=store.repo.worktree_name,
             checkpoints=(before.id,),
         )
-        rewrite.carry_out(store, rename.following(store, forest, becomes), operation)
+        rewrite.carry_out(store, rename.ref_moves(store, forest, becomes), operation)
         return before, store.read(becomes[tip])
 
 

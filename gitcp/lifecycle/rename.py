@@ -198,10 +198,10 @@ def _moves(
             removed.append(RefMove(ref, tip, None))
         else:
             others[ref] = tip
-    return [*created, *following(store, replace(forest, sessions=others), becomes), *removed]
+    return [*created, *ref_moves(store, replace(forest, sessions=others), becomes), *removed]
 
 
-def following(store: Store, forest: Forest, becomes: Mapping[Oid, Oid]) -> list[RefMove]:
+def ref_moves(store: Store, forest: Forest, becomes: Mapping[Oid, Oid]) -> list[RefMove]:
     """Return the moves of the sessions and tags of `forest_of` to the commits that theirs became.
     Writes tag objects.
     """

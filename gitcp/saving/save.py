@@ -604,7 +604,8 @@ def _why(choice: Choice, stored: Readable, parent: Checkpoint | None) -> str:
     """Return why this conversation is stored: the choice's reason, and that the file which it chose
     is shorter than what is stored already. A session that was named is no reason for none.
     """
-    if choice.why == session.GIVEN and stored.conversation is None and stored.error is None:
+    has_none = choice.capture is None and stored.conversation is None and stored.error is None
+    if choice.why == session.GIVEN and has_none:
         return f"no agent conversation found for session {choice.session}"
     if (
         parent is None

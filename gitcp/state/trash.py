@@ -251,8 +251,8 @@ def _missing(
     ids = {node.id for node in then.nodes.values() if _same(node) not in here}
     # Those fetched again since were said to be restored.
     for name, tip in entry.fetched_sessions.items():
-        before = {_same(node) for node in _held(store, name)}
-        ids |= {node.id for node in store.readable(tip) if _same(node) not in before}
+        fetched = {_same(node) for node in _held(store, name)}
+        ids |= {node.id for node in store.readable(tip) if _same(node) not in fetched}
     return tuple(sorted(ids))
 
 

@@ -122,8 +122,8 @@ def test_there_and_back(ada: Project, bob: Project, hub: Path) -> None:
 
 
 def test_what_a_fetch_drops(ada: Project, bob: Project) -> None:
-    """Checkpoints that were fetched before and that the remote no longer has are in the trash; an
-    undo swaps what is there and what was fetched, and again.
+    """Checkpoints that were fetched before and that the remote no longer has are in the trash. An
+    undo restores them and moves what was fetched since to the trash; the next does the reverse.
     """
     ada.gitcp("push", "--session", "alpha", check=0)
     bob.gitcp("fetch", check=0)

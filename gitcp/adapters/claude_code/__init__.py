@@ -160,8 +160,7 @@ def list_all(host: Host) -> Iterator[Listed]:
                 folder = path.with_suffix("")
                 kinds = BESIDE if folder in beside else ()
                 extra = (file for kind in kinds for file in _files(folder / kind))
-                own = (agent for agent, of in agents if of == path.stem)
-                paths = (path, *extra, *own)
+                paths = (path, *extra, *_of(path, agents))
                 deleted = session.modified + kept_for if kept_for else None
                 yield base.listed(session, paths, partial(capture, session), deleted=deleted)
 
@@ -319,7 +318,10 @@ def _old_agents(directory: Path) -> Iterator[tuple[Path, str | None]]:
 
 def _agents_of(transcript: Path) -> list[Path]:
     """Return the transcripts of a session's sub-agents that lie beside its own."""
-    agents = _old_agents(transcript.parent)
+    return _of(transcript, _old_agents(transcript.parent))
+
+
+def _of(transcript: Path, agents: Iterable[tuple[Path, str | None]]) -> list[Path]:
     return [path for path, session in agents if session == transcript.stem]
 
 
